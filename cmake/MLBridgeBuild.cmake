@@ -1,0 +1,52 @@
+# What every target of the project is built with.
+find_package(Threads REQUIRED)
+
+add_library(mlbridge_flags INTERFACE)
+target_compile_features(mlbridge_flags INTERFACE cxx_std_17)
+target_compile_options(mlbridge_flags INTERFACE -Wall -Wextra $<$<BOOL:${MLBRIDGE_WERROR}>:-Werror>)
+if(MLBRIDGE_SANITIZE)
+  target_compile_options(mlbridge_flags INTERFACE -fsanitize=${MLBRIDGE_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(mlbridge_flags INTERFACE -fsanitize=${MLBRIDGE_SANITIZE})
+endif()
+
+set(MLBRIDGE_COMPONENT_OUTPUT ${CMAKE_BINARY_DIR}/lib/mlbridge)
+
+# mlbridge_sources(FILES...): adds files of this folder to the library.
+function(mlbridge_sources)
+  foreach(file IN LISTS ARGN)
+    target_sources(mlbridge PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+endfunction()
+
+# mlbridge_test(NAME SOURCES... [LIBS libs] [ENV VAR=value...]): a GoogleTest program, linked to the library.
+function(mlbridge_test name)
+  if(NOT MLBRIDGE_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;ENV" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE mlbridge mlbridge_flags GTest::gtest_main ${arg_LIBS})
+  target_compile_definitions(${name} PRIVATE MLBRIDGE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT
+    "MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT};${arg_ENV}")
+endfunction()
+
+# mlbridge_component(NAME SOURCES... [LIBS libs]): a shared object libNAME.so that exports
+# mlb_component_entry and nothing else.
+function(mlbridge_component name)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  add_library(${name} MODULE ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE mlbridge_flags ${arg_LIBS})
+  target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/component.map)
+  set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${MLBRIDGE_COMPONENT_OUTPUT}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/component.map)
+  install(TARGETS ${name} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR})
+endfunction()

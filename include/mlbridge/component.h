@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The table that joins components (engines, serdes, transports) to the library at run time. C, so
+ * that hidden symbols, several copies of the library in one process and other people's compilers
+ * all work.
+ *
+ * A component is a shared object found by its file name, libmlbridge-engine-SCHEME.so,
+ * libmlbridge-serdes-NAME.so or libmlbridge-transport-SCHEME.so, that exports one function,
+ * mlb_component_entry. It is opened with RTLD_LOCAL on first use and never closed.
+ *
+ * Rules for every function of the table
+ * - It neither throws, prints nor exits. Functions that return mlb_code return 0 for success or one
+ * of the numbers of mlbridge::Code, and then may fill in *error.
+ * - Strings are UTF-8, sizes are bytes, times nanoseconds; what is not said to be nullable is not
+ * null.
+ * - A pointer that a component gives out stays the component's, and stays valid until the object
+ * that it was asked of is destroyed, unless said otherwise.
+ * - A model, codec or listener may be used from several threads at once; a runner from one; a
+ * connection from one reader and one writer at a time.
+ * - Tables grow at their end only. Each starts with its size in bytes, and what lies beyond the
+ * size that the other side states is absent. A change that breaks this raises MLB_COMPONENT_ABI.
+ */
+#ifndef MLBRIDGE_COMPONENT_H
+#define MLBRIDGE_COMPONENT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLB_COMPONENT_ABI 1u
+#define MLB_NO_DEADLINE UINT64_MAX
+
+typedef int32_t mlb_code;
+
+/* Where a failing function writes its message: up to capacity bytes, cut if longer; not terminated.
+ */
+typedef struct mlb_error {
+  char *text;
+  uint64_t capacity;
+  uint64_t size; /* out */
+} mlb_error;
+
+typedef struct mlb_string {
+  const char *data;
+  uint64_t size;
+} mlb_string;
+
+/* mlbridge::TensorSpec. maximum is null or has rank entries. */
+typedef struct mlb_tensor_spec {
+  mlb_string name;
+  uint32_t type; /* mlbridge::ElementType */
+  uint32_t rank;
+  const int64_t *shape;
+  const int64_t *maximum;
+} mlb_tensor_spec;
+
+/* Elements, row-major, in the byte order of the machine. For the type String, data points to count
+ * mlb_string. shape has as many entries as the rank of the spec. */
+typedef struct mlb_tensor {
+  void *data;
+  uint64_t count;
+  const int64_t *shape;
+} mlb_tensor;
+
+/* An option of the URI. */
+typedef struct mlb_option {
+  mlb_string key;
+  mlb_string value;
+} mlb_option;
+
+/* A byte buffer of the library that a component appends to. */
+typedef struct mlb_buffer {
+  uint8_t *data;
+  uint64_t size;
+  uint64_t capacity;
+  /* Makes capacity at least `capacity`; data may move. 0 or LimitExceeded. */
+  mlb_code (*reserve)(struct mlb_buffer *self, uint64_t capacity);
+} mlb_buffer;
+
+/* ---- engines: a model in this process
+ * ------------------------------------------------------------- */
+
+typedef struct mlb_engine {
+  uint64_t size;
+
+  /* Opens what the URI names ("policy.onnx"). Errors: NotFound, InvalidModel, Unsupported,
+   * InvalidArgument. */
+  mlb_code (*open)(mlb_string place, const mlb_option *options, uint64_t options_size, void **model,
+                   mlb_error *error);
+  void (*close)(void *model);
+
+  /* Key and value number i; NotFound past the last one. */
+  mlb_code (*metadata)(void *model, uint64_t i, mlb_string *key, mlb_string *value);
+  /* The model's own inputs and outputs. */
+  void (*signature)(void *model, const mlb_tensor_spec **inputs, uint64_t *inputs_size,
+                    const mlb_tensor_spec **outputs, uint64_t *outputs_size);
+
+  /* shapes: for each input the lengths to start with, a Dynamic one where the caller will resize.
+   */
+  mlb_code (*create_runner)(void *model, const int64_t *const *shapes, void **runner,
+                            mlb_error *error);
+  void (*destroy_runner)(void *runner);
+  /* The buffer of an input, written by the library before evaluate. Strings are read through
+   * `data`, an array of mlb_string that the library fills in and keeps alive during evaluate. */
+  mlb_code (*input)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
+  /* New lengths of an input; its buffer may move. */
+  mlb_code (*resize)(void *runner, uint64_t i, const int64_t *shape, mlb_tensor *tensor,
+                     mlb_error *error);
+  /* left: time until the deadline; an engine that cannot be interrupted ignores it. */
+  mlb_code (*evaluate)(void *runner, uint64_t left, mlb_error *error);
+  /* Valid until the next evaluate. */
+  mlb_code (*output)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
+} mlb_engine;
+
+/* ---- serdes: tensors to bytes and back
+ * ------------------------------------------------------------ */
+
+/* Where decode puts what it read. */
+typedef struct mlb_tensor_sink {
+  void *context;
+  /* Storage for the numbers of tensor i with this shape; the library checks it against the spec. */
+  mlb_code (*numbers)(void *context, uint64_t i, const int64_t *shape, void **data,
+                      mlb_error *error);
+  /* Element k of the string tensor i, which `strings` has sized. */
+  mlb_code (*strings)(void *context, uint64_t i, const int64_t *shape, mlb_error *error);
+  mlb_code (*string)(void *context, uint64_t i, uint64_t k, mlb_string value, mlb_error *error);
+} mlb_tensor_sink;
+
+typedef struct mlb_serdes {
+  uint64_t size;
+
+  /* A codec for these tensors, in this order. The specs are copied. Errors: Unsupported. */
+  mlb_code (*create)(const mlb_tensor_spec *specs, uint64_t specs_size, void **codec,
+                     mlb_error *error);
+  void (*destroy)(void *codec);
+  /* Appends the message to out. Errors: InvalidArgument (text that is not UTF-8), LimitExceeded. */
+  mlb_code (*encode)(void *codec, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error);
+  /* Reads a whole message. `data` is followed by at least 64 readable bytes of no meaning. The
+   * message is hostile: lengths are checked before use. Every tensor is delivered exactly once, or
+   * it is an error. Errors: Protocol (not a message; missing, double or unknown tensor; wrong type,
+   * count or range). */
+  mlb_code (*decode)(void *codec, const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
+                     mlb_error *error);
+} mlb_serdes;
+
+/* ---- transports: bytes between two ends
+ * ------------------------------------------------------------ */
+
+/* A transport gives non-blocking ends with descriptors to poll; the library does all waiting. */
+typedef struct mlb_transport {
+  uint64_t size;
+
+  /* The compiler's side. Blocks until `left` at most, and only where the other side is known to be
+   * there. Errors: NotFound or Unavailable (nobody there), Busy, DeadlineExceeded, InvalidArgument.
+   */
+  mlb_code (*connect)(mlb_string place, const mlb_option *options, uint64_t options_size,
+                      uint64_t left, void **connection, mlb_error *error);
+  /* The model's side. Errors: Busy (another server), InvalidArgument. */
+  mlb_code (*listen)(mlb_string place, const mlb_option *options, uint64_t options_size,
+                     void **listener, mlb_error *error);
+  /* Never blocks. *connection is null if nobody is waiting. */
+  mlb_code (*accept)(void *listener, void **connection, mlb_error *error);
+  /* Readable when accept may have something. */
+  int (*listener_descriptor)(void *listener);
+  void (*stop_listening)(void *listener);
+
+  /* Never block. *done is 0 if the call would block. Errors: Closed. */
+  mlb_code (*read)(void *connection, uint8_t *data, uint64_t size, uint64_t *done,
+                   mlb_error *error);
+  mlb_code (*write)(void *connection, const uint8_t *data, uint64_t size, uint64_t *done,
+                    mlb_error *error);
+  /* Descriptors whose poll(2) events say that read or write may go on. */
+  int (*read_descriptor)(void *connection);
+  int (*write_descriptor)(void *connection);
+  void (*close)(void *connection);
+} mlb_transport;
+
+/* ---- the component
+ * -------------------------------------------------------------------------------- */
+
+typedef struct mlb_component {
+  uint64_t size;
+  uint32_t abi;                   /* MLB_COMPONENT_ABI */
+  uint32_t version;               /* of the component: major << 16 | minor << 8 | patch */
+  mlb_string name;                /* the scheme or serdes name */
+  const mlb_engine *engine;       /* null unless it is one */
+  const mlb_serdes *serdes;       /* null unless it is one */
+  const mlb_transport *transport; /* null unless it is one */
+} mlb_component;
+
+/* The one exported function. host_abi is the library's MLB_COMPONENT_ABI; null means that the
+ * component cannot work with it. The table is static. */
+#define MLB_COMPONENT_ENTRY "mlb_component_entry"
+typedef const mlb_component *(*mlb_component_entry_fn)(uint32_t host_abi);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

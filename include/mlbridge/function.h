@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A callable as a model: tests, heuristics, defaults. Opened as "function:NAME", or used directly.
+#ifndef MLBRIDGE_FUNCTION_H
+#define MLBRIDGE_FUNCTION_H
+
+#include <mlbridge/model.h>
+
+#include <functional>
+
+namespace mlbridge {
+
+/// What a function sees of one evaluation: the tensors in the order of its signature. Outputs of
+/// fixed shape are allocated and zero; others are given their shape by resizeOutput. Valid during
+/// the call.
+class FunctionCall {
+public:
+  virtual ~FunctionCall();
+  virtual const Signature &signature() const = 0;
+  virtual TensorView input(size_t index) const = 0;
+  virtual TensorView output(size_t index) = 0;
+  virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
+  virtual const OpenOptions &context() const = 0;
+
+  /// By name; empty if there is no such tensor or its type is another.
+  template <typename T> Span<const T> in(std::string_view name) const {
+    const int i = signature().findInput(name);
+    if (i < 0)
+      return {};
+    const Span<T> s = input(static_cast<size_t>(i)).as<T>();
+    return {s.data(), s.size()};
+  }
+  template <typename T> Span<T> out(std::string_view name) {
+    const int i = signature().findOutput(name);
+    return i < 0 ? Span<T>() : output(static_cast<size_t>(i)).as<T>();
+  }
+};
+
+/// Called on the evaluating thread, from several threads at once if the Model has Runners in
+/// several. It cannot be interrupted: deadlines do not apply while it runs. An exception that
+/// leaves it becomes PolicyFailed.
+using Function = std::function<Status(FunctionCall &)>;
+
+struct FunctionModel {
+  /// Null: takes whatever signature the caller states.
+  std::optional<Signature> signature;
+  Metadata metadata;
+  /// Makes the function of one Runner, so that it may keep state of its own (a step counter).
+  std::function<Function()> newFunction;
+};
+
+Model fromFunction(FunctionModel model);
+/// The usual stateless case.
+Model fromFunction(Signature signature, Function function, Metadata metadata = {});
+
+/// Makes "function:<name>" open the model that the factory returns for the URI (whose options are
+/// free). Process-wide within this copy of the library, thread-safe. InvalidArgument if the name is
+/// taken.
+Status registerFunction(std::string name,
+                        std::function<Expected<FunctionModel>(const Uri &)> factory);
+/// The same for a whole scheme of one's own ("replay:FILE"). A scheme of the library cannot be
+/// replaced.
+Status registerScheme(std::string scheme,
+                      std::function<Expected<FunctionModel>(const Uri &)> factory);
+
+} // namespace mlbridge
+
+#endif

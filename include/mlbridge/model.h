@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A Model is what a URI opens: a loaded network, a function, or a connection to a server.
+#ifndef MLBRIDGE_MODEL_H
+#define MLBRIDGE_MODEL_H
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/runner.h>
+#include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
+#include <mlbridge/uri.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace mlbridge {
+
+class ModelBackend;
+
+/// What a model says of itself besides its signature: action names and pass lists, provenance,
+/// tolerance. Values are UTF-8 text. In ONNX files these are the metadata properties.
+using Metadata = std::map<std::string, std::string>;
+
+/// How a Model is opened. Options of the URI with the same name (`deadline`, `agent`, `episode`,
+/// `context`) go first, so that whoever starts the compiler has the last word.
+struct OpenOptions {
+  /// Opening, and then each evaluation, takes no longer than this (out of process; in process see
+  /// docs/architecture.md). It is also the budget of this Model for waiting in vain: once that much
+  /// time was spent on calls that failed, later ones fail at once.
+  Duration deadline = std::chrono::seconds(5);
+  std::string agent;   ///< which of a server's agents is asked; "" = the only one
+  std::string episode; ///< an id by which a trainer knows this compilation again
+  std::string context; ///< free text for logs: module, function
+};
+
+/// A handle; copies share the model. Safe to use from several threads at once. Never null: a Model
+/// that could not be opened carries its failure, and so does every Runner made from it.
+class Model {
+public:
+  /// Carries Unavailable.
+  Model();
+  /// Loads or connects. Blocks until `options.deadline` at most where it can be interrupted (all
+  /// connections; not the loading of a file). Errors: InvalidArgument (URI), NotFound (file,
+  /// component, runtime library: the message says what to install), Unavailable (no server), Busy,
+  /// DeadlineExceeded, InvalidModel, Protocol.
+  static Model open(std::string_view uri, const OpenOptions &options = {});
+  /// Uses a model made by the program itself; see function.h.
+  static Model fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options = {});
+
+  /// Ok, or why opening or binding failed.
+  const Status &status() const;
+  explicit operator bool() const { return status().isOk(); }
+
+  const std::string &uri() const;
+  const Metadata &metadata() const;
+  /// The value, or nothing if the model does not say.
+  std::optional<std::string> metadata(std::string_view key) const;
+  /// The model's own signature; null for a model that takes any.
+  const Signature *modelSignature() const;
+
+  /// Holds the model to the caller's signature. Every model input must be among the caller's inputs
+  /// and every caller output among the model's, by name, with the same element type and a shape
+  /// that fits: equal lengths, a Dynamic model dimension takes any length, and a model may have one
+  /// leading batch dimension of 1 or Dynamic more. Caller inputs that the model does not know get a
+  /// buffer that nobody reads, so that a model may know less than the compiler. Otherwise Mismatch;
+  /// the message names both sides. Call once, before newRunner; not concurrently with other calls.
+  Status bind(const Signature &signature);
+
+  /// The signature of the last bind; null before it.
+  const Signature *signature() const;
+
+  /// One thread's way to evaluate this model. Cheap: allocates the buffers; out of process it sends
+  /// one message, whose answer is awaited with the first evaluation at the latest. Thread-safe. A
+  /// failure is in Runner::status().
+  Runner newRunner() const;
+  /// The same with another agent, episode and context than the Model was opened with; empty fields
+  /// keep those.
+  Runner newRunner(const OpenOptions &overrides) const;
+
+private:
+  struct State;
+  explicit Model(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+/// Model::open, bind and newRunner in one call, for the usual single-threaded use.
+Runner open(std::string_view uri, const Signature &signature, const OpenOptions &options = {});
+/// The form without a signature: features are set by name and value, and the signature is inferred
+/// on the first evaluation. Its single output takes the type asked for, or the model's.
+Runner open(std::string_view uri, const OpenOptions &options = {});
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The model's side out of process: listens, accepts many compilers at once, and hands their
+// requests one at a time to the thread that serves.
+#ifndef MLBRIDGE_SERVER_H
+#define MLBRIDGE_SERVER_H
+
+#include <mlbridge/model.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mlbridge {
+
+struct ServerOptions {
+  /// Null: takes the signature that each compiler states.
+  std::optional<Signature> signature;
+  Metadata metadata;
+  uint32_t maxConnections = 256;             ///< one more is answered Busy
+  uint32_t maxStreams = 1024;                ///< per connection
+  uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
+  uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
+  /// A request whose compiler has given up (deadline passed, cancelled, gone) is dropped
+  /// unanswered.
+};
+
+/// Who asks. Strings are valid until the request is answered.
+struct RequestContext {
+  std::string_view episode;
+  std::string_view context; ///< module, function: free text of the compiler
+  std::string_view agent;
+  uint64_t connection = 0; ///< number of the connection, from 1
+  uint32_t stream = 0;
+  uint64_t step = 0; ///< requests answered in this episode before
+};
+
+enum class EventKind : uint8_t {
+  Request,      ///< answer with reply() or fail()
+  EpisodeBegin, ///< no answer
+  Reward,       ///< no answer; `reward`
+  EpisodeEnd,   ///< no answer; `outcome` of the compiler; Closed if it went away in mid-episode
+};
+
+/// One thing that a compiler sent. For a Request: the inputs, readable until it is answered, and
+/// the outputs to be written. Move-only; one that is destroyed unanswered is answered PolicyFailed.
+class Event {
+public:
+  Event();
+  ~Event();
+  Event(Event &&) noexcept;
+  Event &operator=(Event &&) noexcept;
+
+  EventKind kind() const;
+  const RequestContext &context() const;
+  double reward() const;
+  const Status &outcome() const;
+
+  /// The stream's signature, all Dynamic dimensions as declared.
+  const Signature &signature() const;
+  TensorView input(size_t index) const;
+  /// Outputs of fixed shape are allocated; others are given their shape by resizeOutput.
+  TensorView output(size_t index);
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape);
+  /// Keeps the storage of the inputs alive, and unchanged, for as long as it is held.
+  std::shared_ptr<void> holdInputs() const;
+  /// Identifies the storage of the inputs: equal for two events of a stream whose inputs lie at the
+  /// same addresses, so that views made once can be used again.
+  uint64_t storage() const;
+
+  /// Sends the outputs. Errors: Closed (the compiler is gone), LimitExceeded.
+  Status reply();
+  /// Sends an error with this text to that compiler; the server lives on.
+  Status fail(const Status &why);
+
+private:
+  friend class Server;
+  struct State;
+  explicit Event(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct ServerStatistics {
+  uint64_t connections = 0, streams = 0, requests = 0, replies = 0, errors = 0, dropped = 0;
+  uint64_t refused = 0; ///< connections and streams
+  uint64_t bytesIn = 0, bytesOut = 0;
+};
+
+/// Not copyable; `stop` may be called from any thread or signal handler, the rest from one thread.
+class Server {
+public:
+  /// Makes the socket or FIFOs (mode 0600) and starts to accept. Errors: InvalidArgument (URI, path
+  /// too long, path is something else), Busy (another server lives there), Unsupported (scheme).
+  static Expected<Server> listen(std::string_view uri, ServerOptions options);
+  Server(Server &&) noexcept;
+  Server &operator=(Server &&) noexcept;
+  /// Says goodbye to all compilers, removes the socket or FIFOs.
+  ~Server();
+
+  const std::string &uri() const;
+
+  /// Waits for the next event. Errors: DeadlineExceeded; Cancelled after stop(), or when a signal
+  /// arrived (EINTR), so that the caller can look at its own flags and call again.
+  Expected<Event> next(Deadline deadline = {});
+  /// Makes next() return Cancelled now and from now on. Async-signal-safe.
+  void stop();
+  bool isStopped() const;
+  /// A file descriptor; writing one byte to it makes next() return Cancelled once. For signal
+  /// libraries that wake through a descriptor.
+  int wakeDescriptor() const;
+  ServerStatistics statistics() const;
+
+private:
+  struct State;
+  explicit Server(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Errors as values: a code chosen by what the caller can do next, and a message that says where,
+// what was expected and what came. Usable without exceptions and without RTTI.
+#ifndef MLBRIDGE_STATUS_H
+#define MLBRIDGE_STATUS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace mlbridge {
+
+/// What went wrong. The numbers are fixed: they travel in error frames and through the component
+/// table. docs/errors.md lists for each what causes it and what to do.
+enum class Code : int32_t {
+  Ok = 0,
+  DeadlineExceeded = 1, ///< the time given has passed; nothing is known about the other side
+  Unavailable = 2,      ///< nobody there, or the circuit of this Model is open
+  Busy = 3,             ///< the other side is there and refuses more work now
+  Closed = 4,           ///< the other side ended the connection (end of file)
+  PolicyFailed = 5,     ///< the model ran and failed, or answered what the caller cannot use
+  Cancelled = 6,        ///< the caller, or the server while stopping, gave the call up
+  InvalidArgument = 7,  ///< the call is wrong: a name, type, count, URI or option
+  Mismatch = 8,         ///< pass and model disagree on the signature or on what metadata says
+  InvalidModel = 9,     ///< the model file is damaged or not a model
+  NotFound = 10,        ///< no such file, component, library or registered name
+  Unsupported = 11,     ///< understood, and not offered here
+  Protocol = 12,        ///< bytes that break docs/protocol.md, or a peer of another version
+  LimitExceeded = 13,   ///< a length, count or size beyond the agreed limit
+  Internal = 14,        ///< a bug in MLBridge
+};
+
+/// What a caller can do about a code.
+enum class NextStep : uint8_t {
+  Proceed,  ///< Ok
+  Retry,    ///< the same call may work later; until then, fall back
+  FallBack, ///< use the heuristic; asking again will not help this time
+  FixCall,  ///< the program, option or URI has to be changed
+  FixModel, ///< the model, its metadata or the other side has to be changed
+  Stop,     ///< report a bug
+};
+
+const char *name(Code code);
+NextStep nextStep(Code code);
+const char *name(NextStep step);
+
+/// A code and, unless Ok, a message of one line without a full stop. Copyable.
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  static Status ok() { return {}; }
+
+  bool isOk() const { return code_ == Code::Ok; }
+  explicit operator bool() const { return isOk(); }
+  Code code() const { return code_; }
+  const std::string &message() const { return message_; }
+  /// "mismatch: <message>", or "ok".
+  std::string toString() const;
+  /// The same code with "<where>: " before the message.
+  Status withContext(std::string_view where) const;
+
+private:
+  Code code_ = Code::Ok;
+  std::string message_;
+};
+
+/// A value or the Status that says why there is none.
+template <typename T> class [[nodiscard]] Expected {
+public:
+  Expected(T value) : value_(std::move(value)) {}
+  Expected(Status status) : status_(std::move(status)) {
+    if (status_.isOk())
+      status_ = Status(Code::Internal, "an Expected was made from an Ok status");
+  }
+
+  bool hasValue() const { return value_.has_value(); }
+  explicit operator bool() const { return hasValue(); }
+  const Status &status() const { return status_; }
+
+  /// Requires hasValue().
+  T &operator*() & { return *value_; }
+  const T &operator*() const & { return *value_; }
+  T &&operator*() && { return std::move(*value_); }
+  T *operator->() { return &*value_; }
+  const T *operator->() const { return &*value_; }
+
+  template <typename U> T valueOr(U &&other) const & {
+    return hasValue() ? *value_ : static_cast<T>(std::forward<U>(other));
+  }
+
+private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What goes into a model and comes out: element types, tensor specifications, signatures, and
+// owning and borrowed tensors.
+#ifndef MLBRIDGE_TENSOR_H
+#define MLBRIDGE_TENSOR_H
+
+#include <mlbridge/status.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace mlbridge {
+
+/// The numbers are fixed: they stand on the wire and in the component table.
+enum class ElementType : uint8_t {
+  Int8 = 1,
+  Int16 = 2,
+  Int32 = 3,
+  Int64 = 4,
+  UInt8 = 5,
+  UInt16 = 6,
+  UInt32 = 7,
+  UInt64 = 8,
+  Float16 = 9, ///< IEEE 754 binary16, in C++ a Half
+  Float32 = 10,
+  Float64 = 11,
+  Bool = 12, ///< one byte, 0 or 1
+  String = 13,
+};
+
+/// The 16 bits of an IEEE 754 binary16 number.
+struct Half {
+  uint16_t bits = 0;
+  friend bool operator==(Half a, Half b) { return a.bits == b.bits; }
+  friend bool operator!=(Half a, Half b) { return a.bits != b.bits; }
+};
+float toFloat(Half half);
+/// Rounds to nearest, ties to even; overflow gives an infinity; a NaN keeps its upper payload bits.
+Half toHalf(float value);
+
+/// "float32", "int64", "string", …; "invalid" for a number outside the enumeration.
+const char *name(ElementType type);
+Expected<ElementType> elementTypeNamed(std::string_view name);
+bool isValid(ElementType type);
+/// Bytes of one element; 0 for String.
+size_t sizeOf(ElementType type);
+
+template <typename T> struct ElementTypeOf;
+template <> struct ElementTypeOf<int8_t> {
+  static constexpr auto value = ElementType::Int8;
+};
+template <> struct ElementTypeOf<int16_t> {
+  static constexpr auto value = ElementType::Int16;
+};
+template <> struct ElementTypeOf<int32_t> {
+  static constexpr auto value = ElementType::Int32;
+};
+template <> struct ElementTypeOf<int64_t> {
+  static constexpr auto value = ElementType::Int64;
+};
+template <> struct ElementTypeOf<uint8_t> {
+  static constexpr auto value = ElementType::UInt8;
+};
+template <> struct ElementTypeOf<uint16_t> {
+  static constexpr auto value = ElementType::UInt16;
+};
+template <> struct ElementTypeOf<uint32_t> {
+  static constexpr auto value = ElementType::UInt32;
+};
+template <> struct ElementTypeOf<uint64_t> {
+  static constexpr auto value = ElementType::UInt64;
+};
+template <> struct ElementTypeOf<Half> {
+  static constexpr auto value = ElementType::Float16;
+};
+template <> struct ElementTypeOf<float> {
+  static constexpr auto value = ElementType::Float32;
+};
+template <> struct ElementTypeOf<double> {
+  static constexpr auto value = ElementType::Float64;
+};
+template <> struct ElementTypeOf<bool> {
+  static constexpr auto value = ElementType::Bool;
+};
+template <> struct ElementTypeOf<std::string> {
+  static constexpr auto value = ElementType::String;
+};
+/// `long` and `long long` are different types of the same width; both are accepted.
+static_assert(sizeof(long) == 8 && std::is_same_v<int64_t, long>, "LP64 only");
+template <> struct ElementTypeOf<long long> {
+  static constexpr auto value = ElementType::Int64;
+};
+template <> struct ElementTypeOf<unsigned long long> {
+  static constexpr auto value = ElementType::UInt64;
+};
+
+/// A borrowed run of elements. (C++17 has no std::span.)
+template <typename T> class Span {
+public:
+  constexpr Span() = default;
+  constexpr Span(T *data, size_t size) : data_(data), size_(size) {}
+  template <size_t N> constexpr Span(T (&array)[N]) : data_(array), size_(N) {}
+  /// From anything with data() and size(): std::vector, std::array, llvm::ArrayRef, another Span.
+  template <
+      typename C, typename D = decltype(std::declval<C &>().data()),
+      typename = std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<D> (*)[], T (*)[]>>,
+      typename = decltype(std::declval<C &>().size())>
+  constexpr Span(C &&container) : data_(container.data()), size_(container.size()) {}
+
+  constexpr T *data() const { return data_; }
+  constexpr size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr T *begin() const { return data_; }
+  constexpr T *end() const { return data_ + size_; }
+  /// Requires i < size().
+  constexpr T &operator[](size_t i) const { return data_[i]; }
+
+private:
+  T *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+using Shape = std::vector<int64_t>;
+/// A dimension whose length changes from call to call.
+inline constexpr int64_t Dynamic = -1;
+
+/// One named input or output. An empty shape is a scalar. Elements are stored row-major.
+struct TensorSpec {
+  std::string name;
+  ElementType type = ElementType::Float32;
+  Shape shape;
+  /// Empty, or one entry per dimension: the largest length a Dynamic dimension may take, 0 where
+  /// none is declared.
+  Shape maximum;
+
+  template <typename T>
+  static TensorSpec of(std::string name, Shape shape = {}, Shape maximum = {}) {
+    return {std::move(name), ElementTypeOf<T>::value, std::move(shape), std::move(maximum)};
+  }
+
+  bool isDynamic() const;
+  /// The number of elements; nothing if a dimension is Dynamic or the product overflows.
+  std::optional<size_t> count() const;
+  /// Name not empty, type valid, dimensions >= -1, `maximum` consistent.
+  Status check() const;
+  /// "embedding: float32[300]", "nodes: float32[?<=600, 100]", "step: int64".
+  std::string toString() const;
+  friend bool operator==(const TensorSpec &a, const TensorSpec &b);
+  friend bool operator!=(const TensorSpec &a, const TensorSpec &b) { return !(a == b); }
+};
+
+/// Whether a value of this shape may be used for the spec: same rank, equal lengths, Dynamic ones
+/// within their maximum. The message names the tensor.
+Status checkShape(const TensorSpec &spec, Span<const int64_t> shape);
+/// The product of the dimensions; nothing if one is negative or the product overflows.
+std::optional<size_t> elementCount(Span<const int64_t> shape);
+std::string toString(Span<const int64_t> shape);
+
+/// The ordered inputs and outputs of a model, stated once and held to by both sides.
+struct Signature {
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+
+  /// Each spec is valid and no name stands twice on a side.
+  Status check() const;
+  /// "(embedding: float32[300], step: int64) -> (action: int64)".
+  std::string toString() const;
+  /// The index, or -1.
+  int findInput(std::string_view name) const;
+  int findOutput(std::string_view name) const;
+  friend bool operator==(const Signature &a, const Signature &b) {
+    return a.inputs == b.inputs && a.outputs == b.outputs;
+  }
+  friend bool operator!=(const Signature &a, const Signature &b) { return !(a == b); }
+};
+
+/// A borrowed tensor: numbers are `count` elements of the type at `data`; for String, `data` is an
+/// array of std::string. Valid as long as its owner says.
+struct TensorView {
+  ElementType type = ElementType::Float32;
+  void *data = nullptr;
+  size_t count = 0;
+  Span<const int64_t> shape;
+
+  size_t bytes() const { return count * sizeOf(type); }
+  /// Empty if T is not the element type.
+  template <typename T> Span<T> as() const {
+    if (ElementTypeOf<T>::value != type)
+      return {};
+    return {static_cast<T *>(data), count};
+  }
+};
+
+/// An owning tensor of fixed shape. Numbers are zero, strings empty at first; storage is aligned to
+/// 64 bytes.
+class Tensor {
+public:
+  Tensor() = default;
+  /// A spec that is Dynamic or too large to allocate gives an empty tensor; use `make` to be told.
+  explicit Tensor(TensorSpec spec);
+  static Expected<Tensor> make(TensorSpec spec, Span<const int64_t> shape);
+  template <typename T> static Tensor of(std::string name, Shape shape, Span<const T> values) {
+    Tensor t(TensorSpec::of<T>(std::move(name), std::move(shape)));
+    auto to = t.as<T>();
+    for (size_t i = 0; i < to.size() && i < values.size(); ++i)
+      to[i] = values[i];
+    return t;
+  }
+
+  const TensorSpec &spec() const { return spec_; }
+  size_t count() const { return count_; }
+  TensorView view();
+  template <typename T> Span<T> as() { return view().as<T>(); }
+  template <typename T> Span<const T> as() const {
+    auto s = const_cast<Tensor *>(this)->view().as<T>();
+    return {s.data(), s.size()};
+  }
+  /// Changes the lengths of Dynamic dimensions of `spec` (the declared one, which may be Dynamic).
+  /// Contents are lost. Allocates only when it grows.
+  Status reshape(const TensorSpec &declared, Span<const int64_t> shape);
+
+private:
+  struct Chunk {
+    alignas(64) unsigned char bytes[64];
+  };
+  TensorSpec spec_; // shape is the current one, never Dynamic
+  size_t count_ = 0;
+  std::vector<Chunk> numbers_;
+  std::vector<std::string> strings_;
+};
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A growable byte buffer, aligned to 64 bytes, whose growth leaves new bytes unspecified, and which
+// always has 64 readable bytes after its end (what vectorized parsers ask for).
+#ifndef MLBRIDGE_CORE_BUFFER_H
+#define MLBRIDGE_CORE_BUFFER_H
+
+#include <mlbridge/tensor.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace mlbridge {
+
+class Buffer {
+public:
+  static constexpr size_t Padding = 64;
+
+  Buffer() = default;
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+  Buffer(Buffer &&other) noexcept { swap(other); }
+  Buffer &operator=(Buffer &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() { std::free(data_); }
+
+  uint8_t *data() { return data_; }
+  const uint8_t *data() const { return data_; }
+  size_t size() const { return size_; }
+  size_t capacity() const { return capacity_; }
+  bool empty() const { return size_ == 0; }
+  Span<const uint8_t> span() const { return {data_, size_}; }
+
+  /// LimitExceeded if the memory cannot be had.
+  Status reserve(size_t capacity) {
+    if (capacity <= capacity_)
+      return Status::ok();
+    size_t wanted = std::max(capacity, capacity_ + capacity_ / 2);
+    wanted = (wanted + 63) & ~size_t(63);
+    void *fresh = wanted < capacity ? nullptr : std::aligned_alloc(64, wanted + Padding);
+    if (!fresh)
+      return Status(Code::LimitExceeded, "no memory for " + std::to_string(capacity) + " bytes");
+    if (size_)
+      std::memcpy(fresh, data_, size_);
+    std::free(data_);
+    data_ = static_cast<uint8_t *>(fresh);
+    capacity_ = wanted;
+    return Status::ok();
+  }
+  Status resize(size_t size) {
+    if (Status s = reserve(size); !s)
+      return s;
+    size_ = size;
+    return Status::ok();
+  }
+  Status append(const void *bytes, size_t size) {
+    if (Status s = reserve(size_ + size); !s)
+      return s;
+    if (size)
+      std::memcpy(data_ + size_, bytes, size);
+    size_ += size;
+    return Status::ok();
+  }
+  void clear() { size_ = 0; }
+  void swap(Buffer &other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+private:
+  uint8_t *data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+} // namespace mlbridge
+
+#endif

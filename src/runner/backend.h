@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What stands behind a Model and a Runner: an engine in this process, or a conversation with a
+// server.
+#ifndef MLBRIDGE_RUNNER_BACKEND_H
+#define MLBRIDGE_RUNNER_BACKEND_H
+
+#include <mlbridge/model.h>
+
+#include <memory>
+
+namespace mlbridge {
+
+/// The buffers and evaluations of one thread. Indexes are those of the bound signature.
+class RunnerBackend {
+public:
+  virtual ~RunnerBackend();
+  /// Valid until that input is resized. Dynamic inputs are empty before.
+  virtual TensorView input(size_t index) = 0;
+  /// `shape` has been checked against the bound spec.
+  virtual Expected<TensorView> resize(size_t index, Span<const int64_t> shape) = 0;
+  virtual Status evaluate(Deadline deadline) = 0;
+  /// Valid until the next evaluate.
+  virtual TensorView output(size_t index) = 0;
+
+  virtual Status beginEpisode(std::string_view, std::string_view) { return Status::ok(); }
+  virtual Status reward(double) { return Status::ok(); }
+  virtual Status endEpisode(const Status &) { return Status::ok(); }
+};
+
+/// Shared by the threads that use a model.
+class ModelBackend {
+public:
+  virtual ~ModelBackend();
+  virtual const Metadata &metadata() const = 0;
+  /// Null: takes any.
+  virtual const Signature *signature() const = 0;
+  /// `bound`: all inputs and outputs of signature() in its order, with Dynamic dimensions replaced
+  /// where the caller's lengths are fixed; or, if signature() is null, the caller's signature.
+  /// Thread-safe.
+  virtual Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
+                                                             const OpenOptions &context) = 0;
+};
+
+/// Opens the model that a URI names; options of the URI have been merged into `options`.
+using BackendFactory = Expected<std::shared_ptr<ModelBackend>> (*)(const Uri &,
+                                                                   const OpenOptions &);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Bytes to tensors and back; knows nothing of transports.
+#ifndef MLBRIDGE_SERDES_SERDES_H
+#define MLBRIDGE_SERDES_SERDES_H
+
+#include "core/buffer.h"
+#include <mlbridge/tensor.h>
+
+#include <memory>
+
+namespace mlbridge {
+
+/// Where decode puts what it reads.
+class TensorSink {
+public:
+  virtual ~TensorSink();
+  /// Storage for tensor `index` with this shape, which must be checked here against the spec.
+  /// Strings are an array of std::string.
+  virtual Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) = 0;
+};
+
+/// One direction of a signature: the codec of its inputs or of its outputs. Thread-safe.
+class Codec {
+public:
+  virtual ~Codec();
+
+  /// Where each tensor lies in a message of fixed size, so that a message can be written and read
+  /// in place.
+  struct Layout {
+    std::vector<size_t> offsets; ///< multiples of 8
+    size_t size = 0;
+  };
+  /// Null if this serdes has none or some tensor is Dynamic or String.
+  virtual const Layout *layout() const { return nullptr; }
+  /// For a message read in place: its size and what is in it besides lengths (a bool is 0 or 1).
+  virtual Status check(Span<const uint8_t>) const { return Status::ok(); }
+
+  /// Appends the message. Errors: InvalidArgument (a string this format cannot carry),
+  /// LimitExceeded.
+  virtual Status encode(Span<const TensorView> tensors, Buffer &out) const = 0;
+  /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
+  /// message lies in a Buffer, so that 64 bytes after its end are readable.
+  virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;
+};
+
+class SerDes {
+public:
+  virtual ~SerDes();
+  virtual Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const = 0;
+};
+
+/// "bitstream" is built in; others are components libmlbridge-serdes-NAME.so. The result lives for
+/// ever.
+Expected<const SerDes *> serdesNamed(std::string_view name);
+
+} // namespace mlbridge
+
+#endif
