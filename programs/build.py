@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compile, link and run the catalog's programs from their lists of files.
+
+    python3 -m programs.build [--flags=-Oz] [--compiler clang-22] [demo|NAME ...]
+
+Every file is compiled in the top of its source tree under its relative name, so an object does not
+depend on where the tree lies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs.catalog import Program, ProgramsError, load, select
+from programs.fetch import BUILD, fetch, source_tree
+from programs.sizes import file_executable_bytes
+
+COMPILE_TIMEOUT = 300.0
+TEST_TIMEOUT = 60.0
+# C17 with GNU extensions; warnings of other people's code are no news.
+BASE_FLAGS = ("-std=gnu17", "-Wno-everything", "-Wbackend-plugin")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished process: exit code (negative: signal), output, and its own times in seconds."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled file."""
+
+    source: str
+    object: Path
+    ran: Ran
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    timeout: float,
+    stdin: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> Ran:
+    """Run `command`; its times are those of the process and the children it waited for."""
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        (stdin or Path(os.devnull)).open("rb") as source,
+    ):
+        start = time.perf_counter()
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=source,
+                stdout=out,
+                stderr=err,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
+        timed_out = threading.Event()
+
+        def stop() -> None:
+            timed_out.set()
+            os.killpg(process.pid, signal.SIGKILL)
+
+        timer = threading.Timer(timeout, stop)
+        timer.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        finally:
+            timer.cancel()
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if timed_out.is_set():
+            raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}")
+        out.seek(0)
+        err.seek(0)
+        return Ran(
+            process.returncode, out.read(), err.read(), wall, usage.ru_utime + usage.ru_stime
+        )
+
+
+def compile_command(
+    program: Program, compiler: Sequence[str], flags: Sequence[str], source: str, output: Path
+) -> list[str]:
+    """The command that compiles `source`, to be run in the program's source tree."""
+    include = [f"-I{program.config}"] if program.config.is_dir() else []
+    return [
+        *compiler,
+        *BASE_FLAGS,
+        *include,
+        *program.flags,
+        *flags,
+        "-c",
+        source,
+        "-o",
+        str(output),
+    ]
+
+
+def output_name(source: str, suffix: str) -> str:
+    """The name of what is made from `source`, unique in a program."""
+    return source.replace("/", "__").removesuffix(".c") + suffix
+
+
+def compile_program(
+    program: Program,
+    output: Path,
+    compiler: Sequence[str] = ("clang-22",),
+    flags: Sequence[str] = ("-Oz",),
+    jobs: int = 2,
+    build: Path = BUILD,
+    suffix: str = ".o",
+) -> list[Compiled]:
+    """Compile all files of a fetched program into the folder `output`; the first error raises."""
+    tree = source_tree(program, build)
+    sources = program.sources(tree)
+    output.mkdir(parents=True, exist_ok=True)
+
+    def one(source: str) -> Compiled:
+        target = output.resolve() / output_name(source, suffix)
+        command = compile_command(program, compiler, flags, source, target)
+        ran = run(command, tree, COMPILE_TIMEOUT)
+        if ran.code != 0 or not target.is_file():
+            text = ran.stderr.decode(errors="replace")
+            raise ProgramsError(
+                f"{program.name}: {source}: the compiler ended with {ran.code}\n"
+                f"{' '.join(command)}\n{text[-4000:]}"
+            )
+        return Compiled(source, target, ran)
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        return list(pool.map(one, sources))
+
+
+def link_program(
+    program: Program,
+    compiled: Sequence[Compiled],
+    output: Path,
+    compiler: Sequence[str] = ("clang-22",),
+) -> list[Path]:
+    """Link the program's executables into the folder `output`."""
+    output.mkdir(parents=True, exist_ok=True)
+    objects = {item.source: item.object for item in compiled}
+    executables = program.executables or ((program.name, tuple(objects)),)
+    linked: list[Path] = []
+    for name, sources in executables:
+        missing = [source for source in sources if source not in objects]
+        if missing:
+            raise ProgramsError(f"{program.name}: {name}: not compiled: {', '.join(missing)}")
+        target = output.resolve() / name
+        inputs = [str(objects[source]) for source in sources]
+        ran = run([*compiler, *inputs, *program.libs, "-o", str(target)], output, COMPILE_TIMEOUT)
+        if ran.code != 0:
+            text = ran.stderr.decode(errors="replace")
+            raise ProgramsError(f"{program.name}: linking {name} failed\n{text[-4000:]}")
+        linked.append(target)
+    return linked
+
+
+def run_test(program: Program, executables: Path, work: Path, build: Path = BUILD) -> bytes:
+    """Run the program's own test; everything it printed and wrote, as bytes to compare.
+
+    The commands run in the empty folder `work`. The first word is an executable of the program; a
+    last word "<FILE" gives standard input, and a word ">FILE" takes standard output. A command that
+    ends by a signal or takes longer than a minute raises.
+    """
+    if work.exists():
+        shutil.rmtree(work)
+    work.mkdir(parents=True)
+    places = {
+        "src": str(source_tree(program, build).resolve()),
+        "inputs": str(program.inputs),
+        "bin": str(executables.resolve()),
+    }
+    report: list[bytes] = []
+    for line in program.test:
+        words = [_filled(word, places) for word in line]
+        stdin = next((word[1:] for word in words if word.startswith("<")), None)
+        stdout = next((word[1:] for word in words if word.startswith(">")), None)
+        command = [word for word in words if word[:1] not in ("<", ">")]
+        command[0] = str(executables.resolve() / command[0])
+        env = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+        ran = run(command, work, TEST_TIMEOUT, work / stdin if stdin else None, env)
+        if ran.code < 0:
+            raise ProgramsError(
+                f"{program.name}: {' '.join(line)} ended by signal {-ran.code}: "
+                f"{ran.stderr.decode(errors='replace')[-1000:]}"
+            )
+        if stdout:
+            (work / stdout).write_bytes(ran.stdout)
+        report.append(f"$ {' '.join(line)}\n".encode())
+        report.append(ran.stdout + f"\n[exit {ran.code}]\n".encode())
+    for path in sorted(work.rglob("*")):
+        if path.is_file():
+            report.append(f"\n[file {path.relative_to(work)}]\n".encode())
+            report.append(path.read_bytes())
+    return b"".join(report)
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    for name, value in places.items():
+        word = word.replace("{" + name + "}", value)
+    return word
+
+
+def text_bytes(compiled: Sequence[Compiled]) -> int:
+    """Bytes of executable sections of the program's own objects."""
+    return sum(file_executable_bytes(item.object) for item in compiled)
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="programs.build", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", help="sets or programs (default: all)")
+    parser.add_argument("--compiler", default="clang-22")
+    parser.add_argument("--flags", default="-Oz", help="flags, separated by spaces")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    failed = 0
+    try:
+        programs = select(load(), options.names)
+        fetch(programs)
+    except ProgramsError as error:
+        print(f"build: {error}", file=sys.stderr)
+        return 1
+    for program in programs:
+        output = BUILD / "built" / program.name
+        try:
+            compiler = options.compiler.split()
+            compiled = compile_program(
+                program, output / "objects", compiler, options.flags.split(), options.jobs
+            )
+            tested = "compiled"
+            if program.test:
+                link_program(program, compiled, output / "bin", compiler)
+                result = run_test(program, output / "bin", output / "work")
+                tested = f"its test gave {len(result)} bytes"
+        except ProgramsError as error:
+            print(f"build: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        seconds = sum(item.ran.cpu_seconds for item in compiled)
+        print(
+            f"{program.set:10s} {program.name:12s} {len(compiled):3d} files {text_bytes(compiled):8d}"
+            f" bytes {seconds:6.1f} s CPU  {tested}"
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The list of programs in catalog.toml, read and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CATALOG = HERE / "catalog.toml"
+ROOT = HERE.parent
+SETS = ("training", "validation", "demo")
+
+
+class ProgramsError(Exception):
+    """What went wrong with a program, where, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One entry of the catalog; the keys are explained at the top of catalog.toml."""
+
+    name: str
+    set: str
+    kind: str
+    package: str
+    files: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    libs: tuple[str, ...] = ()
+    executables: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    test: tuple[tuple[str, ...], ...] = ()
+    generate: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = ()
+
+    @property
+    def config(self) -> Path:
+        """Our own generated headers for this program; may not exist."""
+        return HERE / "config" / self.name
+
+    @property
+    def inputs(self) -> Path:
+        """Our own inputs for this program's test; may not exist."""
+        return HERE / "inputs" / self.name
+
+    def sources(self, tree: Path) -> list[str]:
+        """The C files to compile, relative to `tree`, in a fixed order."""
+        found: dict[str, None] = {}
+        for pattern in self.files:
+            matches = sorted(path.relative_to(tree).as_posix() for path in tree.glob(pattern))
+            if not matches:
+                raise ProgramsError(f"{self.name}: no file matches {pattern} in {tree}")
+            found.update(dict.fromkeys(matches))
+        for pattern in self.exclude:
+            for path in tree.glob(pattern):
+                found.pop(path.relative_to(tree).as_posix(), None)
+        return list(found)
+
+    def write_generated(self, tree: Path) -> None:
+        """Write the files under `generate` into a source tree, as a configure step would."""
+        for target, template, values in self.generate:
+            try:
+                text = (tree / template).read_text(encoding="utf-8", errors="surrogateescape")
+            except OSError as error:
+                raise ProgramsError(f"{self.name}: template of {target}: {error}") from error
+            for key, value in values:
+                text = text.replace(key, value)
+            (tree / target).write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+_REQUIRED = ("name", "set", "kind", "package", "files")
+_LISTS = ("files", "exclude", "flags", "libs")
+
+
+def _strings(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ProgramsError(f"{where}: expected a list of strings, got {value!r}")
+    return tuple(value)
+
+
+def _program(index: int, entry: dict[str, Any]) -> Program:
+    where = f"catalog entry {index} ({entry.get('name', 'without a name')})"
+    missing = [key for key in _REQUIRED if key not in entry]
+    if missing:
+        raise ProgramsError(f"{where}: missing {', '.join(missing)}")
+    unknown = set(entry) - {*_REQUIRED, *_LISTS, "executables", "test", "generate"}
+    if unknown:
+        raise ProgramsError(f"{where}: unknown key {', '.join(sorted(unknown))}")
+    if entry["set"] not in SETS:
+        raise ProgramsError(f"{where}: set is {entry['set']!r}, expected one of {', '.join(SETS)}")
+    lists = {key: _strings(f"{where}: {key}", entry[key]) for key in _LISTS if key in entry}
+    executables = tuple(
+        (name, _strings(f"{where}: executables.{name}", files))
+        for name, files in entry.get("executables", {}).items()
+    )
+    test = tuple(_strings(f"{where}: test", command) for command in entry.get("test", []))
+    generate: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
+    for item in entry.get("generate", []):
+        if not isinstance(item, dict) or not {"to", "from"} <= set(item):
+            raise ProgramsError(f"{where}: generate: expected {{to, from, values}}, got {item!r}")
+        values = tuple((str(key), str(value)) for key, value in item.get("values", {}).items())
+        generate.append((item["to"], item["from"], values))
+    return Program(
+        name=entry["name"],
+        set=entry["set"],
+        kind=entry["kind"],
+        package=entry["package"],
+        executables=executables,
+        test=test,
+        generate=tuple(generate),
+        **lists,
+    )
+
+
+def load(path: Path = CATALOG) -> list[Program]:
+    """All programs. A name or a package that occurs twice is an error, so the sets stay apart."""
+    with path.open("rb") as file:
+        try:
+            entries = tomllib.load(file).get("program", [])
+        except tomllib.TOMLDecodeError as error:
+            raise ProgramsError(f"{path}: {error}") from error
+    programs = [_program(index, entry) for index, entry in enumerate(entries)]
+    for key in ("name", "package"):
+        seen: set[str] = set()
+        for program in programs:
+            value = getattr(program, key)
+            if value in seen:
+                raise ProgramsError(f"{path}: {key} {value} is listed twice")
+            seen.add(value)
+    return programs
+
+
+def select(programs: list[Program], names: list[str]) -> list[Program]:
+    """The programs named by `names`: names of sets or of programs; none means all."""
+    if not names:
+        return programs
+    known = {program.name for program in programs} | set(SETS)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ProgramsError(
+            f"no program or set called {', '.join(unknown)}; programs: "
+            f"{', '.join(program.name for program in programs)}; sets: {', '.join(SETS)}"
+        )
+    return [p for p in programs if p.name in names or p.set in names]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Turn the programs of a set into bitcode that stock opt-22 and clang-22 optimize later.
+
+    python3 -m programs.corpus training validation
+
+Each C file becomes build/programs/corpus/SET/PROGRAM/FILE.bc, as clang's -Oz front end leaves it: no
+pass has run, functions carry minsize and optsize. SET/index.json lists them with the bytes of
+executable sections of the plain -Oz object, made from the C file and, as a check, from the bitcode.
+Files without code are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from programs.build import COMPILE_TIMEOUT, compile_program, output_name, run
+from programs.catalog import SETS, Program, ProgramsError, load, select
+from programs.fetch import BUILD, fetch, fetched_version
+from programs.sizes import file_executable_bytes
+
+BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a corpus; `bitcode` is relative to the folder of the index."""
+
+    program: str
+    version: str
+    source: str
+    bitcode: str
+    oz_text: int
+
+
+def bitcode_to_object(bitcode: Path, target: Path, compiler: str = "clang-22") -> None:
+    """Compile bitcode at -Oz with nothing added."""
+    command = [compiler, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target)]
+    ran = run(command, bitcode.parent, COMPILE_TIMEOUT)
+    if ran.code != 0:
+        text = ran.stderr.decode(errors="replace")[-2000:]
+        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{text}")
+
+
+def add_program(
+    program: Program, folder: Path, compiler: str = "clang-22", jobs: int = 2
+) -> list[Entry]:
+    """Write the bitcode of one fetched program under `folder`; raises if a size isn't kept."""
+    place = folder / program.name
+    plain = compile_program(program, place, (compiler,), ("-Oz",), jobs)
+    bitcode = compile_program(program, place, (compiler,), BITCODE_FLAGS, jobs, suffix=".bc")
+    version = fetched_version(program)
+
+    def check(pair: tuple[str, Path, Path]) -> Entry | None:
+        source, object_file, bitcode_file = pair
+        expected = file_executable_bytes(object_file)
+        bitcode_to_object(bitcode_file, object_file, compiler)
+        got = file_executable_bytes(object_file)
+        object_file.unlink()
+        if got != expected:
+            raise ProgramsError(
+                f"{program.name}: {source}: {expected} bytes of code from C, {got} from bitcode"
+            )
+        if expected == 0:
+            bitcode_file.unlink()
+            return None
+        relative = f"{program.name}/{output_name(source, '.bc')}"
+        return Entry(program.name, version, source, relative, expected)
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        pairs = [(p.source, p.object, b.object) for p, b in zip(plain, bitcode, strict=True)]
+        return [entry for entry in pool.map(check, pairs) if entry]
+
+
+def make(name: str, jobs: int = 2) -> list[Entry]:
+    """Make the corpus of the set `name` unless its index is there; returns the index."""
+    if name not in SETS:
+        raise ProgramsError(f"no set called {name}; sets: {', '.join(SETS)}")
+    folder = BUILD / "corpus" / name
+    index = folder / "index.json"
+    programs = select(load(), [name])
+    wanted = sorted(program.name for program in programs)
+    if index.is_file():
+        entries = [Entry(**item) for item in json.loads(index.read_text())]
+        if sorted({entry.program for entry in entries}) == wanted:
+            return entries
+    fetch(programs)
+    entries = []
+    for program in tqdm(programs, desc=f"{name} corpus", unit="program", file=sys.stderr):
+        entries += add_program(program, folder, jobs=jobs)
+    temporary = index.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
+    temporary.replace(index)
+    return entries
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="programs.corpus", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("sets", nargs="*", help="sets (default: training validation)")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.sets or ["training", "validation"]:
+            entries = make(name, options.jobs)
+            programs = len({entry.program for entry in entries})
+            total = sum(entry.oz_text for entry in entries)
+            print(f"{name}: {programs} programs, {len(entries)} files, {total} bytes at -Oz")
+    except ProgramsError as error:
+        print(f"corpus: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Download the catalog's programs as Debian source packages and unpack them.
+
+    python3 -m programs.fetch [demo|training|validation|NAME ...]
+
+The package lists come from the machine's own apt sources, read as source lists and kept under
+build/programs, so nothing outside the tree changes and root is not needed. apt checks signatures and
+hashes; nothing is unpacked before that. A tree appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from tqdm import tqdm
+
+from programs.catalog import ROOT, Program, ProgramsError, load, select
+
+BUILD = ROOT / "build" / "programs"
+_TIMEOUT = 300
+_ARCHIVE = re.compile(r"\.tar\.(gz|bz2|xz)$")
+
+
+def source_tree(program: Program, build: Path = BUILD) -> Path:
+    """Where the program's sources lie once they are fetched."""
+    return build / "source" / program.name
+
+
+def source_lists(deb822: list[str], one_line: list[str]) -> tuple[str, str]:
+    """The machine's apt sources turned into source-package lists: (deb822 text, one-line text)."""
+    stanzas: list[str] = []
+    for text in deb822:
+        for stanza in re.split(r"\n\s*\n", text):
+            lines = [line for line in stanza.splitlines() if line.strip()]
+            if not any(re.match(r"Types\s*:", line, re.IGNORECASE) for line in lines):
+                continue
+            stanzas.append(
+                "\n".join(
+                    "Types: deb-src" if re.match(r"Types\s*:", line, re.IGNORECASE) else line
+                    for line in lines
+                    if not line.startswith("#")
+                )
+            )
+    plain: dict[str, None] = {}
+    for text in one_line:
+        for line in text.splitlines():
+            match = re.match(r"\s*deb(-src)?\s+(.*)", line)
+            if match:
+                plain["deb-src " + match.group(2)] = None
+    return "\n\n".join(stanzas) + "\n", "\n".join(plain) + "\n"
+
+
+class Apt:
+    """apt-get with lists and cache of its own under `build`/apt."""
+
+    def __init__(self, build: Path) -> None:
+        self._home = build / "apt"
+        self._updated = False
+
+    def _options(self) -> list[str]:
+        home = self._home
+        options = {
+            "Dir::Etc::sourcelist": home / "none.list",
+            "Dir::Etc::sourceparts": home / "sources",
+            "Dir::State::Lists": home / "lists",
+            "Dir::Cache": home / "cache",
+            "Acquire::Retries": 2,
+        }
+        if os.geteuid() == 0:  # the sandbox user may not enter the tree
+            options["APT::Sandbox::User"] = "root"
+        return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
+
+    def _run(self, arguments: list[str], cwd: Path) -> tuple[int, str]:
+        command = ["apt-get", *self._options(), *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except FileNotFoundError as error:
+            raise ProgramsError(
+                "apt-get is not installed; the programs are fetched as Debian source packages"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise ProgramsError(f"no answer after {_TIMEOUT} s: {' '.join(command)}") from error
+        return done.returncode, done.stdout
+
+    def update(self) -> None:
+        """Write the source lists and read the package indexes."""
+        if self._updated:
+            return
+        for folder in ("sources", "lists/partial", "cache/archives/partial"):
+            (self._home / folder).mkdir(parents=True, exist_ok=True)
+        (self._home / "none.list").touch()
+        parts = Path("/etc/apt/sources.list.d")
+        deb822 = [path.read_text() for path in sorted(parts.glob("*.sources"))]
+        lists = [Path("/etc/apt/sources.list"), *sorted(parts.glob("*.list"))]
+        new, old = source_lists(deb822, [path.read_text() for path in lists if path.exists()])
+        (self._home / "sources" / "machine.sources").write_text(new)
+        (self._home / "sources" / "machine.list").write_text(old)
+        code, output = self._run(["update"], self._home)
+        if code != 0:
+            raise ProgramsError(f"apt-get update of the source lists failed:\n{_tail(output)}")
+        self._updated = True
+
+    def have_lists(self) -> bool:
+        """Whether an update of an earlier run left package indexes."""
+        return any((self._home / "lists").glob("*_Sources*"))
+
+    def download(self, package: str, folder: Path) -> None:
+        """Put the upstream archive of `package` into `folder`."""
+        arguments = ["source", "--download-only", "--tar-only", package]
+        if not self.have_lists():
+            self.update()
+        code, output = self._run(arguments, folder)
+        if code != 0 and not self._updated:  # the indexes of an earlier run may be out of date
+            self.update()
+            code, output = self._run(arguments, folder)
+        if code != 0:
+            raise ProgramsError(f"apt-get source {package} failed:\n{_tail(output)}")
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-5:])
+
+
+def unpack(archives: list[Path], tree: Path) -> None:
+    """Unpack `archives` into `tree`, less their common first folder, and only then name it so."""
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".unpack-") as temporary:
+        staging = Path(temporary)
+        for archive in archives:
+            try:
+                with tarfile.open(archive) as tar:
+                    tar.extractall(staging, filter="data")
+            except (tarfile.TarError, EOFError, OSError) as error:
+                raise ProgramsError(f"{archive.name}: {error}") from error
+        tops = list(staging.iterdir())
+        top = tops[0] if len(tops) == 1 and tops[0].is_dir() else staging
+        if tree.exists():
+            shutil.rmtree(tree)
+        complete = staging.with_name(staging.name + "-complete")
+        top.rename(complete)
+        complete.rename(tree)
+        staging.mkdir(exist_ok=True)
+
+
+def version_of(archive: str) -> str:
+    """The version in the name of a source package's archive."""
+    match = re.match(r"[^_]+_(.+?)(\.orig)?\.tar\.", archive)
+    return match.group(1) if match else "unknown"
+
+
+def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
+    """Fetch one program unless it is there; whether anything was done."""
+    tree = source_tree(program, build)
+    stamp = build / "source" / f"{program.name}.version"
+    if tree.is_dir() and stamp.is_file():
+        return False
+    with tempfile.TemporaryDirectory(dir=_made(build), prefix=".download-") as temporary:
+        folder = Path(temporary)
+        apt.download(program.package, folder)
+        archives = sorted(path for path in folder.iterdir() if _ARCHIVE.search(path.name))
+        if not archives:
+            names = ", ".join(path.name for path in folder.iterdir()) or "nothing"
+            raise ProgramsError(f"{program.package}: expected a tar archive, apt fetched {names}")
+        unpack(archives, tree)
+        program.write_generated(tree)
+        program.sources(tree)
+        stamp.write_text(f"{program.package} {version_of(archives[0].name)}\n")
+    return True
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def fetched_version(program: Program, build: Path = BUILD) -> str:
+    """Package and upstream version of a fetched program."""
+    return (build / "source" / f"{program.name}.version").read_text().strip()
+
+
+def fetch(programs: list[Program], build: Path = BUILD) -> None:
+    """Fetch all `programs`; one error names every one that failed."""
+    missing = [
+        program
+        for program in programs
+        if not (build / "source" / f"{program.name}.version").is_file()
+        or not source_tree(program, build).is_dir()
+    ]
+    if not missing:
+        return
+    apt = Apt(build)
+    failures: list[str] = []
+    bar = tqdm(missing, desc="fetch", unit="program", file=sys.stderr)
+    for program in bar:
+        bar.set_postfix_str(program.name)
+        try:
+            fetch_one(program, apt, build)
+        except ProgramsError as error:
+            failures.append(f"{program.name}: {error}")
+    if failures:
+        raise ProgramsError(
+            f"{len(failures)} of {len(programs)} programs could not be fetched\n"
+            + "\n".join(failures)
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="programs.fetch", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", help="sets or programs (default: all)")
+    options = parser.parse_args(arguments)
+    try:
+        fetch(select(load(), options.names))
+    except ProgramsError as error:
+        print(f"fetch: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
