@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads and checks the list of actions, and runs one of them.
+#include "actions.h"
+
+#include "builtin_actions.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static Error failure(const Twine &Message) {
+  return createStringError(inconvertibleErrorCode(), "phase-ordering.actions: " + Message);
+}
+
+StringRef ActionList::builtin() { return BuiltinActions; }
+
+Expected<ActionList> ActionList::parse(StringRef Text) {
+  Expected<json::Value> Root = json::parse(Text);
+  if (!Root)
+    return failure("not JSON: " + toString(Root.takeError()));
+  const json::Object *Top = Root->getAsObject();
+  if (!Top)
+    return failure("expected an object with \"version\" and \"actions\"");
+  const std::optional<int64_t> Version = Top->getInteger("version");
+  if (!Version || *Version != 1)
+    return failure(Version ? "expected version 1, got " + Twine(*Version)
+                           : Twine("expected \"version\": 1, got none"));
+  const json::Array *Items = Top->getArray("actions");
+  if (!Items || Items->empty())
+    return failure("expected a non-empty array \"actions\"");
+
+  ActionList List;
+  List.Builder = std::make_unique<PassBuilder>();
+  StringSet<> Names;
+  std::string Canonical;
+  for (const json::Value &Item : *Items) {
+    const json::Object *Group = Item.getAsObject();
+    const std::optional<StringRef> Name = Group ? Group->getString("name") : std::nullopt;
+    const std::optional<StringRef> Passes = Group ? Group->getString("passes") : std::nullopt;
+    if (!Name || Name->empty() || !Passes || Passes->empty())
+      return failure("action " + Twine(List.Groups.size()) +
+                     ": expected non-empty strings \"name\" and \"passes\"");
+    if (*Name == "stop" || !Names.insert(*Name).second)
+      return failure("action " + Twine(List.Groups.size()) + ": the name '" + *Name +
+                     (*Name == "stop" ? "' is reserved" : "' stands twice"));
+    ModulePassManager Parsed;
+    if (Error E = List.Builder->parsePassPipeline(Parsed, *Passes))
+      return failure("action '" + *Name + "': LLVM refuses '" + *Passes +
+                     "': " + toString(std::move(E)));
+    List.Groups.push_back({Name->str(), Passes->str()});
+    (Canonical += *Name) += '\0';
+    (Canonical += *Passes) += '\0';
+  }
+  List.Digest = utohexstr(xxh3_64bits(Canonical), /*LowerCase=*/true, /*Width=*/16);
+  return List;
+}
+
+Error runPipeline(PassBuilder &Builder, StringRef Passes, Module &M, ModuleAnalysisManager &MAM) {
+  ModulePassManager Pipeline;
+  if (Error E = Builder.parsePassPipeline(Pipeline, Passes))
+    return E;
+  MAM.invalidate(M, Pipeline.run(M, MAM));
+  return Error::success();
+}
+
+Error ActionList::run(size_t Index, Module &M, ModuleAnalysisManager &MAM) const {
+  // Parsed anew each time: some passes keep state of the module they last saw.
+  return runPipeline(*Builder, Groups[Index].Passes, M, MAM);
+}
+
+} // namespace mlbridge::phase_ordering

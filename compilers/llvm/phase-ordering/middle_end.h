@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Takes the place of the host's middle end: keeps its optimizations from running on a module whose
+// passes were chosen, and lets everything that a correct object needs run.
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_MIDDLE_END_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_MIDDLE_END_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/Error.h"
+
+#include <functional>
+#include <memory>
+
+namespace mlbridge::phase_ordering {
+
+/// What was decided for the module that one pipeline is compiling. One for each PassBuilder, hence
+/// never shared between modules that are compiled at the same time.
+struct PipelineState {
+  /// Whether the rest of the host's optimizations is skipped.
+  bool Replaced = false;
+  llvm::ThinOrFullLTOPhase Phase = llvm::ThinOrFullLTOPhase::None;
+};
+
+/// Adds a pass to the start of each default pipeline of this builder above -O0. It calls `Choose`,
+/// and if that returns true (the module has been optimized) skips the optimizations after it.
+/// Pipelines whose result is optimized again by a linker are left alone.
+void replaceMiddleEnd(
+    llvm::PassBuilder &PB,
+    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &)> Choose);
+
+/// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
+/// exit instrumentation, variable locations.
+llvm::Error runMandatoryLowering(llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
+
+/// Whether this pass (by class name) of the stock pipelines only makes code smaller or faster.
+bool isOptimization(llvm::StringRef PassClass);
+
+} // namespace mlbridge::phase_ordering
+
+#endif
