@@ -1,0 +1,62 @@
+# The commands of the project; `make help` lists them. Everything they make lies in build/.
+MAKEFLAGS += --no-print-directory
+ROOT := $(CURDIR)
+VENV := $(ROOT)/build/venv
+PYTHON := $(VENV)/bin/python
+JOBS ?= $(shell nproc)
+# Debian's own tools go first, so that another CMake or Python on the PATH changes nothing.
+export PATH := $(VENV)/bin:/usr/bin:/bin:$(PATH)
+export PIP_CACHE_DIR ?= $(ROOT)/build/cache/pip
+export CCACHE_DIR ?= $(ROOT)/build/cache/ccache
+export CCACHE_BASEDIR ?= $(ROOT)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help setup build demo test check bench nightly lint format results clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo      build real C programs with and without the model, and print the table'
+	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
+	@echo 'make check     the inner loop: build and unit tests'
+	@echo 'make bench     round trips and the cost of asking, each beside its floor'
+	@echo 'make nightly   longer campaigns: full float sweep, fuzzers, thread soak'
+	@echo 'make setup     install what is needed: Debian packages, build/venv'
+	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
+	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
+	@echo 'make results   write docs/results.md from what demo, test and bench measured'
+	@echo 'make clean     remove what was built, keep what was downloaded'
+
+setup:
+	@tools/setup
+
+build: setup
+	@$(PYTHON) tools/install_package.py
+
+demo: build
+	@$(PYTHON) demo/run.py $(ARGS)
+
+test: setup
+	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+check: setup
+	@$(PYTHON) tools/run_tests.py --check $(ARGS)
+
+lint: setup
+	@$(PYTHON) tools/run_tests.py --lint $(ARGS)
+
+bench: build
+	@$(PYTHON) tools/cmake_build.py bench
+	@$(PYTHON) bench/run.py $(ARGS)
+
+nightly: build
+	@$(PYTHON) tools/nightly.py $(ARGS)
+
+format: setup
+	@$(PYTHON) tools/format.py
+
+results: setup
+	@$(PYTHON) tools/results.py
+
+clean:
+	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/python build/cp* build/.package-stamp

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where things lie, and the environment in which the tools run programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+VENV = BUILD / "venv"
+PYTHON = VENV / "bin" / "python"
+
+
+def environment() -> dict[str, str]:
+    """The tree's own tools and Debian's go first, and caches lie in the tree."""
+    env = dict(os.environ)
+    path = [str(VENV / "bin"), "/usr/bin", "/bin"]
+    path += [p for p in env.get("PATH", "").split(os.pathsep) if p and p not in path]
+    env["PATH"] = os.pathsep.join(path)
+    env.setdefault("CCACHE_DIR", str(BUILD / "cache" / "ccache"))
+    env.setdefault("CCACHE_BASEDIR", str(ROOT))
+    env.setdefault("PIP_CACHE_DIR", str(BUILD / "cache" / "pip"))
+    env.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    if shutil.which("ccache", path=env["PATH"]):
+        env.setdefault("CMAKE_C_COMPILER_LAUNCHER", "ccache")
+        env.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", "ccache")
+    # What a developer has set for a compiler of his own must not reach the tests.
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "MLBRIDGE_COMPONENT_PATH"):
+        env.pop(name, None)
+    return env
+
+
+def jobs() -> int:
+    try:
+        return max(1, int(os.environ.get("JOBS", "")))
+    except ValueError:
+        return len(os.sched_getaffinity(0))
+
+
+def source_files(*suffixes: str, under: tuple[str, ...] = ()) -> list[Path]:
+    """The project's own files with these suffixes, also where there is no git."""
+    found = []
+    for base in [ROOT / u for u in under] if under else [ROOT]:
+        for folder, folders, files in os.walk(base):
+            folders[:] = [
+                d
+                for d in folders
+                if d not in ("build", "__pycache__") and not d.startswith(".")
+            ]
+            found += [Path(folder) / f for f in files if f.endswith(suffixes)]
+    return sorted(found)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Installs the Python package, with its components and the compiler plugin, into build/venv.
+
+Does nothing if no source has changed since the last time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+
+from common import BUILD, PYTHON, ROOT, environment
+
+STAMP = BUILD / ".package-stamp"
+LOG = BUILD / "package.log"
+INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
+FOLDERS = ("cmake", "include", "src", "compilers", "python", "models")
+SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
+
+
+def fingerprint() -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    files = [ROOT / name for name in INPUTS]
+    for folder in FOLDERS:
+        files += sorted(p for p in (ROOT / folder).rglob("*") if p.is_file())
+    for path in files:
+        if path.is_file() and not path.name.endswith(SKIPPED):
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    # What the package is made for belongs to it: another LLVM means another plugin.
+    llvm = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Version}", "llvm-22-dev", "libsimdjson-dev"],
+        capture_output=True,
+        check=False,
+    )
+    digest.update(llvm.stdout)
+    return digest.hexdigest()
+
+
+def main() -> int:
+    wanted = fingerprint()
+    # Looked at from outside the tree, in a way that starts nothing.
+    installed = list(BUILD.glob("venv/lib/python*/site-packages/mlbridge-*.dist-info"))
+    if installed and STAMP.is_file() and STAMP.read_text() == wanted:
+        return 0
+    print("building the Python package (log: build/package.log) ...", flush=True)
+    start = time.monotonic()
+    STAMP.unlink(missing_ok=True)
+    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-v"]
+    command += ["--no-build-isolation", "--no-deps", "--force-reinstall", str(ROOT)]
+    with LOG.open("w") as log:
+        code = subprocess.run(
+            command, cwd=ROOT, env=environment(), stdout=log, stderr=log, check=False
+        ).returncode
+    if code != 0:
+        lines = LOG.read_text(errors="replace").splitlines()
+        print("\n".join(lines[-60:]))
+        print(f"building the Python package failed; the whole log is {LOG}")
+        return code
+    STAMP.write_text(wanted)
+    print(f"the Python package is in build/venv ({time.monotonic() - start:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The suites of `make test`: what each runs, and how its counts are read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from common import BUILD, PYTHON, ROOT, environment, jobs
+
+RESULTS = BUILD / "test"
+
+
+@dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
+
+    def add(self, other: Counts) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.failures += other.failures
+        self.skips += other.skips
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    run: Callable[[Context], Counts]
+    needs: tuple[str, ...] = ()
+    cores: int = 1
+    timeout: float = 1800
+
+
+class Context:
+    """What a suite runs in: its log, its time limit, and the processes to end with it."""
+
+    def __init__(self, name: str, timeout: float) -> None:
+        self.name = name
+        self.timeout = timeout
+        self.log_path = RESULTS / f"{name}.log"
+        self.log: IO[str] = self.log_path.open("w")
+        self.env = environment()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def call(self, *command: str | Path, env: dict[str, str] | None = None) -> int:
+        """Runs a program into the log; 124 if the time limit of the suite ended it."""
+        self.log.write("$ " + " ".join(str(c) for c in command) + "\n")
+        self.log.flush()
+        self.process = subprocess.Popen(
+            [str(c) for c in command],
+            cwd=ROOT,
+            env={**self.env, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return self.process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            self.log.write(f"\nended: took longer than {self.timeout:.0f} s\n")
+            return 124
+        finally:
+            self.process = None
+
+    def stop(self) -> None:
+        process = self.process
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+
+
+def one(ok: bool, name: str) -> Counts:
+    return Counts(passed=1) if ok else Counts(failed=1, failures=[name])
+
+
+def read_junit(path: Path) -> Counts:
+    counts = Counts()
+    for case in ET.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname', '')}.{case.get('name', '')}".strip(".")
+        tags = {child.tag for child in case}
+        if tags & {"failure", "error"}:
+            counts.failed += 1
+            counts.failures.append(name)
+        elif "skipped" in tags or case.get("status") in ("notrun", "disabled"):
+            counts.skipped += 1
+            reason = next((c.get("message", "") for c in case if c.tag == "skipped"), "")
+            counts.skips.append(f"{name}: {(reason or '').strip().splitlines()[0:1]}")
+        else:
+            counts.passed += 1
+    return counts
+
+
+def cmake_build(preset: str, *targets: str) -> Callable[[Context], Counts]:
+    def run(context: Context) -> Counts:
+        code = context.call(sys.executable, ROOT / "tools/cmake_build.py", preset, *targets)
+        return one(code == 0, f"build of preset {preset}")
+
+    return run
+
+
+def ctest(preset: str) -> Callable[[Context], Counts]:
+    """Counts GoogleTest's cases where a program wrote them, and the program itself where not."""
+
+    def run(context: Context) -> Counts:
+        cases = RESULTS / f"gtest-{preset}"
+        shutil.rmtree(cases, ignore_errors=True)
+        cases.mkdir(parents=True)
+        junit = RESULTS / f"ctest-{preset}.xml"
+        junit.unlink(missing_ok=True)
+        command = ["ctest", "--test-dir", str(BUILD / "cmake" / preset), "-j", str(jobs())]
+        command += ["--output-on-failure", "--no-tests=error", "--timeout", "600"]
+        env = {
+            "GTEST_OUTPUT": f"xml:{cases}/",
+            "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+            "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+        }
+        code = context.call(*command, "--output-junit", str(junit), env=env)
+        if not junit.is_file():
+            return Counts(failed=1, failures=[f"ctest of {preset} ended with {code}"])
+        counts = Counts()
+        for case in ET.parse(junit).getroot().iter("testcase"):
+            name = case.get("name", "")
+            program = read_junit_of(cases / f"{name}.xml")
+            bad = case.get("status") == "fail" or case.find("failure") is not None
+            if program is None or (bad and program.failed == 0):
+                program = Counts()
+                if case.get("status") == "notrun" or case.find("skipped") is not None:
+                    bad = True  # ctest calls a program that was not built "not run"
+                program.add(one(not bad, name))
+            counts.add(program)
+        if code != 0 and counts.failed == 0:
+            counts.add(one(False, f"ctest of {preset} ended with {code}"))
+        return counts
+
+    return run
+
+
+def read_junit_of(path: Path) -> Counts | None:
+    try:
+        return read_junit(path) if path.is_file() else None
+    except ET.ParseError:  # the program died while it wrote
+        return None
+
+
+def pytest(folder: str, timeout: int = 300) -> Callable[[Context], Counts]:
+    def run(context: Context) -> Counts:
+        junit = RESULTS / f"{context.name}.xml"
+        junit.unlink(missing_ok=True)
+        command: list[str | Path] = [PYTHON, "-m", "pytest", ROOT / folder, "-q", "-ra"]
+        command += [f"--timeout={timeout}", f"--junitxml={junit}", "-p", "no:cacheprovider"]
+        command += ["-o", "junit_family=xunit2"]
+        code = context.call(*command)
+        counts = read_junit_of(junit)
+        if counts is None or (code != 0 and counts.failed == 0):
+            counts = counts or Counts()
+            counts.add(one(False, f"pytest {folder} ended with {code}"))
+        return counts
+
+    return run
+
+
+def tool(*command: str | Path) -> Callable[[Context], Counts]:
+    return lambda context: one(context.call(*command) == 0, context.name)
+
+
+def has_tests(folder: str) -> bool:
+    base = ROOT / folder
+    return any(base.rglob("*_test.py")) or any(base.rglob("test_*.py"))
+
+
+# folder, time limit of one test in seconds
+PYTEST_FOLDERS = (
+    ("python/tests", 120),
+    ("programs", 300),
+    ("demo", 300),
+    ("models", 300),
+    ("bench", 300),
+    ("compilers/llvm/phase-ordering/test", 300),
+    ("tests/repository", 120),
+    ("tests/golden", 120),
+    ("tests/install", 900),
+    ("tests/docs", 900),
+    ("tests/faults", 300),
+    ("tests/conformance", 300),
+)
+
+
+def lint_suites() -> list[Suite]:
+    return [
+        Suite("format", tool(PYTHON, ROOT / "tools/format.py", "--check")),
+        Suite("ruff", tool("ruff", "check", ROOT)),
+        Suite("mypy", tool(PYTHON, ROOT / "tools/typecheck.py")),
+        Suite("tidy", tool(PYTHON, ROOT / "tools/tidy.py"), needs=("build-dev",), cores=2),
+    ]
+
+
+def all_suites() -> list[Suite]:
+    """In the order in which they start when they can."""
+    suites = lint_suites()[:3]
+    suites += [
+        Suite("build-dev", cmake_build("dev"), cores=2),
+        Suite("unit", ctest("dev"), needs=("build-dev",), cores=2),
+        Suite(
+            "package",
+            tool(PYTHON, ROOT / "tools/install_package.py"),
+            needs=("build-dev",),
+            cores=2,
+        ),
+    ]
+    for folder, timeout in PYTEST_FOLDERS:
+        if has_tests(folder):
+            # Folders that build something themselves get the machine to themselves.
+            alone = folder.startswith(("tests/install", "tests/docs", "bench"))
+            name = folder.replace("/", "-")
+            suites.append(
+                Suite(name, pytest(folder, timeout), needs=("package",), cores=2 if alone else 1)
+            )
+    suites += [
+        Suite("build-asan", cmake_build("asan"), needs=("build-dev",), cores=2),
+        Suite("asan", ctest("asan"), needs=("build-asan",), cores=2),
+        Suite("build-tsan", cmake_build("tsan"), needs=("build-dev",), cores=2),
+        Suite("tsan", ctest("tsan"), needs=("build-tsan",), cores=2),
+    ]
+    suites.append(lint_suites()[3])
+    return suites
+
+
+def check_suites() -> list[Suite]:
+    return [
+        Suite("build-dev", cmake_build("dev"), cores=2),
+        Suite("unit", ctest("dev"), needs=("build-dev",), cores=2),
+    ]
