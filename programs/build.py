@@ -183,17 +183,16 @@ def link_program(
 def run_test(program: Program, executables: Path, work: Path, build: Path = BUILD) -> bytes:
     """Run the program's own test; everything it printed and wrote, as bytes to compare.
 
-    The commands run in the empty folder `work`. The first word is an executable of the program; a
-    last word "<FILE" gives standard input, and a word ">FILE" takes standard output. A command that
-    ends by a signal or takes longer than a minute raises.
+    The commands run in `work`, which holds an empty folder "scratch" whose files are not compared.
+    What the words of a command mean is said at the top of catalog.toml. A command that ends with
+    another exit code than the expected one, or takes longer than a minute, raises.
     """
     if work.exists():
         shutil.rmtree(work)
-    work.mkdir(parents=True)
+    (work / "scratch").mkdir(parents=True)
     places = {
         "src": str(source_tree(program, build).resolve()),
         "inputs": str(program.inputs),
-        "bin": str(executables.resolve()),
     }
     report: list[bytes] = []
     for line in program.test:
@@ -201,12 +200,16 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
         stdin = next((word[1:] for word in words if word.startswith("<")), None)
         stdout = next((word[1:] for word in words if word.startswith(">")), None)
         command = [word for word in words if word[:1] not in ("<", ">")]
-        command[0] = str(executables.resolve() / command[0])
         env = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+        expected = int(command.pop(0)[1:]) if command[0].startswith("?") else 0
+        while "=" in command[0]:
+            name, _, value = command.pop(0).partition("=")
+            env[name] = value
+        command[0] = str(executables.resolve() / command[0])
         ran = run(command, work, TEST_TIMEOUT, work / stdin if stdin else None, env)
-        if ran.code < 0:
+        if ran.code != expected:
             raise ProgramsError(
-                f"{program.name}: {' '.join(line)} ended by signal {-ran.code}: "
+                f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "
                 f"{ran.stderr.decode(errors='replace')[-1000:]}"
             )
         if stdout:
@@ -214,7 +217,7 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
         report.append(f"$ {' '.join(line)}\n".encode())
         report.append(ran.stdout + f"\n[exit {ran.code}]\n".encode())
     for path in sorted(work.rglob("*")):
-        if path.is_file():
+        if path.is_file() and path.relative_to(work).parts[0] != "scratch":
             report.append(f"\n[file {path.relative_to(work)}]\n".encode())
             report.append(path.read_bytes())
     return b"".join(report)
@@ -233,7 +236,8 @@ def text_bytes(compiled: Sequence[Compiled]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="programs.build", description=(__doc__ or "").split("\n")[0])
+    about = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="programs.build", description=about)
     parser.add_argument("names", nargs="*", help="sets or programs (default: all)")
     parser.add_argument("--compiler", default="clang-22")
     parser.add_argument("--flags", default="-Oz", help="flags, separated by spaces")
@@ -263,10 +267,8 @@ def main(arguments: list[str]) -> int:
             failed += 1
             continue
         seconds = sum(item.ran.cpu_seconds for item in compiled)
-        print(
-            f"{program.set:10s} {program.name:12s} {len(compiled):3d} files {text_bytes(compiled):8d}"
-            f" bytes {seconds:6.1f} s CPU  {tested}"
-        )
+        size = f"{len(compiled):3d} files {text_bytes(compiled):8d} bytes {seconds:6.1f} s CPU"
+        print(f"{program.set:10s} {program.name:12s} {size}  {tested}")
     return 1 if failed else 0
 
 

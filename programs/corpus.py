@@ -3,8 +3,8 @@
 
     python3 -m programs.corpus training validation
 
-Each C file becomes build/programs/corpus/SET/PROGRAM/FILE.bc, as clang's -Oz front end leaves it: no
-pass has run, functions carry minsize and optsize. SET/index.json lists them with the bytes of
+Each C file becomes build/programs/corpus/SET/PROGRAM/FILE.bc, as clang's -Oz front end leaves it:
+no pass has run, functions carry minsize and optsize. SET/index.json lists them with the bytes of
 executable sections of the plain -Oz object, made from the C file and, as a check, from the bitcode.
 Files without code are left out.
 """
@@ -54,9 +54,9 @@ def add_program(
 ) -> list[Entry]:
     """Write the bitcode of one fetched program under `folder`; raises if a size isn't kept."""
     place = folder / program.name
-    plain = compile_program(program, place, (compiler,), ("-Oz",), jobs)
-    bitcode = compile_program(program, place, (compiler,), BITCODE_FLAGS, jobs, suffix=".bc")
-    version = fetched_version(program)
+    plain = compile_program(program, place, (compiler,), ("-Oz",), jobs, BUILD)
+    bitcode = compile_program(program, place, (compiler,), BITCODE_FLAGS, jobs, BUILD, ".bc")
+    version = fetched_version(program, BUILD)
 
     def check(pair: tuple[str, Path, Path]) -> Entry | None:
         source, object_file, bitcode_file = pair
@@ -91,7 +91,7 @@ def make(name: str, jobs: int = 2) -> list[Entry]:
         entries = [Entry(**item) for item in json.loads(index.read_text())]
         if sorted({entry.program for entry in entries}) == wanted:
             return entries
-    fetch(programs)
+    fetch(programs, BUILD)
     entries = []
     for program in tqdm(programs, desc=f"{name} corpus", unit="program", file=sys.stderr):
         entries += add_program(program, folder, jobs=jobs)

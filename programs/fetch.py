@@ -4,8 +4,8 @@
     python3 -m programs.fetch [demo|training|validation|NAME ...]
 
 The package lists come from the machine's own apt sources, read as source lists and kept under
-build/programs, so nothing outside the tree changes and root is not needed. apt checks signatures and
-hashes; nothing is unpacked before that. A tree appears under its name only when it is complete.
+build/programs, so nothing outside the tree changes and root is not needed. apt checks signatures
+and hashes; nothing is unpacked before that. NAME.version marks a tree that is complete.
 """
 
 from __future__ import annotations
@@ -224,7 +224,9 @@ def fetch(programs: list[Program], build: Path = BUILD) -> None:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="programs.fetch", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="programs.fetch", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("names", nargs="*", help="sets or programs (default: all)")
     options = parser.parse_args(arguments)
     try:

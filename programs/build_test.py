@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiling, linking, running and corpus making on a small program written here."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from programs import corpus
+from programs.build import compile_program, link_program, run, run_test, text_bytes
+from programs.catalog import Program, ProgramsError
+from programs.fetch import source_tree
+from programs.sizes import file_executable_bytes
+
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+int twice(int);
+int main(int argc, char **argv) {
+  int c, sum = 0;
+  while ((c = getchar()) != EOF) sum += twice(c);
+  printf("%d %s %s\\n", sum, argc > 1 ? argv[1] : "-", getenv("MODE") ? getenv("MODE") : "none");
+  FILE *f = fopen("made.txt", "w");
+  fprintf(f, "%d", sum);
+  fclose(f);
+  f = fopen("scratch/noise.txt", "w");
+  fprintf(f, "%p", (void *)f);
+  return fclose(f) + CODE;
+}
+"""
+PROGRAM = Program(
+    "small",
+    "demo",
+    "parser",
+    "small-src",
+    ("*.c", "lib/*.c"),
+    flags=("-DCODE=3",),
+    test=(
+        ("?3", "MODE=fast", "small", "word", "<{src}/input", ">first"),
+        ("?3", "small", "<first"),
+    ),
+)
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    tree = source_tree(PROGRAM, tmp_path)
+    (tree / "lib").mkdir(parents=True)
+    (tree / "main.c").write_text(MAIN)
+    (tree / "lib" / "twice.c").write_text("int twice(int x) { return 2 * x; }\n")
+    (tree / "table.c").write_text("const int table[3] = {1, 2, 3};\n")
+    (tree / "input").write_text("AB")
+    (tmp_path / "source" / "small.version").write_text("small-src 1\n")
+    return tmp_path
+
+
+def test_compile_link_and_run(build: Path) -> None:
+    compiled = compile_program(PROGRAM, build / "o", build=build)
+    assert [item.source for item in compiled] == ["main.c", "table.c", "lib/twice.c"]
+    assert text_bytes(compiled) == sum(file_executable_bytes(item.object) for item in compiled) > 0
+    assert all(item.ran.cpu_seconds > 0 and item.ran.wall_seconds > 0 for item in compiled)
+    link_program(PROGRAM, compiled, build / "bin")
+    report = run_test(PROGRAM, build / "bin", build / "work", build)
+    assert b"[file first]\n262 word fast\n" in report
+    assert b" - none\n" in report and b"[file made.txt]" in report
+    assert b"noise" not in report
+    assert report == run_test(PROGRAM, build / "bin", build / "work", build)
+
+
+def test_objects_do_not_depend_on_where_the_tree_lies(build: Path, tmp_path: Path) -> None:
+    first = compile_program(PROGRAM, build / "o", build=build)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    (build / "source").rename(moved / "source")
+    second = compile_program(PROGRAM, moved / "o", build=moved)
+    assert [i.object.read_bytes() for i in first] == [i.object.read_bytes() for i in second]
+
+
+def test_a_compile_error_names_program_file_and_text(build: Path) -> None:
+    (source_tree(PROGRAM, build) / "lib" / "twice.c").write_text("int twice(\n")
+    with pytest.raises(ProgramsError, match=r"(?s)small: lib/twice\.c: .*error: expected"):
+        compile_program(PROGRAM, build / "o", build=build)
+
+
+def test_a_link_error_and_an_executable_of_unknown_files(build: Path) -> None:
+    compiled = compile_program(PROGRAM, build / "o", build=build)
+    broken = dataclasses.replace(PROGRAM, executables=(("small", ("main.c",)),))
+    with pytest.raises(ProgramsError, match=r"(?s)linking small failed.*twice"):
+        link_program(broken, compiled, build / "bin")
+    unknown = dataclasses.replace(PROGRAM, executables=(("small", ("other.c",)),))
+    with pytest.raises(ProgramsError, match=r"not compiled: other\.c"):
+        link_program(unknown, compiled, build / "bin")
+
+
+def test_another_exit_code_than_expected_is_an_error(build: Path) -> None:
+    wrong = dataclasses.replace(PROGRAM, test=(("small",),))
+    link_program(PROGRAM, compile_program(PROGRAM, build / "o", build=build), build / "bin")
+    with pytest.raises(ProgramsError, match="ended with 3, expected 0"):
+        run_test(wrong, build / "bin", build / "work", build)
+
+
+def test_a_process_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import signal; signal.pause()"]
+    with pytest.raises(ProgramsError, match=r"stopped after 0\.5 s"):
+        run(command, tmp_path, 0.5)
+    assert run([sys.executable, "-c", "raise SystemExit(7)"], tmp_path, 30).code == 7
+
+
+def test_a_missing_compiler_is_named(build: Path) -> None:
+    with pytest.raises(ProgramsError, match="cannot run no-such-compiler"):
+        compile_program(PROGRAM, build / "o", ("no-such-compiler",), build=build)
+
+
+def test_corpus_keeps_sizes_and_leaves_out_files_without_code(
+    build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "BUILD", build)
+    monkeypatch.setattr(corpus, "load", lambda: [PROGRAM])
+    monkeypatch.setattr(corpus, "fetch", lambda programs, build: None)
+    entries = corpus.make("demo")
+    assert [entry.source for entry in entries] == ["main.c", "lib/twice.c"]
+    folder = build / "corpus" / "demo"
+    for entry in entries:
+        target = build / "again.o"
+        corpus.bitcode_to_object(folder / entry.bitcode, target)
+        assert file_executable_bytes(target) == entry.oz_text > 0
+    monkeypatch.setattr(corpus, "add_program", None)
+    assert corpus.make("demo") == entries

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+   Settings that the configure step of Jansson would write. */
+#ifndef JANSSON_CONFIG_H
+#define JANSSON_CONFIG_H
+#define JSON_INLINE inline
+#define JSON_INTEGER_IS_LONG_LONG 1
+#define JSON_HAVE_LOCALECONV 1
+#define JSON_HAVE_ATOMIC_BUILTINS 1
+#define JSON_HAVE_SYNC_BUILTINS 1
+#define JSON_PARSER_MAX_DEPTH 2048
+#endif
