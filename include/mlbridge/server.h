@@ -72,9 +72,10 @@ public:
   /// Sends an error with this text to that compiler; the server lives on.
   Status fail(const Status &why);
 
+  struct State;
+
 private:
   friend class Server;
-  struct State;
   explicit Event(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
@@ -92,7 +93,7 @@ public:
   /// too long, path is something else), Busy (another server lives there), Unsupported (scheme).
   static Expected<Server> listen(std::string_view uri, ServerOptions options);
   Server(Server &&) noexcept;
-  Server &operator=(Server &&) noexcept;
+  Server &operator=(Server &&) = delete;
   /// Says goodbye to all compilers, removes the socket or FIFOs.
   ~Server();
 
@@ -109,10 +110,11 @@ public:
   int wakeDescriptor() const;
   ServerStatistics statistics() const;
 
-private:
   struct State;
-  explicit Server(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+
+private:
+  explicit Server(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_; // events keep it too
 };
 
 } // namespace mlbridge

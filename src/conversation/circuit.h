@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The circuit breaker of a Model out of process: bounds the time that a compiler waits in vain,
+// however often it asks.
+#ifndef MLBRIDGE_CONVERSATION_CIRCUIT_H
+#define MLBRIDGE_CONVERSATION_CIRCUIT_H
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/status.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace mlbridge {
+
+/// Thread-safe. Waiting that ends with an answer costs nothing; waiting in vain is taken off a
+/// budget of one deadline. After the first time-out the circuit is open: calls fail at once,
+/// without a system call. After a pause (ten deadlines, then twice as long each time) one call is
+/// let through for a tenth of a deadline.
+class Circuit {
+public:
+  explicit Circuit(Duration budget) : budget_(budget), left_(budget) {}
+
+  /// The deadline that a call may wait for, at most `asked`. Errors: Unavailable, while open.
+  Expected<Deadline> admit(Deadline asked);
+  /// The call was answered, well or not.
+  void answered() {
+    if (troubled_.load(std::memory_order_relaxed))
+      recover();
+  }
+  /// The call waited from `since` on and got nothing.
+  void waitedInVain(Deadline::Clock::time_point since, const Status &why);
+
+private:
+  void recover();
+
+  const Duration budget_;
+  std::atomic<bool> troubled_{false};
+  std::mutex mutex_;
+  Duration left_;
+  bool open_ = false;
+  Deadline::Clock::time_point retryAt_{};
+  Duration pause_{0};
+  std::string why_;
+};
+
+} // namespace mlbridge
+
+#endif

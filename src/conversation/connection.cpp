@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "conversation/connection.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace mlbridge {
+
+namespace {
+
+// A handshake over FIFOs that gets no answer is tried anew: the first one may have been taken for
+// the rest of a frame that an earlier compiler did not finish.
+constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
+constexpr int ConnectPauseMs = 10;
+
+std::string softwareName() {
+  return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
+}
+
+Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, const Uri &uri,
+                                                  Duration wait, Deadline deadline) {
+  const Deadline until = Deadline::after(wait);
+  while (true) {
+    Expected<std::unique_ptr<Channel>> channel =
+        transport.connect(uri, wait > Duration::zero() ? until : deadline);
+    if (channel || wait <= Duration::zero() || until.hasPassed())
+      return channel;
+    if (const Code code = channel.status().code(); code != Code::Unavailable && code != Code::Busy)
+      return channel;
+    ::poll(nullptr, 0, ConnectPauseMs);
+  }
+}
+
+} // namespace
+
+Connection::Connection(std::unique_ptr<Channel> channel)
+    : channel_(std::move(channel)), pid_(::getpid()) {}
+
+Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
+                                                       const Options &options, Deadline deadline) {
+  Duration attempt = FirstAttempt;
+  while (true) {
+    const Deadline::Clock::time_point before = Deadline::Clock::now();
+    Expected<std::unique_ptr<Channel>> channel =
+        connectWaiting(transport, uri, options.wait, deadline);
+    if (!channel)
+      return channel.status();
+    // Waiting for a server to start was asked for; it is not part of the deadline.
+    if (options.wait > Duration::zero() && !deadline.isNever())
+      deadline = Deadline::at(deadline.when() + (Deadline::Clock::now() - before));
+    std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
+    const Status status = connection->shakeHands(
+        options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
+    if (status.isOk())
+      return connection;
+    const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
+                       (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
+    if (!again)
+      return status.withContext("handshake");
+    attempt *= 2;
+  }
+}
+
+Status Connection::shakeHands(const Options &options, Deadline deadline) {
+  if (::getrandom(nonce_.data(), nonce_.size(), 0) != ssize_t(nonce_.size()))
+    return Status(Code::Internal, "no random numbers");
+  Hello hello;
+  hello.nonce = nonce_;
+  hello.maxMessage = options.maxMessage;
+  hello.serdes = options.serdes;
+  hello.software = softwareName();
+  Buffer out;
+  if (Status s = out.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encode(hello, out); !s)
+    return s;
+  FrameHeader header;
+  header.kind = FrameKind::Hello;
+  header.length = out.size() - FrameHeaderSize;
+  header.left = wireTime(deadline);
+  encode(header, out.data());
+  reader_.setLimit(options.maxMessage);
+  const iovec part{out.data(), out.size()};
+  if (Status s = send(&part, 1, deadline); !s)
+    return s;
+  while (!shaken_) {
+    Readiness ready;
+    if (Status s = pumpAs({true, false}, deadline, ready); !s)
+      return s.code() == Code::DeadlineExceeded
+                 ? Status(s.code(), "the server did not answer in time")
+                 : s;
+    if (Status s = failure(); !s)
+      return s;
+  }
+  return Status::ok();
+}
+
+Status Connection::failure() {
+  const Lock lock(mutex_);
+  return broken_;
+}
+
+void Connection::addStream(StreamSlot &slot) {
+  const Lock lock(mutex_);
+  slot.id = ++lastStream_;
+  streams_[slot.id] = &slot;
+}
+
+void Connection::removeStream(StreamSlot &slot) {
+  {
+    const Lock lock(mutex_);
+    streams_.erase(slot.id);
+    if (!broken_)
+      return;
+  }
+  sendSmall(FrameKind::CloseStream, slot.id, 0, Buffer());
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+Expected<Buffer *> Connection::payloadOf(const FrameHeader &) {
+  // Where it belongs is decided when it is complete: its stream may be gone by then.
+  incoming_.clear();
+  return &incoming_;
+}
+
+Status Connection::frame(const FrameHeader &header) {
+  if (!shaken_)
+    return welcomeFrame(header);
+  switch (header.kind) {
+  case FrameKind::Reply:
+  case FrameKind::Error:
+    if (header.stream == 0)
+      return decodeError(incoming_.span());
+    answer(header);
+    return Status::ok();
+  case FrameKind::Busy: {
+    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    if (!busy)
+      return busy.status();
+    if (header.stream == 0)
+      return Status(Code::Busy, busy->text);
+    answer(header);
+    return Status::ok();
+  }
+  case FrameKind::StreamOpened:
+  case FrameKind::Pong:
+  case FrameKind::Statistics:
+  case FrameKind::Welcome: // of an earlier hello over the same FIFOs
+    return Status::ok();
+  case FrameKind::Ping:
+    sendSmall(FrameKind::Pong, 0, header.request, incoming_);
+    return Status::ok();
+  case FrameKind::Bye: {
+    Expected<std::string> text = decodeText(incoming_.span());
+    return Status(Code::Closed, "the server said goodbye" +
+                                    (text && !text->empty() ? ": " + *text : std::string()));
+  }
+  case FrameKind::Reset:
+  case FrameKind::Step: {
+    Buffer text;
+    if (Status s = encodeError(Status(Code::Unsupported, "this compiler cannot be driven"), text);
+        !s)
+      return s;
+    sendSmall(FrameKind::Error, header.stream, header.request, text);
+    return Status::ok();
+  }
+  default:
+    break;
+  }
+  if (header.flags & FlagSkippable)
+    return Status::ok();
+  const char *known = name(header.kind);
+  return Status(Code::Protocol, "unexpected frame of kind " +
+                                    (known ? std::string(known)
+                                           : std::to_string(static_cast<unsigned>(header.kind))));
+}
+
+Status Connection::welcomeFrame(const FrameHeader &header) {
+  switch (header.kind) {
+  case FrameKind::Error:
+    return header.stream == 0 ? decodeError(incoming_.span()) : Status::ok();
+  case FrameKind::Busy: {
+    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    return busy ? Status(Code::Busy, busy->text) : busy.status();
+  }
+  case FrameKind::Welcome: {
+    Expected<Welcome> welcome = decodeWelcome(incoming_.span());
+    if (!welcome)
+      return welcome.status();
+    if (welcome->major != ProtocolMajor)
+      return Status(Code::Protocol, "the server speaks version " + std::to_string(welcome->major) +
+                                        " of the protocol, this is version " +
+                                        std::to_string(ProtocolMajor));
+    if (welcome->nonce != nonce_)
+      return Status::ok(); // meant for somebody who was here before
+    welcome_ = std::move(*welcome);
+    shaken_ = true;
+    return Status::ok();
+  }
+  default:
+    return Status::ok(); // the rest of an earlier conversation
+  }
+}
+
+void Connection::answer(const FrameHeader &header) {
+  const Lock lock(mutex_);
+  const auto found = streams_.find(header.stream);
+  if (found == streams_.end())
+    return;
+  StreamSlot &slot = *found->second;
+  Status error;
+  if (header.kind == FrameKind::Error) {
+    error = decodeError(incoming_.span());
+  } else if (header.kind == FrameKind::Busy) {
+    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    error = busy ? Status(Code::Busy, busy->text) : busy.status();
+  }
+  if (header.request == 0 && !error)
+    slot.refused = error;
+  else if (header.request != slot.awaiting || slot.answered)
+    return; // late
+  slot.answered = true;
+  slot.error = std::move(error);
+  if (header.kind == FrameKind::Reply)
+    slot.reply.swap(incoming_);
+  if (slot.waiting)
+    slot.wake.notify_one();
+}
+
+/// Waits for what is wanted, and reads if reading may go on. The caller has the reader's role if it
+/// wants to read.
+Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready) {
+  Expected<Readiness> found = waitFor(*channel_, wanted, deadline);
+  if (!found)
+    return found.status();
+  ready = *found;
+  if (!ready.read)
+    return Status::ok();
+  bool progress = false;
+  return reader_.pump(*channel_, *this, progress);
+}
+
+void Connection::breakWith(const Status &why, Lock &) {
+  if (!broken_)
+    return;
+  broken_ = why;
+  for (auto &[id, slot] : streams_)
+    slot->wake.notify_all();
+  writable_.notify_all();
+}
+
+void Connection::passReaderRole(Lock &) {
+  reading_ = false;
+  for (auto &[id, slot] : streams_) {
+    if (slot->waiting && !slot->answered) {
+      slot->wake.notify_one();
+      return;
+    }
+  }
+}
+
+Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
+                            Deadline deadline) {
+  if (::getpid() != pid_)
+    return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
+                                         "the model anew after fork");
+  {
+    const Lock lock(mutex_);
+    if (!broken_)
+      return broken_;
+    if (!slot.refused)
+      return slot.refused;
+    slot.awaiting = request;
+    slot.answered = false;
+  }
+  Status sent = send(frames, count, deadline);
+  Lock lock(mutex_);
+  while (true) {
+    if (slot.answered) {
+      slot.awaiting = 0;
+      return slot.error;
+    }
+    if (!broken_ || !sent) {
+      slot.awaiting = 0;
+      return !broken_ ? broken_ : sent;
+    }
+    if (deadline.hasPassed())
+      break;
+    if (!reading_) {
+      reading_ = true;
+      lock.unlock();
+      Readiness ready;
+      const Status status = pumpAs({true, false}, deadline, ready);
+      lock.lock();
+      if (!status && status.code() != Code::DeadlineExceeded)
+        breakWith(status, lock);
+      passReaderRole(lock);
+      continue;
+    }
+    slot.waiting = true;
+    if (deadline.isNever())
+      slot.wake.wait(lock);
+    else
+      slot.wake.wait_until(lock, deadline.when());
+    slot.waiting = false;
+  }
+  slot.awaiting = 0;
+  lock.unlock();
+  sendSmall(FrameKind::Cancel, slot.id, request, Buffer());
+  return Status(Code::DeadlineExceeded, "no answer in time");
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+Status Connection::send(const iovec *frames, int count, Deadline deadline) {
+  Lock lock(mutex_);
+  while (writing_) {
+    if (!broken_)
+      return broken_;
+    if (deadline.isNever())
+      writable_.wait(lock);
+    else if (writable_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
+             deadline.hasPassed() && writing_)
+      return Status(Code::DeadlineExceeded, "another thread's message was not taken in time");
+  }
+  if (!broken_)
+    return broken_;
+  writing_ = true;
+  lock.unlock();
+  Status status = write(frames, count, deadline);
+  lock.lock();
+  writing_ = false;
+  if (!status && status.code() != Code::DeadlineExceeded)
+    breakWith(status, lock);
+  writable_.notify_one();
+  return status;
+}
+
+Status Connection::write(const iovec *frames, int count, Deadline deadline) {
+  constexpr int MaxParts = 8;
+  iovec parts[MaxParts];
+  size_t left = 0;
+  for (int i = 0; i < count; ++i) {
+    parts[i] = frames[i];
+    left += frames[i].iov_len;
+  }
+  const size_t total = left;
+  iovec *at = parts;
+  while (true) {
+    Expected<size_t> taken = channel_->write(at, count);
+    if (!taken)
+      return taken.status();
+    left -= *taken;
+    if (left == 0)
+      return Status::ok();
+    size_t skip = *taken;
+    while (skip && skip >= at->iov_len) {
+      skip -= at->iov_len;
+      ++at;
+      --count;
+    }
+    at->iov_base = static_cast<uint8_t *>(at->iov_base) + skip;
+    at->iov_len -= skip;
+    if (*taken)
+      continue;
+    // The peer may be unable to read on before we have read what it sent.
+    bool readHere = false;
+    {
+      const Lock lock(mutex_);
+      if (!reading_ && shaken_)
+        readHere = reading_ = true;
+    }
+    Readiness ready;
+    Status status = pumpAs({readHere, true}, deadline, ready);
+    if (readHere) {
+      Lock lock(mutex_);
+      passReaderRole(lock);
+    }
+    if (!status) {
+      if (status.code() == Code::DeadlineExceeded && left != total)
+        return Status(Code::Closed, "the deadline passed after " + std::to_string(total - left) +
+                                        " of " + std::to_string(total) +
+                                        " bytes of a message; the connection was given up");
+      return status;
+    }
+  }
+}
+
+void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
+                           const Buffer &payload) {
+  uint8_t header[FrameHeaderSize];
+  FrameHeader h;
+  h.kind = kind;
+  h.stream = stream;
+  h.request = request;
+  h.length = payload.size();
+  encode(h, header);
+  const iovec parts[2] = {{header, sizeof header},
+                          {const_cast<uint8_t *>(payload.data()), payload.size()}};
+  // Best effort: whatever this would tell, the peer finds out by itself later.
+  (void)send(parts, payload.empty() ? 1 : 2, Deadline::after(Duration::zero()));
+}
+
+} // namespace mlbridge

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compiler's end of a connection: handshake, and the streams of many threads over one channel
+// without a thread of its own.
+#ifndef MLBRIDGE_CONVERSATION_CONNECTION_H
+#define MLBRIDGE_CONVERSATION_CONNECTION_H
+
+#include "conversation/frame_reader.h"
+#include "conversation/messages.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+namespace mlbridge {
+
+/// One stream's place for the answer it waits for. Owned by the Runner; registered while it is
+/// open.
+struct StreamSlot {
+  uint32_t id = 0;
+  uint64_t awaiting = 0; ///< request number, 0 = none
+  bool answered = false;
+  bool waiting = false; ///< on `wake`
+  Status error;         ///< of the answer
+  Status refused;       ///< of the stream as a whole
+  Buffer reply;
+  std::condition_variable wake;
+};
+
+/// Thread-safe. Whoever waits for an answer reads for all: one waiting thread at a time has the
+/// reader's role and hands the others what is theirs; it passes the role on when its own answer is
+/// there.
+class Connection final : private FrameReader::Target {
+public:
+  struct Options {
+    std::string serdes = "bitstream";
+    uint64_t maxMessage = uint64_t(256) << 20;
+    Duration wait{0}; ///< how long to wait for a server that is starting
+  };
+  /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
+  /// another version), DeadlineExceeded, Busy, and what the server refuses with.
+  static Expected<std::shared_ptr<Connection>> open(const Transport &transport, const Uri &uri,
+                                                    const Options &options, Deadline deadline);
+
+  const Welcome &welcome() const { return welcome_; }
+  /// Ok while it is usable.
+  Status failure();
+
+  void addStream(StreamSlot &slot);
+  void removeStream(StreamSlot &slot);
+
+  /// Sends whole frames. A time-out in mid-frame ends the connection.
+  Status send(const iovec *frames, int count, Deadline deadline);
+  /// Sends frames of which the last is request number `request`, and waits for its answer. After
+  /// DeadlineExceeded a late answer is dropped.
+  Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
+                  Deadline deadline);
+
+private:
+  using Lock = std::unique_lock<std::mutex>;
+  explicit Connection(std::unique_ptr<Channel> channel);
+
+  Status shakeHands(const Options &options, Deadline deadline);
+  Expected<Buffer *> payloadOf(const FrameHeader &header) override;
+  Status frame(const FrameHeader &header) override;
+  Status welcomeFrame(const FrameHeader &header);
+  void answer(const FrameHeader &header);
+  void breakWith(const Status &why, Lock &lock);
+  void passReaderRole(Lock &lock);
+  Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
+  Status write(const iovec *frames, int count, Deadline deadline);
+  void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
+
+  const std::unique_ptr<Channel> channel_;
+  const int pid_;
+  Nonce nonce_{};
+  Welcome welcome_;
+  bool shaken_ = false;
+
+  // The reader's, whoever that is.
+  FrameReader reader_;
+  Buffer incoming_;
+
+  std::mutex mutex_;
+  std::condition_variable writable_;
+  bool reading_ = false;
+  bool writing_ = false;
+  Status broken_;
+  uint32_t lastStream_ = 0;
+  std::map<uint32_t, StreamSlot *> streams_;
+};
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The frame header of docs/protocol.md: 40 bytes before every payload.
+#ifndef MLBRIDGE_CONVERSATION_FRAME_H
+#define MLBRIDGE_CONVERSATION_FRAME_H
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
+
+#include <cstdint>
+
+namespace mlbridge {
+
+enum class FrameKind : uint16_t {
+  Hello = 1,
+  Welcome = 2,
+  OpenStream = 3,
+  StreamOpened = 4,
+  Request = 5,
+  Reply = 6,
+  Error = 7,
+  Cancel = 8,
+  Ping = 9,
+  Pong = 10,
+  Busy = 11,
+  CloseStream = 12,
+  Reset = 13,
+  Step = 14,
+  EpisodeBegin = 15,
+  Reward = 16,
+  EpisodeEnd = 17,
+  Statistics = 18,
+  Bye = 19,
+};
+
+/// "request", …; "kind 77" is spelt by the caller for one that is unknown (null).
+const char *name(FrameKind kind);
+
+inline constexpr size_t FrameHeaderSize = 40;
+inline constexpr uint32_t FrameMagic = 0x46424c4d; // "MLBF"
+inline constexpr uint16_t FlagSkippable = 1; ///< a receiver that does not know the kind goes on
+inline constexpr uint16_t FlagDone = 2;      ///< the answer to Reset or Step ends the episode
+inline constexpr uint64_t NoDeadline = UINT64_MAX;
+inline constexpr uint16_t ProtocolMajor = 1;
+inline constexpr uint16_t ProtocolMinor = 0;
+
+struct FrameHeader {
+  uint64_t length = 0; ///< bytes of the payload
+  FrameKind kind = FrameKind::Ping;
+  uint16_t flags = 0;
+  uint32_t stream = 0;        ///< 0 = the connection
+  uint64_t request = 0;       ///< number within the stream; 0 = none
+  uint64_t left = NoDeadline; ///< nanoseconds until the sender gives up
+};
+
+void encode(const FrameHeader &header, uint8_t *to);
+/// Errors: Protocol (magic, checksum). The length is not judged here.
+Expected<FrameHeader> decodeFrameHeader(const uint8_t *from);
+
+uint64_t wireTime(Deadline deadline);
+Deadline fromWireTime(uint64_t left);
+
+/// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4.
+uint32_t crc32c(const uint8_t *data, size_t size);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "conversation/remote.h"
+
+#include "conversation/circuit.h"
+#include "conversation/connection.h"
+#include "serdes/serdes.h"
+
+#include <cstring>
+
+namespace mlbridge {
+
+namespace {
+
+class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
+public:
+  RemoteModel(Uri uri, const Transport &transport, const SerDes &serdes,
+              Connection::Options connecting, Duration deadline)
+      : uri(std::move(uri)), transport_(transport), serdes(serdes),
+        connecting_(std::move(connecting)), deadline_(deadline), circuit(deadline) {}
+
+  Status open() {
+    Expected<std::shared_ptr<Connection>> connection = connect(Deadline::after(deadline_));
+    if (!connection)
+      return connection.status();
+    // What the first server said of itself stays true: one that comes later must say the same.
+    connecting_.wait = Duration::zero();
+    welcome_ = (*connection)->welcome();
+    return Status::ok();
+  }
+
+  const Metadata &metadata() const override { return welcome_.metadata; }
+  const Signature *signature() const override {
+    return welcome_.signature ? &*welcome_.signature : nullptr;
+  }
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
+                                                     const OpenOptions &context) override;
+
+  /// The connection, made anew if the last one broke. Counts against the budget.
+  Expected<std::shared_ptr<Connection>> connect(Deadline deadline) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (connection_ && connection_->failure())
+      return connection_;
+    Expected<Deadline> admitted = circuit.admit(deadline);
+    if (!admitted)
+      return admitted.status();
+    const Deadline::Clock::time_point since = Deadline::Clock::now();
+    Expected<std::shared_ptr<Connection>> fresh =
+        Connection::open(transport_, uri, connecting_, *admitted);
+    if (!fresh) {
+      circuit.waitedInVain(since, fresh.status());
+      return fresh.status();
+    }
+    const Welcome &now = (*fresh)->welcome();
+    if (connection_ && (now.signature != welcome_.signature || now.metadata != welcome_.metadata))
+      return Status(Code::Mismatch, "another model is served there now; open it anew");
+    connection_ = *fresh;
+    return connection_;
+  }
+
+  const Uri uri;
+
+private:
+  const Transport &transport_;
+
+public:
+  const SerDes &serdes;
+
+private:
+  Connection::Options connecting_;
+  const Duration deadline_;
+  std::mutex mutex_;
+  std::shared_ptr<Connection> connection_;
+  Welcome welcome_;
+
+public:
+  Circuit circuit;
+};
+
+/// The tensors of one direction: views into a message where it has a fixed layout, own storage
+/// elsewhere.
+class Tensors final : public TensorSink {
+public:
+  Status prepareFor(const std::vector<TensorSpec> &specs, const SerDes &serdes) {
+    specs_ = &specs;
+    Expected<std::unique_ptr<Codec>> codec = serdes.newCodec(specs);
+    if (!codec)
+      return codec.status();
+    codec_ = std::move(*codec);
+    layout_ = codec_->layout();
+    if (layout_)
+      return Status::ok();
+    for (const TensorSpec &spec : specs) {
+      if (spec.isDynamic()) {
+        own_.emplace_back();
+        continue;
+      }
+      Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
+      if (!tensor)
+        return tensor.status();
+      own_.push_back(std::move(*tensor));
+    }
+    return Status::ok();
+  }
+  const Codec &codec() const { return *codec_; }
+  const Codec::Layout *layout() const { return layout_; }
+  TensorView inMessage(size_t index, uint8_t *message) const {
+    const TensorSpec &spec = (*specs_)[index];
+    return {spec.type, message + layout_->offsets[index], *spec.count(), spec.shape};
+  }
+  TensorView own(size_t index) { return own_[index].view(); }
+  Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override {
+    if (Status s = own_[index].reshape((*specs_)[index], shape); !s)
+      return s;
+    return own_[index].view();
+  }
+  Status encode(Buffer &out) {
+    views_.clear();
+    for (Tensor &t : own_)
+      views_.push_back(t.view());
+    return codec_->encode(views_, out);
+  }
+
+private:
+  const std::vector<TensorSpec> *specs_ = nullptr;
+  std::unique_ptr<Codec> codec_;
+  const Codec::Layout *layout_ = nullptr;
+  std::vector<Tensor> own_;
+  std::vector<TensorView> views_;
+};
+
+class RemoteRunner final : public RunnerBackend {
+public:
+  RemoteRunner(std::shared_ptr<RemoteModel> model, const Signature &bound, OpenOptions context)
+      : model_(std::move(model)), bound_(bound), context_(std::move(context)) {}
+  ~RemoteRunner() override { leave(); }
+
+  Status open() {
+    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes); !s)
+      return s;
+    if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes); !s)
+      return s;
+    const size_t payload = inputs_.layout() ? inputs_.layout()->size : 0;
+    if (Status s = message_.resize(FrameHeaderSize + payload); !s)
+      return s;
+    std::memset(message_.data(), 0, message_.size());
+    return join(Deadline::after(context_.deadline));
+  }
+
+  TensorView input(size_t index) override {
+    return inputs_.layout() ? inputs_.inMessage(index, message_.data() + FrameHeaderSize)
+                            : inputs_.own(index);
+  }
+  Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
+    return inputs_.prepare(index, shape);
+  }
+  TensorView output(size_t index) override {
+    if (!outputs_.layout())
+      return outputs_.own(index);
+    if (slot_.reply.size() != outputs_.layout()->size)
+      return {bound_.outputs[index].type, nullptr, 0, {}};
+    return outputs_.inMessage(index, slot_.reply.data());
+  }
+
+  Status evaluate(Deadline deadline) override {
+    Expected<Deadline> admitted = model_->circuit.admit(deadline);
+    if (!admitted)
+      return admitted.status();
+    if (!connection_ || !connection_->failure()) {
+      if (inEpisode_)
+        return connection_ ? connection_->failure().withContext("in mid-episode")
+                           : Status(Code::Closed, "in mid-episode");
+      if (Status s = join(*admitted); !s)
+        return s;
+    }
+    if (!inputs_.layout()) {
+      if (Status s = message_.resize(FrameHeaderSize); !s)
+        return s;
+      if (Status s = inputs_.encode(message_); !s)
+        return s;
+    }
+    FrameHeader header;
+    header.kind = FrameKind::Request;
+    header.stream = slot_.id;
+    header.request = ++request_;
+    header.length = message_.size() - FrameHeaderSize;
+    header.left = wireTime(*admitted);
+    if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
+      return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
+                                             " bytes, the server accepts " + std::to_string(limit));
+    encode(header, message_.data());
+    const iovec parts[2] = {{first_.data(), first_.size()}, {message_.data(), message_.size()}};
+    const bool alone = first_.empty();
+    const Deadline::Clock::time_point since = Deadline::Clock::now();
+    Status status =
+        connection_->exchange(slot_, header.request, parts + alone, alone ? 1 : 2, *admitted);
+    first_.clear();
+    if (status.code() == Code::DeadlineExceeded || !connection_->failure())
+      model_->circuit.waitedInVain(since, status);
+    else
+      model_->circuit.answered();
+    if (!status)
+      return status;
+    if (const Codec::Layout *layout = outputs_.layout()) {
+      if (slot_.reply.size() != layout->size)
+        return Status(Code::Protocol, "the reply has " + std::to_string(slot_.reply.size()) +
+                                          " bytes, " + std::to_string(layout->size) +
+                                          " were expected");
+      return outputs_.codec().check(slot_.reply.span());
+    }
+    return outputs_.codec().decode(slot_.reply.span(), outputs_);
+  }
+
+  Status beginEpisode(std::string_view episode, std::string_view context) override {
+    inEpisode_ = false;
+    if (!connection_ || !connection_->failure())
+      if (Status s = join(Deadline::after(context_.deadline)); !s)
+        return s;
+    Buffer payload;
+    if (Status s = encode(EpisodeBegin{std::string(episode), std::string(context)}, payload); !s)
+      return s;
+    inEpisode_ = true;
+    return queue(FrameKind::EpisodeBegin, payload);
+  }
+  Status reward(double value) override {
+    Buffer payload;
+    if (Status s = encodeReward(value, payload); !s)
+      return s;
+    return queue(FrameKind::Reward, payload);
+  }
+  Status endEpisode(const Status &outcome) override {
+    if (!inEpisode_)
+      return Status::ok();
+    inEpisode_ = false;
+    if (!connection_->failure())
+      return connection_->failure();
+    Buffer payload;
+    if (Status s = encode(EpisodeEnd{outcome, request_}, payload); !s)
+      return s;
+    if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
+      return s;
+    const iovec part{first_.data(), first_.size()};
+    // Nobody waits for this, so nobody should wait for it to be taken either.
+    Status status = connection_->send(&part, 1, Deadline::after(Duration::zero()));
+    first_.clear();
+    return status;
+  }
+
+private:
+  /// Opens a stream on a connection that works. The frame goes out with the first request.
+  Status join(Deadline deadline) {
+    leave();
+    Expected<std::shared_ptr<Connection>> connection = model_->connect(deadline);
+    if (!connection)
+      return connection.status();
+    OpenStream open;
+    open.signature = bound_;
+    open.agent = context_.agent;
+    open.episode = context_.episode;
+    open.context = context_.context;
+    Buffer payload;
+    if (Status s = encode(open, payload); !s)
+      return s;
+    connection_ = *connection;
+    slot_.refused = Status::ok();
+    slot_.awaiting = 0;
+    request_ = 0;
+    first_.clear();
+    connection_->addStream(slot_);
+    return queue(FrameKind::OpenStream, payload);
+  }
+  void leave() {
+    if (connection_)
+      connection_->removeStream(slot_);
+    connection_.reset();
+  }
+  /// Appends a frame to what is sent before the next request, so that it costs no system call.
+  Status queue(FrameKind kind, const Buffer &payload) {
+    FrameHeader header;
+    header.kind = kind;
+    header.stream = slot_.id;
+    header.length = payload.size();
+    uint8_t bytes[FrameHeaderSize];
+    encode(header, bytes);
+    if (Status s = first_.append(bytes, sizeof bytes); !s)
+      return s;
+    return first_.append(payload.data(), payload.size());
+  }
+
+  const std::shared_ptr<RemoteModel> model_;
+  const Signature bound_;
+  const OpenOptions context_;
+  Tensors inputs_, outputs_;
+  std::shared_ptr<Connection> connection_;
+  StreamSlot slot_;
+  Buffer message_; ///< header and payload of the request
+  Buffer first_;   ///< frames that go before it
+  uint64_t request_ = 0;
+  bool inEpisode_ = false;
+};
+
+Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature &bound,
+                                                                const OpenOptions &context) {
+  auto runner = std::make_unique<RemoteRunner>(shared_from_this(), bound, context);
+  if (Status s = runner->open(); !s)
+    return s;
+  return std::unique_ptr<RunnerBackend>(std::move(runner));
+}
+
+} // namespace
+
+Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options) {
+  Expected<const Transport *> transport = transportFor(uri.scheme);
+  if (!transport)
+    return transport.status();
+  Connection::Options connecting;
+  connecting.serdes = uri.option("serdes", "bitstream");
+  Expected<const SerDes *> serdes = serdesNamed(connecting.serdes);
+  if (!serdes)
+    return serdes.status();
+  Expected<Duration> wait = uri.duration("wait", Duration::zero());
+  if (!wait)
+    return wait.status();
+  connecting.wait = *wait;
+  Expected<uint64_t> limit = uri.number("max-message", connecting.maxMessage);
+  if (!limit)
+    return limit.status();
+  connecting.maxMessage = *limit;
+  for (const auto &[key, value] : uri.options) {
+    Uri one;
+    one.options[key] = value;
+    Status known =
+        one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode", "context"});
+    if (!known && !(*transport)->understands(key))
+      return known;
+  }
+  auto model = std::make_shared<RemoteModel>(uri, **transport, **serdes, std::move(connecting),
+                                             options.deadline);
+  if (Status s = model->open(); !s)
+    return s;
+  return std::shared_ptr<ModelBackend>(std::move(model));
+}
+
+} // namespace mlbridge

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "server/loop.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace mlbridge {
+
+namespace {
+
+int64_t nowNanoseconds() {
+  return Deadline::Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+} // namespace
+
+Status ServerLoop::start(std::unique_ptr<Listener> listener) {
+  listener_ = std::move(listener);
+  epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  timer_ = Descriptor(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  quit_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  int wake[2] = {-1, -1};
+  if (::pipe2(wake, O_NONBLOCK | O_CLOEXEC) == 0) {
+    wakeRead_ = Descriptor(wake[0]);
+    wakeWrite_ = Descriptor(wake[1]);
+  }
+  if (!epoll_ || !timer_ || !quit_ || !wakeRead_ ||
+      !watch(EPOLL_CTL_ADD, wakeRead_.get(), EPOLLIN, WakeToken) ||
+      !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
+    return Status(Code::LimitExceeded, describeErrno("server: make descriptors", errno));
+  listening_ = true;
+  // Signals belong to the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  helper_ = std::thread([this] { help(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return Status::ok();
+}
+
+ServerLoop::~ServerLoop() {
+  if (helper_.joinable()) {
+    const uint64_t one = 1;
+    (void)!::write(quit_.get(), &one, sizeof one);
+    helper_.join();
+  }
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  for (auto &[number, entry] : sessions_) {
+    entry.session->sayGoodbye("the server stopped");
+    entry.session->dropChannel();
+  }
+}
+
+bool ServerLoop::watch(int operation, int fd, uint32_t events, uint64_t token) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
+}
+
+void ServerLoop::wake() const {
+  const char byte = 0;
+  (void)!::write(wakeWrite_.get(), &byte, 1);
+}
+
+ServerLoop::Outcome ServerLoop::turn(Deadline deadline) {
+  constexpr int MaxEvents = 32;
+  epoll_event events[MaxEvents];
+  const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, deadline.pollTimeout());
+  if (n < 0)
+    return errno == EINTR ? Outcome::Interrupted : Outcome::Woken;
+  if (n == 0)
+    return deadline.hasPassed() ? Outcome::TimedOut : Outcome::Progress;
+  Outcome outcome = Outcome::Progress;
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  for (int i = 0; i < n; ++i) {
+    const uint64_t token = events[i].data.u64;
+    if (token == WakeToken) {
+      char waste[64];
+      while (::read(wakeRead_.get(), waste, sizeof waste) > 0) {
+      }
+      outcome = Outcome::Woken;
+    } else if (token == ListenerToken) {
+      acceptAll();
+    } else {
+      const auto found = sessions_.find(token & ~WriterBit);
+      if (found == sessions_.end())
+        continue;
+      const std::shared_ptr<Session> session = found->second.session;
+      if (token & WriterBit || events[i].events & EPOLLOUT)
+        session->onWritable();
+      if (!(token & WriterBit) && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        session->onReadable();
+      update(*session);
+    }
+  }
+  return outcome;
+}
+
+void ServerLoop::acceptAll() {
+  while (true) {
+    Expected<std::unique_ptr<Channel>> channel = listener_->accept();
+    if (!channel) {
+      // Out of descriptors: the listener would stay readable. It is watched again when one is free.
+      watch(EPOLL_CTL_MOD, listener_->descriptor(), 0, ListenerToken);
+      listening_ = false;
+      return;
+    }
+    if (!*channel)
+      return;
+    const uint64_t number = ++lastSession_;
+    auto session = std::make_shared<Session>(std::move(*channel), number, host_);
+    ++host_.statistics.connections;
+    if (sessions_.size() >= host_.options.maxConnections) {
+      session->refuse(Status(Code::Busy, "the server takes " +
+                                             std::to_string(host_.options.maxConnections) +
+                                             " connections"));
+      session->dropChannel();
+      continue;
+    }
+    if (!watch(EPOLL_CTL_ADD, session->channel().readDescriptor(), EPOLLIN, number)) {
+      session->dropChannel();
+      continue;
+    }
+    sessions_[number].session = std::move(session);
+  }
+}
+
+void ServerLoop::update(Session &session) {
+  const auto found = sessions_.find(session.number());
+  if (found == sessions_.end())
+    return;
+  if (session.isClosed())
+    return forget(session.number());
+  Entry &entry = found->second;
+  if (session.hasUnsent() == entry.awaitsWriting)
+    return;
+  entry.awaitsWriting = session.hasUnsent();
+  const int reader = session.channel().readDescriptor();
+  const int writer = session.channel().writeDescriptor();
+  if (reader == writer)
+    watch(EPOLL_CTL_MOD, reader, entry.awaitsWriting ? EPOLLIN | EPOLLOUT : EPOLLIN,
+          session.number());
+  else
+    watch(entry.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer, EPOLLOUT,
+          session.number() | WriterBit);
+}
+
+void ServerLoop::forget(uint64_t number) {
+  const auto found = sessions_.find(number);
+  // Closing a descriptor takes it out of the epoll set.
+  found->second.session->dropChannel();
+  sessions_.erase(found);
+  if (!listening_)
+    listening_ = watch(EPOLL_CTL_MOD, listener_->descriptor(), EPOLLIN, ListenerToken);
+}
+
+// ---- the helper thread --------------------------------------------------------------------------
+
+void ServerLoop::armHelp(Duration after) {
+  itimerspec when{};
+  when.it_value.tv_nsec = static_cast<long>(after.count());
+  ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void ServerLoop::policyBegins() {
+  policySince_.store(nowNanoseconds(), std::memory_order_release);
+  // One timer serves many short policies: the helper looks when it fires and sets it again.
+  if (!helpArmed_.exchange(true, std::memory_order_acq_rel))
+    armHelp(HelpAfter);
+}
+
+void ServerLoop::help() {
+  while (true) {
+    pollfd fds[2] = {{timer_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}};
+    ::poll(fds, 2, -1);
+    if (fds[1].revents)
+      return;
+    uint64_t expirations;
+    if (::read(timer_.get(), &expirations, sizeof expirations) <= 0)
+      continue;
+    helpArmed_.store(false, std::memory_order_release);
+    const int64_t since = policySince_.load(std::memory_order_acquire);
+    if (since == 0)
+      continue;
+    const Duration ran(nowNanoseconds() - since);
+    if (ran < HelpAfter) {
+      if (!helpArmed_.exchange(true, std::memory_order_acq_rel))
+        armHelp(HelpAfter - ran);
+      continue;
+    }
+    while (policySince_.load(std::memory_order_acquire) == since) {
+      fds[0] = {epoll_.get(), POLLIN, 0};
+      if (::poll(fds, 2, static_cast<int>(HelpAfter / std::chrono::milliseconds(1))) < 0)
+        continue;
+      if (fds[1].revents)
+        return;
+      // What wakes the serving thread is left for it.
+      if (fds[0].revents && policySince_.load(std::memory_order_acquire) == since &&
+          turn(Deadline::after(Duration::zero())) == Outcome::Woken) {
+        wake();
+        break;
+      }
+    }
+  }
+}
+
+} // namespace mlbridge

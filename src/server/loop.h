@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The server's input and output: one epoll set, worked by the thread that serves while it waits,
+// and by a helper thread while a policy takes long.
+#ifndef MLBRIDGE_SERVER_LOOP_H
+#define MLBRIDGE_SERVER_LOOP_H
+
+#include "server/session.h"
+#include "transport/transport.h"
+
+#include <atomic>
+#include <thread>
+
+namespace mlbridge {
+
+/// A request goes from the socket to the policy without a change of thread: the serving thread
+/// itself reads when it has nothing to do. So that handshakes, pings and cancellations are not kept
+/// waiting by a slow policy, a helper thread takes over once a policy runs longer than HelpAfter.
+class ServerLoop {
+public:
+  explicit ServerLoop(SessionHost &host) : host_(host) {}
+  ~ServerLoop();
+
+  Status start(std::unique_ptr<Listener> listener);
+
+  enum class Outcome : uint8_t { Progress, Woken, Interrupted, TimedOut };
+  /// Waits for input or output and handles it. Takes the host's mutex.
+  Outcome turn(Deadline deadline);
+
+  void policyBegins();
+  void policyEnds() { policySince_.store(0, std::memory_order_release); }
+
+  /// With the host's mutex held: after something was sent, waits for what is unsent, or forgets the
+  /// session if that failed.
+  void update(Session &session);
+
+  int wakeDescriptor() const { return wakeWrite_.get(); }
+  void wake() const;
+
+private:
+  static constexpr uint64_t ListenerToken = 0;
+  static constexpr uint64_t WakeToken = UINT64_MAX;
+  static constexpr uint64_t WriterBit = uint64_t(1) << 63;
+  static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
+
+  struct Entry {
+    std::shared_ptr<Session> session;
+    bool awaitsWriting = false;
+  };
+
+  void acceptAll();
+  void forget(uint64_t number);
+  void help();
+  void armHelp(Duration after);
+  bool watch(int operation, int fd, uint32_t events, uint64_t token);
+
+  SessionHost &host_;
+  std::unique_ptr<Listener> listener_;
+  bool listening_ = false;
+  Descriptor epoll_, wakeRead_, wakeWrite_, timer_, quit_;
+  std::map<uint64_t, Entry> sessions_;
+  uint64_t lastSession_ = 0;
+  std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs
+  std::atomic<bool> helpArmed_{false};
+  std::thread helper_;
+};
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mlbridge/server.h>
+
+#include "server/loop.h"
+
+#include <cstring>
+
+namespace mlbridge {
+
+struct Server::State : SessionHost {
+  std::string uri;
+  std::atomic<bool> stopped{false};
+  std::unique_ptr<Event::State> spareEvent; ///< guarded by the mutex
+  ServerLoop loop{*this};                   // last: its end says goodbye with the rest still there
+};
+
+struct Event::State : TensorSink {
+  std::shared_ptr<Server::State> server;
+  QueuedEvent event;
+  std::unique_ptr<OutputStorage> outputs;
+  RequestContext context;
+  bool open = false; ///< a request that has not been answered
+
+  ServerStream &stream() const { return *event.stream; }
+
+  Status takeIn();
+  Status prepareOutputs();
+  Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override;
+  Status answer(Status (*send)(State &));
+  void release();
+};
+
+// ---- Event --------------------------------------------------------------------------------------
+
+Event::Event() = default;
+Event::Event(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Event::Event(Event &&other) noexcept = default;
+Event &Event::operator=(Event &&other) noexcept {
+  Event old(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Event::~Event() {
+  if (!state_)
+    return;
+  if (state_->open)
+    (void)fail(Status(Code::PolicyFailed, "the policy gave no answer"));
+  state_->release();
+  const std::shared_ptr<Server::State> server = std::move(state_->server);
+  const std::lock_guard<std::mutex> lock(server->mutex);
+  if (!server->spareEvent)
+    server->spareEvent = std::move(state_);
+}
+
+/// Makes the inputs readable. Runs without the server's mutex: the storage is this event's alone.
+Status Event::State::takeIn() {
+  ServerStream &s = stream();
+  InputStorage &in = *event.inputs;
+  if (const Codec::Layout *layout = s.inputs->layout()) {
+    if (in.message.size() != layout->size)
+      return Status(Code::Protocol, "the request has " + std::to_string(in.message.size()) +
+                                        " bytes, " + std::to_string(layout->size) +
+                                        " were expected");
+    return s.inputs->check(in.message.span());
+  }
+  if (in.tensors.size() != s.signature.inputs.size())
+    in.tensors.resize(s.signature.inputs.size());
+  return s.inputs->decode(in.message.span(), *this);
+}
+
+Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
+  Tensor &tensor = event.inputs->tensors[index];
+  const void *before = tensor.view().data;
+  const Shape shapeBefore = tensor.spec().shape;
+  if (Status s = tensor.reshape(stream().signature.inputs[index], shape); !s)
+    return s;
+  static std::atomic<uint64_t> changes{uint64_t(1) << 63};
+  if (tensor.view().data != before || tensor.spec().shape != shapeBefore)
+    event.inputs->id = ++changes;
+  return tensor.view();
+}
+
+Status Event::State::prepareOutputs() {
+  ServerStream &s = stream();
+  if (!outputs)
+    outputs = std::make_unique<OutputStorage>();
+  if (const Codec::Layout *layout = s.outputs->layout()) {
+    if (Status status = outputs->frame.resize(FrameHeaderSize + layout->size); !status)
+      return status;
+    std::memset(outputs->frame.data(), 0, outputs->frame.size());
+    return Status::ok();
+  }
+  outputs->tensors.resize(s.signature.outputs.size());
+  for (size_t i = 0; i < outputs->tensors.size(); ++i) {
+    const TensorSpec &spec = s.signature.outputs[i];
+    if (spec.isDynamic()) {
+      outputs->tensors[i] = Tensor();
+    } else {
+      Expected<Tensor> fresh = Tensor::make(spec, spec.shape);
+      if (!fresh)
+        return fresh.status();
+      outputs->tensors[i] = std::move(*fresh);
+    }
+  }
+  return Status::ok();
+}
+
+Status Event::State::answer(Status (*send)(State &)) {
+  if (!open)
+    return Status(Code::InvalidArgument, event.kind == EventKind::Request
+                                             ? "the request has been answered already"
+                                             : "this event takes no answer");
+  const std::lock_guard<std::mutex> lock(server->mutex);
+  open = false;
+  if (event.session->takeCancelled(event.stream->id, event.request)) {
+    ++server->statistics.dropped;
+    return Status(Code::Closed, "the compiler no longer waits for this answer");
+  }
+  Status status = send(*this);
+  server->loop.update(*event.session);
+  return status;
+}
+
+/// Gives the storage back to the stream, unless somebody holds the inputs.
+void Event::State::release() {
+  if (event.stream) {
+    const std::lock_guard<std::mutex> lock(server->mutex);
+    if (event.inputs && event.inputs.use_count() == 1 && !event.stream->spareInputs)
+      event.stream->spareInputs = std::move(event.inputs);
+    if (outputs && !event.stream->spareOutputs)
+      event.stream->spareOutputs = std::move(outputs);
+  }
+  outputs.reset();
+  event = QueuedEvent();
+  context = RequestContext();
+}
+
+EventKind Event::kind() const { return state_ ? state_->event.kind : EventKind::Request; }
+double Event::reward() const { return state_ ? state_->event.reward : 0; }
+
+const RequestContext &Event::context() const {
+  static const RequestContext none;
+  return state_ ? state_->context : none;
+}
+
+const Status &Event::outcome() const {
+  static const Status ok;
+  return state_ ? state_->event.outcome : ok;
+}
+
+const Signature &Event::signature() const {
+  static const Signature none;
+  return state_ ? state_->stream().signature : none;
+}
+
+TensorView Event::input(size_t index) const {
+  if (!state_ || !state_->event.inputs || index >= signature().inputs.size())
+    return {};
+  InputStorage &in = *state_->event.inputs;
+  if (state_->stream().inputs->layout())
+    return viewInMessage(signature().inputs[index], *state_->stream().inputs, index,
+                         in.message.data());
+  return in.tensors[index].view();
+}
+
+TensorView Event::output(size_t index) {
+  if (!state_ || !state_->open || index >= signature().outputs.size())
+    return {};
+  if (state_->stream().outputs->layout())
+    return viewInMessage(signature().outputs[index], *state_->stream().outputs, index,
+                         state_->outputs->frame.data() + FrameHeaderSize);
+  return state_->outputs->tensors[index].view();
+}
+
+Expected<TensorView> Event::resizeOutput(size_t index, Span<const int64_t> shape) {
+  if (!state_ || !state_->open || index >= signature().outputs.size())
+    return Status(Code::InvalidArgument, "there is no output number " + std::to_string(index));
+  const TensorSpec &spec = signature().outputs[index];
+  if (Status s = checkShape(spec, shape); !s)
+    return s;
+  if (state_->stream().outputs->layout())
+    return output(index);
+  Tensor &tensor = state_->outputs->tensors[index];
+  if (Status s = tensor.reshape(spec, shape); !s)
+    return s;
+  return tensor.view();
+}
+
+std::shared_ptr<void> Event::holdInputs() const {
+  return state_ ? std::shared_ptr<void>(state_->event.inputs) : nullptr;
+}
+
+uint64_t Event::storage() const {
+  return state_ && state_->event.inputs ? state_->event.inputs->id : 0;
+}
+
+Status Event::reply() {
+  if (!state_)
+    return Status(Code::InvalidArgument, "an empty event takes no answer");
+  return state_->answer([](State &state) {
+    ServerStream &stream = state.stream();
+    Buffer &frame = state.outputs->frame;
+    Status status;
+    if (!stream.outputs->layout()) {
+      std::vector<TensorView> views;
+      for (size_t i = 0; i < state.outputs->tensors.size(); ++i) {
+        Tensor &tensor = state.outputs->tensors[i];
+        if (status.isOk() && tensor.spec().name.empty())
+          status = Status(Code::PolicyFailed, "the policy gave no shape to output '" +
+                                                  stream.signature.outputs[i].name + "'");
+        views.push_back(tensor.view());
+      }
+      if (status.isOk())
+        status = frame.resize(FrameHeaderSize);
+      if (status.isOk())
+        status = stream.outputs->encode(views, frame);
+    }
+    if (status.isOk())
+      status =
+          state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request, frame);
+    if (status.isOk()) {
+      ++state.server->statistics.replies;
+      ++stream.step;
+      return status;
+    }
+    ++state.server->statistics.errors;
+    // The compiler must not wait for an answer that cannot be sent.
+    (void)state.event.session->sendError(stream.id, state.event.request, status);
+    return status;
+  });
+}
+
+Status Event::fail(const Status &why) {
+  if (!state_)
+    return Status(Code::InvalidArgument, "an empty event takes no answer");
+  state_->event.outcome =
+      why.isOk() ? Status(Code::PolicyFailed, "the policy failed without saying why") : why;
+  return state_->answer([](State &state) {
+    ++state.server->statistics.errors;
+    return state.event.session->sendError(state.stream().id, state.event.request,
+                                          state.event.outcome);
+  });
+}
+
+// ---- Server -------------------------------------------------------------------------------------
+
+Server::Server(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Server::Server(Server &&) noexcept = default;
+Server::~Server() = default;
+
+Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
+  Expected<Uri> parsed = Uri::parse(uri);
+  if (!parsed)
+    return parsed.status();
+  if (options.signature)
+    if (Status s = options.signature->check(); !s)
+      return s;
+  Expected<const Transport *> transport = transportFor(parsed->scheme);
+  if (!transport)
+    return transport.status();
+  for (const auto &[key, value] : parsed->options)
+    if (!(*transport)->understands(key))
+      return Status(Code::InvalidArgument,
+                    std::string(uri) + ": a server's address takes no option '" + key + "'");
+  Expected<std::unique_ptr<Listener>> listener = (*transport)->listen(*parsed);
+  if (!listener)
+    return listener.status();
+  auto state = std::make_shared<State>();
+  state->uri = std::string(uri);
+  state->options = std::move(options);
+  if (Status s = state->loop.start(std::move(*listener)); !s)
+    return s;
+  return Server(std::move(state));
+}
+
+const std::string &Server::uri() const { return state_->uri; }
+
+Expected<Event> Server::next(Deadline deadline) {
+  State &s = *state_;
+  s.loop.policyEnds();
+  while (true) {
+    std::unique_ptr<Event::State> event;
+    {
+      const std::lock_guard<std::mutex> lock(s.mutex);
+      if (s.stopped.load(std::memory_order_relaxed))
+        return Status(Code::Cancelled, "the server was stopped");
+      if (!s.queue.empty()) {
+        event = s.spareEvent ? std::move(s.spareEvent) : std::make_unique<Event::State>();
+        event->event = std::move(s.queue.front());
+        s.queue.pop_front();
+        ServerStream &stream = *event->event.stream;
+        if (event->event.kind == EventKind::Request) {
+          --s.queuedRequests;
+          if (event->event.session->takeCancelled(stream.id, event->event.request) ||
+              event->event.deadline.hasPassed()) {
+            ++s.statistics.dropped;
+            stream.spareInputs = std::move(event->event.inputs);
+            event->event = QueuedEvent();
+            s.spareEvent = std::move(event);
+            continue;
+          }
+          event->outputs = std::move(stream.spareOutputs);
+        } else if (event->event.kind == EventKind::EpisodeBegin) {
+          stream.step = 0;
+          if (!event->event.episode.empty())
+            stream.episode = std::move(event->event.episode);
+          if (!event->event.context.empty())
+            stream.context = std::move(event->event.context);
+        }
+        event->context = {stream.episode, stream.context,
+                          stream.agent,   event->event.session->number(),
+                          stream.id,      stream.step};
+      }
+    }
+    if (!event) {
+      switch (s.loop.turn(deadline)) {
+      case ServerLoop::Outcome::Progress:
+        continue;
+      case ServerLoop::Outcome::Woken:
+        return Status(Code::Cancelled,
+                      s.stopped ? "the server was stopped" : "the server was woken");
+      case ServerLoop::Outcome::Interrupted:
+        return Status(Code::Cancelled, "interrupted by a signal");
+      case ServerLoop::Outcome::TimedOut:
+        return Status(Code::DeadlineExceeded, "no request in time");
+      }
+    }
+    event->server = state_;
+    Event result(std::move(event));
+    if (result.kind() != EventKind::Request)
+      return result;
+    result.state_->open = true;
+    Status ready = result.state_->takeIn();
+    if (ready.isOk())
+      ready = result.state_->prepareOutputs();
+    if (!ready) {
+      (void)result.fail(ready);
+      continue;
+    }
+    s.loop.policyBegins();
+    return result;
+  }
+}
+
+void Server::stop() {
+  state_->stopped.store(true, std::memory_order_relaxed);
+  state_->loop.wake();
+}
+
+bool Server::isStopped() const { return state_->stopped; }
+int Server::wakeDescriptor() const { return state_->loop.wakeDescriptor(); }
+
+ServerStatistics Server::statistics() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->statistics;
+}
+
+} // namespace mlbridge

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "server/session.h"
+
+#include "runner/bind.h"
+
+#include <atomic>
+#include <cstring>
+#include <unistd.h>
+
+namespace mlbridge {
+
+namespace {
+
+// Before the handshake a peer is trusted with little.
+constexpr uint64_t HelloLimit = 1 << 20;
+// What a compiler that does not read may keep waiting; then it is given up.
+constexpr uint64_t UnsentSlack = 16 << 20;
+constexpr size_t MaxCancelled = 4096;
+
+uint64_t nextStorageId() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+std::string softwareName() {
+  return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
+}
+
+} // namespace
+
+TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,
+                         uint8_t *payload) {
+  return {spec.type, payload + codec.layout()->offsets[index], *spec.count(), spec.shape};
+}
+
+Session::Session(std::unique_ptr<Channel> channel, uint64_t number, SessionHost &host)
+    : channel_(std::move(channel)), number_(number), host_(host) {
+  reader_.setLimit(HelloLimit);
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+void Session::onReadable() {
+  if (closed_)
+    return;
+  const uint64_t before = reader_.bytesRead();
+  bool progress = false;
+  const Status status = reader_.pump(*channel_, *this, progress);
+  host_.statistics.bytesIn += reader_.bytesRead() - before;
+  if (status || closed_)
+    return;
+  if (status.code() == Code::Closed)
+    close(status);
+  else
+    refuse(status);
+}
+
+Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
+  if (header.kind != FrameKind::Request || !shaken_) {
+    control_.clear();
+    return &control_;
+  }
+  ServerStream *stream = find(header.stream);
+  if (stream && stream->spareInputs && stream->spareInputs.use_count() == 1) {
+    incoming_ = std::move(stream->spareInputs);
+  } else {
+    incoming_ = std::make_shared<InputStorage>();
+    incoming_->id = nextStorageId();
+  }
+  if (header.length > incoming_->message.capacity())
+    incoming_->id = nextStorageId();
+  incoming_->message.clear();
+  return &incoming_->message;
+}
+
+Status Session::frame(const FrameHeader &header) {
+  if (header.kind == FrameKind::Hello)
+    return onHello();
+  if (!shaken_)
+    return Status(Code::Protocol, "the first frame must be a hello");
+  switch (header.kind) {
+  case FrameKind::OpenStream:
+    return onOpenStream(header);
+  case FrameKind::Request:
+    return onRequest(header);
+  case FrameKind::EpisodeBegin:
+  case FrameKind::Reward:
+  case FrameKind::EpisodeEnd:
+    return onEpisode(header);
+  case FrameKind::Cancel:
+    if (cancelled_.size() >= MaxCancelled)
+      cancelled_.clear();
+    cancelled_.insert({header.stream, header.request});
+    return Status::ok();
+  case FrameKind::CloseStream:
+    if (ServerStream *stream = find(header.stream)) {
+      endStream(*stream, Status(Code::Closed, "the compiler closed the stream"));
+      lastFound_ = nullptr;
+      streams_.erase(header.stream);
+    }
+    return Status::ok();
+  case FrameKind::Ping: {
+    Buffer frame;
+    if (Status s = frame.resize(FrameHeaderSize); !s)
+      return s;
+    if (Status s = frame.append(control_.data(), std::min<size_t>(control_.size(), 64)); !s)
+      return s;
+    (void)sendFrame(FrameKind::Pong, 0, header.request, frame);
+    return Status::ok();
+  }
+  case FrameKind::Statistics:
+    return sendStatistics(header.request);
+  case FrameKind::Bye:
+    close(Status(Code::Closed, "the compiler said goodbye"));
+    return Status::ok();
+  case FrameKind::Pong:
+  case FrameKind::Error: // the compiler could not do what Reset or Step asked
+  case FrameKind::Reply:
+    return Status::ok();
+  default:
+    break;
+  }
+  if (header.flags & FlagSkippable)
+    return Status::ok();
+  const char *known = name(header.kind);
+  return Status(Code::Protocol, "unexpected frame of kind " +
+                                    (known ? std::string(known)
+                                           : std::to_string(static_cast<unsigned>(header.kind))));
+}
+
+Status Session::onHello() {
+  Expected<Hello> hello = decodeHello(control_.span());
+  if (!hello)
+    return hello.status();
+  if (hello->major != ProtocolMajor)
+    return Status(Code::Protocol, "the server speaks version " + std::to_string(ProtocolMajor) +
+                                      " of the protocol, not version " +
+                                      std::to_string(hello->major));
+  Expected<const SerDes *> serdes = serdesNamed(hello->serdes);
+  if (!serdes)
+    return serdes.status();
+  // Over FIFOs a new compiler may come before the end of the last one was seen.
+  endAllStreams(Status(Code::Closed, "another compiler took over the FIFOs"));
+  serdes_ = *serdes;
+  peerLimit_ = hello->maxMessage;
+  shaken_ = true;
+  reader_.setLimit(host_.options.maxMessage);
+  Welcome welcome;
+  welcome.nonce = hello->nonce;
+  welcome.maxMessage = host_.options.maxMessage;
+  welcome.serdes = hello->serdes;
+  welcome.software = softwareName();
+  welcome.signature = host_.options.signature;
+  welcome.metadata = host_.options.metadata;
+  Buffer frame;
+  if (Status s = frame.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encode(welcome, frame); !s)
+    return s;
+  (void)sendFrame(FrameKind::Welcome, 0, 0, frame);
+  return Status::ok();
+}
+
+Status Session::onOpenStream(const FrameHeader &header) {
+  if (header.stream == 0 || streams_.count(header.stream))
+    return Status(Code::Protocol, "open-stream: stream " + std::to_string(header.stream) +
+                                      (header.stream ? " is open already" : " is the connection"));
+  const auto refuseStream = [&](const Status &why) {
+    ++host_.statistics.refused;
+    (void)sendError(header.stream, 0, why);
+    return Status::ok();
+  };
+  Expected<OpenStream> open = decodeOpenStream(control_.span());
+  if (!open)
+    return open.status();
+  if (streams_.size() >= host_.options.maxStreams)
+    return refuseStream(Status(Code::Busy, "the server takes " +
+                                               std::to_string(host_.options.maxStreams) +
+                                               " streams of one connection"));
+  if (host_.options.signature) {
+    Expected<std::shared_ptr<const Binding>> binding =
+        bindSignature(open->signature, &*host_.options.signature);
+    if (!binding)
+      return refuseStream(binding.status());
+    if (open->signature.inputs.size() != host_.options.signature->inputs.size())
+      return refuseStream(Status(Code::Mismatch, "the stream has other inputs than the model: " +
+                                                     open->signature.toString() + " against " +
+                                                     host_.options.signature->toString()));
+  }
+  auto stream = std::make_shared<ServerStream>();
+  stream->id = header.stream;
+  stream->signature = std::move(open->signature);
+  stream->agent = std::move(open->agent);
+  stream->episode = std::move(open->episode);
+  stream->context = std::move(open->context);
+  Expected<std::unique_ptr<Codec>> inputs = serdes_->newCodec(stream->signature.inputs);
+  if (!inputs)
+    return refuseStream(inputs.status());
+  Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(stream->signature.outputs);
+  if (!outputs)
+    return refuseStream(outputs.status());
+  stream->inputs = std::move(*inputs);
+  stream->outputs = std::move(*outputs);
+  ++host_.statistics.streams;
+  streams_[header.stream] = std::move(stream);
+  return Status::ok();
+}
+
+ServerStream *Session::find(uint32_t id) {
+  if (lastFound_ && lastFound_->id == id)
+    return lastFound_;
+  const auto found = streams_.find(id);
+  return found == streams_.end() ? nullptr : lastFound_ = found->second.get();
+}
+
+Status Session::onRequest(const FrameHeader &header) {
+  std::shared_ptr<InputStorage> inputs = std::move(incoming_);
+  ServerStream *stream = find(header.stream);
+  if (!stream) // refused before; the compiler knows or will
+    return Status::ok();
+  ++host_.statistics.requests;
+  if (host_.queuedRequests >= host_.options.maxQueued) {
+    ++host_.statistics.refused;
+    (void)sendError(header.stream, header.request,
+                    Status(Code::Busy, std::to_string(host_.queuedRequests) +
+                                           " requests are waiting for the policy"));
+    return Status::ok();
+  }
+  QueuedEvent event;
+  event.kind = EventKind::Request;
+  event.session = shared_from_this();
+  event.stream = streams_[header.stream];
+  event.request = header.request;
+  event.deadline = fromWireTime(header.left);
+  event.inputs = std::move(inputs);
+  ++host_.queuedRequests;
+  host_.queue.push_back(std::move(event));
+  return Status::ok();
+}
+
+Status Session::onEpisode(const FrameHeader &header) {
+  ServerStream *stream = find(header.stream);
+  if (!stream)
+    return Status::ok();
+  if (host_.queue.size() >= 4 * size_t(host_.options.maxQueued))
+    return Status(Code::LimitExceeded, std::to_string(host_.queue.size()) + " events are waiting");
+  QueuedEvent event;
+  event.session = shared_from_this();
+  event.stream = streams_[header.stream];
+  if (header.kind == FrameKind::EpisodeBegin) {
+    Expected<EpisodeBegin> begin = decodeEpisodeBegin(control_.span());
+    if (!begin)
+      return begin.status();
+    event.kind = EventKind::EpisodeBegin;
+    event.episode = std::move(begin->episode);
+    event.context = std::move(begin->context);
+    stream->inEpisode = true;
+  } else if (header.kind == FrameKind::Reward) {
+    Expected<double> reward = decodeReward(control_.span());
+    if (!reward)
+      return reward.status();
+    event.kind = EventKind::Reward;
+    event.reward = *reward;
+  } else {
+    Expected<EpisodeEnd> end = decodeEpisodeEnd(control_.span());
+    if (!end)
+      return end.status();
+    event.kind = EventKind::EpisodeEnd;
+    event.outcome = std::move(end->outcome);
+    stream->inEpisode = false;
+  }
+  host_.queue.push_back(std::move(event));
+  return Status::ok();
+}
+
+void Session::endStream(ServerStream &stream, const Status &why) {
+  if (!stream.inEpisode)
+    return;
+  stream.inEpisode = false;
+  QueuedEvent event;
+  event.kind = EventKind::EpisodeEnd;
+  event.session = shared_from_this();
+  event.stream = streams_[stream.id];
+  event.outcome = why;
+  host_.queue.push_back(std::move(event));
+}
+
+void Session::endAllStreams(const Status &why) {
+  for (auto &[id, stream] : streams_)
+    endStream(*stream, why);
+  lastFound_ = nullptr;
+  streams_.clear();
+  cancelled_.clear();
+}
+
+Status Session::sendStatistics(uint64_t request) {
+  const ServerStatistics &s = host_.statistics;
+  const Metadata values = {
+      {"connections", std::to_string(s.connections)}, {"streams", std::to_string(s.streams)},
+      {"requests", std::to_string(s.requests)},       {"replies", std::to_string(s.replies)},
+      {"errors", std::to_string(s.errors)},           {"dropped", std::to_string(s.dropped)},
+      {"refused", std::to_string(s.refused)},         {"bytes-in", std::to_string(s.bytesIn)},
+      {"bytes-out", std::to_string(s.bytesOut)}};
+  Buffer frame;
+  if (Status status = frame.resize(FrameHeaderSize); !status)
+    return status;
+  if (Status status = encodeMap(values, frame); !status)
+    return status;
+  (void)sendFrame(FrameKind::Statistics, 0, request, frame);
+  return Status::ok();
+}
+
+bool Session::takeCancelled(uint32_t stream, uint64_t request) {
+  return closed_ || (!cancelled_.empty() && cancelled_.erase({stream, request}) != 0);
+}
+
+void Session::dropChannel() { channel_.reset(); }
+
+void Session::close(const Status &why) {
+  if (closed_)
+    return;
+  closed_ = true;
+  endAllStreams(why);
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+void Session::refuse(const Status &why) {
+  ++host_.statistics.refused;
+  Buffer frame;
+  if (frame.resize(FrameHeaderSize)) {
+    if (why.code() == Code::Busy && !shaken_) {
+      BusyMessage busy;
+      busy.text = why.message();
+      if (encode(busy, frame))
+        (void)sendFrame(FrameKind::Busy, 0, 0, frame);
+    } else if (encodeError(why, frame)) {
+      (void)sendFrame(FrameKind::Error, 0, 0, frame);
+    }
+  }
+  close(why);
+}
+
+void Session::sayGoodbye(std::string_view text) {
+  Buffer frame;
+  if (!closed_ && shaken_ && frame.resize(FrameHeaderSize) && encodeText(text, frame))
+    (void)sendFrame(FrameKind::Bye, 0, 0, frame);
+  close(Status(Code::Cancelled, "the server stopped"));
+}
+
+Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {
+  Buffer frame;
+  if (Status s = frame.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encodeError(why, frame); !s)
+    return s;
+  return sendFrame(FrameKind::Error, stream, request, frame);
+}
+
+Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame) {
+  FrameHeader header;
+  header.kind = kind;
+  header.stream = stream;
+  header.request = request;
+  header.length = frame.size() - FrameHeaderSize;
+  if (peerLimit_ && header.length > peerLimit_)
+    return Status(Code::LimitExceeded, "the answer has " + std::to_string(header.length) +
+                                           " bytes, the compiler accepts " +
+                                           std::to_string(peerLimit_));
+  encode(header, frame.data());
+  return send(frame.data(), frame.size());
+}
+
+Status Session::send(const uint8_t *bytes, size_t size) {
+  if (closed_)
+    return Status(Code::Closed, "the compiler is gone");
+  size_t taken = 0;
+  if (unsent_.empty()) {
+    const iovec part{const_cast<uint8_t *>(bytes), size};
+    Expected<size_t> n = channel_->write(&part, 1);
+    if (!n) {
+      close(n.status());
+      return n.status();
+    }
+    taken = *n;
+  }
+  host_.statistics.bytesOut += size;
+  if (taken == size)
+    return Status::ok();
+  if (unsent_.size() - unsentFrom_ > host_.options.maxMessage + UnsentSlack) {
+    close(Status(Code::Closed, "the compiler does not read"));
+    return Status(Code::Closed, "the compiler does not read what it asked for");
+  }
+  return unsent_.append(bytes + taken, size - taken);
+}
+
+void Session::onWritable() {
+  while (!closed_ && !unsent_.empty()) {
+    const iovec part{unsent_.data() + unsentFrom_, unsent_.size() - unsentFrom_};
+    Expected<size_t> n = channel_->write(&part, 1);
+    if (!n)
+      return close(n.status());
+    if (*n == 0)
+      return;
+    unsentFrom_ += *n;
+    if (unsentFrom_ == unsent_.size()) {
+      unsent_.clear();
+      unsentFrom_ = 0;
+    }
+  }
+}
+
+} // namespace mlbridge

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One compiler's connection as the server sees it: handshake, streams, and the requests they carry.
+// Everything here is guarded by the server's mutex unless said otherwise.
+#ifndef MLBRIDGE_SERVER_SESSION_H
+#define MLBRIDGE_SERVER_SESSION_H
+
+#include "conversation/frame_reader.h"
+#include "conversation/messages.h"
+#include "serdes/serdes.h"
+#include <mlbridge/server.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace mlbridge {
+
+class Session;
+
+/// The bytes of one request and what was decoded from them. Shared with whoever holds the inputs;
+/// used again for the next request of the stream when nobody does.
+struct InputStorage {
+  Buffer message;
+  std::vector<Tensor> tensors; ///< empty where the message is read in place
+  uint64_t id = 0;             ///< new whenever an address may have changed
+};
+
+/// The buffers of one answer; kept by the stream between requests.
+struct OutputStorage {
+  Buffer frame;                ///< header and, where it has a fixed layout, payload
+  std::vector<Tensor> tensors; ///< otherwise
+};
+
+struct ServerStream {
+  uint32_t id = 0;
+  Signature signature;
+  std::string agent, episode, context;
+  std::unique_ptr<Codec> inputs, outputs;
+  std::vector<Shape> inputShapes, outputShapes; ///< of fixed tensors; what views point to
+  uint64_t step = 0;
+  bool inEpisode = false;
+  std::shared_ptr<InputStorage> spareInputs;
+  std::unique_ptr<OutputStorage> spareOutputs;
+};
+
+/// What waits for the policy.
+struct QueuedEvent {
+  EventKind kind = EventKind::Request;
+  std::shared_ptr<Session> session;
+  std::shared_ptr<ServerStream> stream;
+  uint64_t request = 0;
+  Deadline deadline;
+  std::shared_ptr<InputStorage> inputs;
+  double reward = 0;
+  Status outcome;
+  std::string episode, context; ///< of EpisodeBegin, which takes effect in its turn
+};
+
+/// What sessions share.
+struct SessionHost {
+  ServerOptions options;
+  std::deque<QueuedEvent> queue;
+  size_t queuedRequests = 0;
+  ServerStatistics statistics;
+  std::mutex mutex;
+};
+
+class Session final : public std::enable_shared_from_this<Session>, private FrameReader::Target {
+public:
+  Session(std::unique_ptr<Channel> channel, uint64_t number, SessionHost &host);
+
+  uint64_t number() const { return number_; }
+  Channel &channel() { return *channel_; }
+  bool isClosed() const { return closed_; }
+  bool hasUnsent() const { return !unsent_.empty(); }
+
+  /// Reads and handles what is there. Afterwards isClosed() may be true.
+  void onReadable();
+  /// Sends on what the channel did not take at once.
+  void onWritable();
+  /// Answers a Busy or Error frame for the whole connection and closes it.
+  void refuse(const Status &why);
+  void sayGoodbye(std::string_view text);
+
+  /// Closes the channel of a closed session. Its events may live on.
+  void dropChannel();
+  /// Whether nobody waits for this answer any more. Forgets what it knew of it.
+  bool takeCancelled(uint32_t stream, uint64_t request);
+  /// Frame header in the first FrameHeaderSize bytes, payload behind it. Errors: Closed,
+  /// LimitExceeded.
+  Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame);
+  Status sendError(uint32_t stream, uint64_t request, const Status &why);
+
+private:
+  Expected<Buffer *> payloadOf(const FrameHeader &header) override;
+  Status frame(const FrameHeader &header) override;
+  Status onHello();
+  Status onOpenStream(const FrameHeader &header);
+  Status onRequest(const FrameHeader &header);
+  Status onEpisode(const FrameHeader &header);
+  Status sendStatistics(uint64_t request);
+  ServerStream *find(uint32_t id);
+  void endStream(ServerStream &stream, const Status &why);
+  void endAllStreams(const Status &why);
+  void close(const Status &why);
+  Status send(const uint8_t *bytes, size_t size);
+
+  std::unique_ptr<Channel> channel_;
+  const uint64_t number_;
+  SessionHost &host_;
+  FrameReader reader_;
+  Buffer control_;
+  std::shared_ptr<InputStorage> incoming_; ///< of the request whose payload is being read
+  Buffer unsent_;
+  size_t unsentFrom_ = 0;
+  bool shaken_ = false;
+  bool closed_ = false;
+  const SerDes *serdes_ = nullptr;
+  uint64_t peerLimit_ = 0;
+  std::map<uint32_t, std::shared_ptr<ServerStream>> streams_;
+  ServerStream *lastFound_ = nullptr;
+  std::set<std::pair<uint32_t, uint64_t>> cancelled_;
+};
+
+/// The views of a stream's input or output number `index` in a message of fixed layout.
+TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,
+                         uint8_t *payload);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/component_transport.h"
+
+#include "core/component.h"
+#include "core/component_values.h"
+
+#include <map>
+#include <mutex>
+
+namespace mlbridge {
+
+namespace {
+
+class ComponentChannel final : public Channel {
+public:
+  ComponentChannel(const mlb_transport &table, void *connection)
+      : table_(table), connection_(connection) {}
+  ~ComponentChannel() override { table_.close(connection_); }
+
+  Expected<size_t> read(uint8_t *to, size_t size) override {
+    ComponentError error;
+    uint64_t done = 0;
+    if (const mlb_code code = table_.read(connection_, to, size, &done, error.get()))
+      return error.status(code, "read");
+    return static_cast<size_t>(std::min<uint64_t>(done, size));
+  }
+  Expected<size_t> write(const iovec *parts, int count) override {
+    size_t total = 0;
+    for (int i = 0; i < count; ++i) {
+      ComponentError error;
+      uint64_t done = 0;
+      if (const mlb_code code =
+              table_.write(connection_, static_cast<const uint8_t *>(parts[i].iov_base),
+                           parts[i].iov_len, &done, error.get()))
+        return error.status(code, "write");
+      total += std::min<uint64_t>(done, parts[i].iov_len);
+      if (done < parts[i].iov_len)
+        break;
+    }
+    return total;
+  }
+  int readDescriptor() const override { return table_.read_descriptor(connection_); }
+  int writeDescriptor() const override { return table_.write_descriptor(connection_); }
+
+private:
+  const mlb_transport &table_;
+  void *connection_;
+};
+
+class ComponentListener final : public Listener {
+public:
+  ComponentListener(const mlb_transport &table, void *listener)
+      : table_(table), listener_(listener) {}
+  ~ComponentListener() override { table_.stop_listening(listener_); }
+
+  Expected<std::unique_ptr<Channel>> accept() override {
+    ComponentError error;
+    void *connection = nullptr;
+    if (const mlb_code code = table_.accept(listener_, &connection, error.get()))
+      return error.status(code, "accept");
+    return connection ? std::unique_ptr<Channel>(new ComponentChannel(table_, connection))
+                      : std::unique_ptr<Channel>();
+  }
+  int descriptor() const override { return table_.listener_descriptor(listener_); }
+
+private:
+  const mlb_transport &table_;
+  void *listener_;
+};
+
+class ComponentTransport final : public Transport {
+public:
+  explicit ComponentTransport(const mlb_transport &table) : table_(table) {}
+
+  Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
+    const ComponentOptions options(uri);
+    ComponentError error;
+    void *connection = nullptr;
+    const uint64_t left =
+        deadline.isNever() ? MLB_NO_DEADLINE : static_cast<uint64_t>(deadline.left().count());
+    if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),
+                                             left, &connection, error.get()))
+      return error.status(code, uri.scheme);
+    return std::unique_ptr<Channel>(new ComponentChannel(table_, connection));
+  }
+  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
+    const ComponentOptions options(uri);
+    ComponentError error;
+    void *listener = nullptr;
+    if (const mlb_code code = table_.listen(toComponent(uri.place), options.data(), options.size(),
+                                            &listener, error.get()))
+      return error.status(code, uri.scheme);
+    return std::unique_ptr<Listener>(new ComponentListener(table_, listener));
+  }
+  // It judges its options itself, when it connects.
+  bool understands(std::string_view) const override { return true; }
+
+private:
+  const mlb_transport &table_;
+};
+
+} // namespace
+
+Expected<const Transport *> componentTransport(std::string_view scheme) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<ComponentTransport>, std::less<>> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const auto found = known.find(scheme); found != known.end())
+    return static_cast<const Transport *>(found->second.get());
+  Expected<const mlb_component *> component = findComponent(ComponentKind::Transport, scheme);
+  if (!component)
+    return component.status();
+  auto &entry = known[std::string(scheme)];
+  entry = std::make_unique<ComponentTransport>(*(*component)->transport);
+  return static_cast<const Transport *>(entry.get());
+}
+
+} // namespace mlbridge

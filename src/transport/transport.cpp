@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/transport.h"
+
+#include "transport/component_transport.h"
+
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <unistd.h>
+
+namespace mlbridge {
+
+Channel::~Channel() = default;
+Listener::~Listener() = default;
+Transport::~Transport() = default;
+
+Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+void Descriptor::reset() {
+  if (fd_ >= 0)
+    ::close(fd_);
+  fd_ = -1;
+}
+
+Expected<const Transport *> transportFor(std::string_view scheme) {
+  if (scheme == "pipe")
+    return &pipeTransport();
+  if (scheme == "unix")
+    return &unixTransport();
+  return componentTransport(scheme);
+}
+
+Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline deadline) {
+  pollfd fds[3] = {{wanted.read ? channel.readDescriptor() : -1, POLLIN, 0},
+                   {wanted.write ? channel.writeDescriptor() : -1, POLLOUT, 0},
+                   {wanted.read ? channel.hangUpDescriptor() : -1, 0, 0}};
+  while (true) {
+    const int n = ::poll(fds, 3, deadline.pollTimeout());
+    if (n > 0)
+      return Readiness{fds[0].revents != 0 || fds[2].revents != 0, fds[1].revents != 0};
+    if (n < 0 && errno != EINTR)
+      return Status(Code::Internal, describeErrno("poll", errno));
+    if (deadline.hasPassed())
+      return Status(Code::DeadlineExceeded, "the deadline has passed");
+  }
+}
+
+std::string describeErrno(const std::string &what, int error) {
+  char text[128];
+  // The GNU strerror_r returns the text and may not use the buffer.
+  return what + ": " + strerror_r(error, text, sizeof text);
+}
+
+} // namespace mlbridge

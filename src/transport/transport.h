@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Moves bytes between two ends; knows nothing of frames or tensors. Ends never block: whoever uses
+// them waits, with a Deadline, on their descriptors.
+#ifndef MLBRIDGE_TRANSPORT_TRANSPORT_H
+#define MLBRIDGE_TRANSPORT_TRANSPORT_H
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/status.h>
+#include <mlbridge/uri.h>
+
+#include <memory>
+#include <sys/uio.h>
+
+namespace mlbridge {
+
+/// One end of a byte stream. One reader and one writer at a time.
+class Channel {
+public:
+  virtual ~Channel();
+  /// At least one byte, or 0 if it would block. Errors: Closed (end of file, or the peer is gone).
+  virtual Expected<size_t> read(uint8_t *to, size_t size) = 0;
+  /// What was taken, or 0 if it would block. Never raises SIGPIPE. Errors: Closed.
+  virtual Expected<size_t> write(const iovec *parts, int count) = 0;
+  /// For poll: readable, or hung up, when read may go on.
+  virtual int readDescriptor() const = 0;
+  /// For poll: writable, or broken, when write may go on. May be the same descriptor.
+  virtual int writeDescriptor() const = 0;
+  /// A further descriptor whose error condition means that the peer is gone; -1 if the others tell.
+  virtual int hangUpDescriptor() const { return -1; }
+};
+
+/// The model's side of an address.
+class Listener {
+public:
+  virtual ~Listener();
+  /// Null if nobody is waiting.
+  virtual Expected<std::unique_ptr<Channel>> accept() = 0;
+  /// Readable when accept may have something.
+  virtual int descriptor() const = 0;
+};
+
+class Transport {
+public:
+  virtual ~Transport();
+  /// Errors: Unavailable at once if nobody is there, Busy, DeadlineExceeded, InvalidArgument.
+  virtual Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const = 0;
+  /// Errors: Busy (another server), InvalidArgument.
+  virtual Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const = 0;
+  /// Whether a handshake that got no answer may have met the remains of an earlier conversation, so
+  /// that connecting once more makes sense.
+  virtual bool mayBeStale() const { return false; }
+  /// The options of a URI that this transport understands itself.
+  virtual bool understands(std::string_view) const { return false; }
+};
+
+/// "pipe" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so. Lives for
+/// ever.
+Expected<const Transport *> transportFor(std::string_view scheme);
+const Transport &pipeTransport();
+const Transport &unixTransport();
+
+/// What to wait for, and, afterwards, what may go on.
+struct Readiness {
+  bool read = false;
+  bool write = false;
+};
+/// Waits until one of the wanted things may go on (or the peer is gone, which reading tells). EINTR
+/// goes on waiting. Errors: DeadlineExceeded.
+Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline deadline);
+
+/// "connect to /tmp/x: Permission denied".
+std::string describeErrno(const std::string &what, int error);
+
+/// A file descriptor that closes itself.
+class Descriptor {
+public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor &&other) noexcept : fd_(other.release()) {}
+  Descriptor &operator=(Descriptor &&other) noexcept;
+  ~Descriptor() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void reset();
+
+private:
+  int fd_ = -1;
+};
+
+} // namespace mlbridge
+
+#endif
