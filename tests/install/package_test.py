@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A project outside the tree finds, builds against and runs an installed, moved MLBridge."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import run
+
+CONSUMER = Path(__file__).parent / "consumer"
+
+
+@pytest.fixture(scope="session")
+def consumer(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    source = tmp_path_factory.mktemp("consumer") / "source"
+    shutil.copytree(CONSUMER, source)
+    build = source.with_name("build")
+    output = run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+    return build, output
+
+
+def ask(program: Path, uri: str) -> tuple[str, str]:
+    done = subprocess.run([program, uri], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip(), done.stderr.strip()
+
+
+@pytest.mark.parametrize("name", ["ask", "ask-without-exceptions"])
+def test_a_function_is_asked(consumer: tuple[Path, str], name: str) -> None:
+    assert ask(consumer[0] / name, "function:sum") == ("7", "")
+
+
+@pytest.mark.parametrize("name", ["ask", "ask-without-exceptions"])
+def test_without_a_server_the_heuristic_answers(consumer: tuple[Path, str], name: str) -> None:
+    socket = consumer[0] / "nobody.sock"
+    answer, why = ask(consumer[0] / name, f"unix:{socket}")
+    assert answer == "-1"
+    assert str(socket) in why
+
+
+def test_components_are_found_in_the_moved_prefix(
+    consumer: tuple[Path, str], prefix: Path
+) -> None:
+    for part in ("json", "onnx", "phase-ordering"):
+        (line,) = [s for s in consumer[1].splitlines() if f"component {part}:" in s]
+        file = Path(line.split(": ", 1)[1])
+        assert file.is_file() and file.is_relative_to(prefix)
+
+
+def configure(prefix: Path, folder: Path, request: str) -> subprocess.CompletedProcess[str]:
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES CXX)\n{request}\n"
+    )
+    return subprocess.run(
+        ["cmake", "-S", folder, "-B", folder / "b", f"-DCMAKE_PREFIX_PATH={prefix}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_an_unknown_component_is_refused_by_name(prefix: Path, tmp_path: Path) -> None:
+    done = configure(prefix, tmp_path, "find_package(MLBridge 0.1 REQUIRED COMPONENTS onxx)")
+    assert done.returncode != 0
+    assert "'onxx'" in done.stderr and "phase-ordering" in done.stderr
+
+
+def test_a_missing_component_says_what_it_needs(prefix: Path, tmp_path: Path) -> None:
+    smaller = tmp_path / "prefix"
+    shutil.copytree(prefix, smaller)
+    (component,) = smaller.rglob("libmlbridge-engine-onnx.so")
+    component.unlink()
+    project = tmp_path / "project"
+    project.mkdir()
+    done = configure(smaller, project, "find_package(MLBridge REQUIRED COMPONENTS core onnx)")
+    assert done.returncode != 0
+    assert "'onnx' is not installed" in done.stderr and "onnxruntime-headers" in done.stderr
+    done = configure(
+        smaller, project, "find_package(MLBridge REQUIRED COMPONENTS core OPTIONAL_COMPONENTS onnx)"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_version_is_refused(prefix: Path, tmp_path: Path) -> None:
+    done = configure(prefix, tmp_path, "find_package(MLBridge 0.2 REQUIRED)")
+    assert done.returncode != 0
+    assert "0.1" in done.stderr
+
+
+def test_headers_alone_are_complete(prefix: Path, tmp_path: Path) -> None:
+    """Each public header compiles by itself, also without exceptions and RTTI."""
+    headers = sorted((prefix / "include" / "mlbridge").rglob("*.h"))
+    assert headers
+    source = tmp_path / "all.cpp"
+    for header in headers:
+        source.write_text(f'#include "{header}"\n#include "{header}"\n')
+        options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+        run("g++", *options, "-fno-exceptions", "-fno-rtti", f"-I{prefix}/include", source)
+
+
+def test_the_component_table_is_c(prefix: Path, tmp_path: Path) -> None:
+    source = tmp_path / "c.c"
+    source.write_text("#include <mlbridge/component.h>\nint main(void) { return 0; }\n")
+    options = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+    run("gcc", *options, f"-I{prefix}/include", source)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Components and plugins export their entry point and nothing else, as built and as installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import run
+
+
+def exported(file: Path) -> list[str]:
+    lines = run("nm", "-D", "--defined-only", file).splitlines()
+    return sorted(line.split()[-1] for line in lines)
+
+
+def test_components_export_their_entry_only(prefix: Path) -> None:
+    components = sorted(prefix.rglob("libmlbridge-*-*.so"))
+    assert {c.name for c in components} >= {
+        "libmlbridge-serdes-json.so",
+        "libmlbridge-engine-onnx.so",
+    }
+    for component in components:
+        assert exported(component) == ["mlb_component_entry"], component
+
+
+def test_the_plugin_exports_its_entry_only(prefix: Path) -> None:
+    (plugin,) = prefix.rglob("mlbridge-phase-ordering.so")
+    assert exported(plugin) == ["llvmGetPassPluginInfo"]
+
+
+def test_the_plugin_brings_no_second_llvm(prefix: Path) -> None:
+    (plugin,) = prefix.rglob("mlbridge-phase-ordering.so")
+    needed = [s for s in run("readelf", "-d", plugin).splitlines() if "NEEDED" in s]
+    assert needed and not [s for s in needed if "LLVM" in s or "clang" in s]
+
+
+def test_nothing_installed_knows_the_build_tree(prefix: Path) -> None:
+    """No run path into the build tree; a moved or copied installation works."""
+    for file in prefix.rglob("*.so"):
+        dynamic = run("readelf", "-d", file)
+        paths = [s for s in dynamic.splitlines() if "RPATH" in s or "RUNPATH" in s]
+        assert not [s for s in paths if "/build/" in s], f"{file}: {paths}"
