@@ -65,17 +65,22 @@ public:
   /// than Ok ends the episode; use PolicyFailed for an action that cannot be applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
-  bool isDone() const { return done_; }
-  /// The reward of the last step, sent to a model in training; 0 unless set.
+  bool isDone() const { return doneCalls_ != 0; }
+  /// The reward of the last step, sent to a model in training if it was set; 0 unless set.
   double reward() const { return reward_; }
 
 protected:
-  void setDone() { done_ = true; }
-  void setReward(double reward) { reward_ = reward; }
+  /// The episode ends with this call of reset or step; to be called once.
+  void setDone() { ++doneCalls_; }
+  void setReward(double reward) {
+    reward_ = reward;
+    hasReward_ = true;
+  }
 
 private:
   friend struct EpisodeDriver;
-  bool done_ = false;
+  unsigned doneCalls_ = 0;
+  bool hasReward_ = false;
   double reward_ = 0;
 };
 

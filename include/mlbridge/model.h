@@ -62,8 +62,9 @@ public:
 
   /// Holds the model to the caller's signature. Every model input must be among the caller's inputs
   /// and every caller output among the model's, by name, with the same element type and a shape
-  /// that fits: equal lengths, a Dynamic model dimension takes any length, and a model may have one
-  /// leading batch dimension of 1 or Dynamic more. Caller inputs that the model does not know get a
+  /// that fits: equal lengths, a Dynamic model dimension takes any length up to its maximum, a
+  /// Dynamic caller output takes any length of the model, and a model may have one leading batch
+  /// dimension of 1 or Dynamic more. Caller inputs that the model does not know get a
   /// buffer that nobody reads, so that a model may know less than the compiler. Otherwise Mismatch;
   /// the message names both sides. Call once, before newRunner; not concurrently with other calls.
   Status bind(const Signature &signature);
@@ -80,6 +81,7 @@ public:
   Runner newRunner(const OpenOptions &overrides) const;
 
 private:
+  friend class Runner;
   struct State;
   explicit Model(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
@@ -87,8 +89,11 @@ private:
 
 /// Model::open, bind and newRunner in one call, for the usual single-threaded use.
 Runner open(std::string_view uri, const Signature &signature, const OpenOptions &options = {});
-/// The form without a signature: features are set by name and value, and the signature is inferred
-/// on the first evaluation. Its single output takes the type asked for, or the model's.
+/// The form without a signature: features are set by name and value. If the model has a signature,
+/// that is used: names that it does not know are ignored, and each of its inputs must have been set
+/// before the first evaluation. For a model that takes any, the signature is inferred on the first
+/// evaluation and then fixed: what was set, in that order, and one scalar called "output" of the
+/// type asked for.
 Runner open(std::string_view uri, const OpenOptions &options = {});
 
 } // namespace mlbridge

@@ -15,6 +15,8 @@
 
 namespace mlbridge {
 
+class Model;
+
 /// Never null: a Runner whose model could not be opened carries the failure, and every evaluation
 /// returns it at once. Movable; used by one thread at a time. Keeps its Model alive.
 ///
@@ -30,8 +32,9 @@ public:
   Runner(Runner &&) noexcept;
   Runner &operator=(Runner &&) noexcept;
 
-  /// Why the last call failed; Ok after one that did not. A wrong `set` stays until the next
-  /// successful evaluation or clearStatus().
+  /// Why the last call failed; Ok after one that did not. A wrong `set` stays, and evaluations fail
+  /// with it, until that input is set properly (a name that does not exist: for one evaluation) or
+  /// clearStatus().
   const Status &status() const;
   explicit operator bool() const { return status().isOk(); }
 
@@ -56,8 +59,9 @@ public:
   /// std::vector<bool> has no elements in memory.
   Status set(std::string_view name, const std::vector<bool> &values);
 
-  /// The input's buffer, to be written in place; valid until the Runner is destroyed, moved from or
-  /// that input resized. Empty, with status() set, if the name or type is wrong.
+  /// The input's buffer, to be written in place; valid until the Runner is destroyed or that input
+  /// resized. Empty, with status() set, if the name or type is wrong. If the model could not be
+  /// opened or bound, but a signature was stated, this is a buffer that nobody reads.
   template <typename T> Span<T> input(std::string_view name) {
     return typed<T>(inputView(name, ElementTypeOf<T>::value));
   }
@@ -109,22 +113,24 @@ public:
   TensorView inputAt(size_t index);
   Expected<TensorView> resizeAt(size_t index, Span<const int64_t> shape);
   TensorView outputAt(size_t index);
-  /// The bound signature; null while none is bound.
+  /// The bound signature, as the caller stated it; null while none is bound.
   const Signature *signature() const;
 
   void clearStatus();
 
-  /// Tells an out-of-process model about episodes; in process these do nothing and return Ok. They
-  /// are sent without waiting for an answer.
+  /// Tells the model about episodes, out of process without waiting for an answer; an engine in
+  /// process does nothing, and a function sees episode and context in its FunctionCall::context().
   Status beginEpisode(std::string_view episode, std::string_view context);
   Status reward(double value);
   Status endEpisode(const Status &outcome);
 
 private:
   friend class Model;
+  friend struct EpisodeDriver;
   friend Runner open(std::string_view, const struct OpenOptions &);
   struct State;
   explicit Runner(std::unique_ptr<State> state);
+  static Runner inferring(const Model &model);
 
   template <typename T>
   static constexpr bool isScalar = std::is_arithmetic_v<T> || std::is_same_v<T, Half>;

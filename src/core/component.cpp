@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Finds components by file name, opens them once and checks their tables.
+#include "core/component.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <map>
+#include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mlbridge {
+
+const char *name(ComponentKind kind) {
+  switch (kind) {
+  case ComponentKind::Engine:
+    return "engine";
+  case ComponentKind::SerDes:
+    return "serdes";
+  case ComponentKind::Transport:
+    return "transport";
+  }
+  return "unknown";
+}
+
+static std::string realPath(const char *path) {
+  char resolved[PATH_MAX];
+  return ::realpath(path, resolved) ? std::string(resolved) : std::string();
+}
+
+// The folder of the object that this code is linked into: a compiler plugin, an extension module, a
+// program.
+static std::string ownFolder() {
+  static const char anchor = 0;
+  Dl_info info{};
+  void *extra = nullptr;
+  if (!::dladdr1(&anchor, &info, &extra, RTLD_DL_LINKMAP))
+    return {};
+  const auto *map = static_cast<const link_map *>(extra);
+  // The program itself has an empty name here, and argv[0] in info.
+  const bool isProgram = !map || !map->l_name || !map->l_name[0];
+  const std::string path = realPath(isProgram ? "/proc/self/exe" : map->l_name);
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+std::vector<std::string> componentFolders() {
+  std::vector<std::string> folders;
+  const auto add = [&](std::string folder) {
+    if (!folder.empty() && std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(std::move(folder));
+  };
+  if (const char *list = ::secure_getenv("MLBRIDGE_COMPONENT_PATH")) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      const size_t colon = std::min(rest.find(':'), rest.size());
+      add(std::string(rest.substr(0, colon)));
+      rest.remove_prefix(std::min(colon + 1, rest.size()));
+    }
+  }
+  static const std::string own = ownFolder();
+  if (!own.empty()) {
+    add(own + "/mlbridge");
+    add(own);
+    add(own + "/components"); // the Python package: the extension, and
+    const size_t slash = own.rfind('/');
+    const std::string above = own.substr(0, slash == std::string::npos ? 0 : slash);
+    add(above + "/components"); // the plugins one folder deeper
+    add(above + "/lib/mlbridge");
+  }
+#ifdef MLBRIDGE_INSTALLED_COMPONENTS
+  add(MLBRIDGE_INSTALLED_COMPONENTS);
+#endif
+  return folders;
+}
+
+static std::string filePrefix(ComponentKind kind) {
+  return std::string("libmlbridge-") + name(kind) + "-";
+}
+
+static bool isComponentName(std::string_view name) {
+  if (name.empty() || name.size() > 64)
+    return false;
+  for (char c : name)
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'))
+      return false;
+  return true;
+}
+
+std::vector<std::string> componentNames(ComponentKind kind) {
+  std::vector<std::string> names;
+  const std::string prefix = filePrefix(kind), suffix = ".so";
+  for (const std::string &folder : componentFolders()) {
+    DIR *dir = ::opendir(folder.c_str());
+    if (!dir)
+      continue;
+    while (const dirent *entry = ::readdir(dir)) {
+      const std::string_view file = entry->d_name;
+      if (file.size() <= prefix.size() + suffix.size() || file.substr(0, prefix.size()) != prefix ||
+          file.substr(file.size() - suffix.size()) != suffix)
+        continue;
+      const std::string_view found =
+          file.substr(prefix.size(), file.size() - prefix.size() - suffix.size());
+      if (isComponentName(found))
+        names.emplace_back(found);
+    }
+    ::closedir(dir);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
+  if (kind == ComponentKind::Engine && name == "onnx")
+    return "it is built with -DMLBRIDGE_ONNX=ON and is part of the Python package mlbridge";
+  if (kind == ComponentKind::SerDes && name == "json")
+    return "it is built with -DMLBRIDGE_JSON=ON (needs simdjson, Debian: libsimdjson-dev) and is "
+           "part of the Python package mlbridge";
+  return "MLBridge has none of this name: whoever made it says where it is";
+}
+
+// The functions that this library calls, all of which a table must have.
+template <typename Table> static bool isComplete(const Table *table) {
+  if (!table || table->size < sizeof(Table))
+    return false;
+  const char *bytes = reinterpret_cast<const char *>(table);
+  for (size_t at = sizeof(uint64_t); at < sizeof(Table); at += sizeof(void *)) {
+    void *function;
+    std::memcpy(&function, bytes + at, sizeof function);
+    if (!function)
+      return false;
+  }
+  return true;
+}
+
+static Status check(const mlb_component *component, ComponentKind kind, std::string_view name) {
+  const auto wrong = [](const std::string &what) { return Status(Code::Unsupported, what); };
+  if (!component)
+    return wrong("the component refuses this library's ABI " + std::to_string(MLB_COMPONENT_ABI));
+  if (component->size < offsetof(mlb_component, version))
+    return wrong("its table is " + std::to_string(component->size) + " bytes long, too short");
+  if (component->abi != MLB_COMPONENT_ABI)
+    return wrong("the component has ABI " + std::to_string(component->abi) +
+                 ", this library has ABI " + std::to_string(MLB_COMPONENT_ABI) +
+                 ": install the two from the same release");
+  if (component->size < sizeof(mlb_component))
+    return wrong("its table is " + std::to_string(component->size) + " bytes long instead of " +
+                 std::to_string(sizeof(mlb_component)));
+  const std::string_view own(component->name.data ? component->name.data : "",
+                             component->name.data ? component->name.size : 0);
+  if (own != name)
+    return wrong("the component calls itself '" + std::string(own) + "'");
+  const bool complete = kind == ComponentKind::Engine   ? isComplete(component->engine)
+                        : kind == ComponentKind::SerDes ? isComplete(component->serdes)
+                                                        : isComplete(component->transport);
+  if (!complete)
+    return wrong(std::string("the component has no complete ") + mlbridge::name(kind) + " table");
+  return Status::ok();
+}
+
+static Expected<const mlb_component *> openFile(const std::string &path, ComponentKind kind,
+                                                std::string_view name) {
+  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *why = ::dlerror();
+    return Status(Code::Unsupported, "cannot open component '" + path + "': " + (why ? why : "?"));
+  }
+  const auto entry =
+      reinterpret_cast<mlb_component_entry_fn>(::dlsym(library, MLB_COMPONENT_ENTRY));
+  if (!entry) {
+    ::dlclose(library);
+    return Status(Code::Unsupported,
+                  "'" + path + "' is no component: it has no function " MLB_COMPONENT_ENTRY);
+  }
+  const mlb_component *component = entry(MLB_COMPONENT_ABI);
+  if (Status s = check(component, kind, name); !s) {
+    ::dlclose(library);
+    return s.withContext("'" + path + "'");
+  }
+  return component;
+}
+
+Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_view name) {
+  if (!isComponentName(name))
+    return Status(Code::InvalidArgument, "'" + std::string(name.substr(0, 64)) +
+                                             "' cannot name a component: it may have lower-case "
+                                             "letters, digits, '+', '-' and '.'");
+  // Never destroyed, so that threads may run until the process has ended.
+  static auto *lock = new std::mutex;
+  static auto *opened = new std::map<std::string, const mlb_component *>;
+  const std::string file = filePrefix(kind) + std::string(name) + ".so";
+  const std::lock_guard<std::mutex> guard(*lock);
+  if (const auto it = opened->find(file); it != opened->end())
+    return it->second;
+  std::string looked;
+  for (const std::string &folder : componentFolders()) {
+    const std::string path = folder + "/" + file;
+    struct stat info{};
+    if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      Expected<const mlb_component *> component = openFile(path, kind, name);
+      if (component)
+        opened->emplace(file, *component);
+      return component;
+    }
+    looked.append(looked.empty() ? "" : ", ").append(folder);
+  }
+  return Status(Code::NotFound,
+                "no component " + file + " in " + (looked.empty() ? "any folder" : looked) + " (" +
+                    whatGivesIt(kind, name) + "; MLBRIDGE_COMPONENT_PATH adds folders)");
+}
+
+} // namespace mlbridge

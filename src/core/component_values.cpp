@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The library's values as the structures of the component table, and back.
+#include "core/component_values.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mlbridge {
+
+Status ComponentError::status(mlb_code code, std::string_view where) const {
+  if (code == 0)
+    return Status::ok();
+  std::string text(where);
+  const size_t size = std::min<uint64_t>(error_.size, sizeof text_);
+  if (size)
+    text.append(": ").append(text_, size);
+  if (code < 0 || code > static_cast<mlb_code>(Code::Internal))
+    return Status(Code::Internal, text + " (error number " + std::to_string(code) + ")");
+  return Status(static_cast<Code>(code), std::move(text));
+}
+
+void fill(mlb_error *error, std::string_view message) {
+  if (!error || !error->text)
+    return;
+  error->size = std::min<uint64_t>(error->capacity, message.size());
+  std::memcpy(error->text, message.data(), error->size);
+}
+
+ComponentSpecs::ComponentSpecs(Span<const TensorSpec> specs) {
+  specs_.reserve(specs.size());
+  for (const TensorSpec &spec : specs)
+    specs_.push_back({toComponent(spec.name), static_cast<uint32_t>(spec.type),
+                      static_cast<uint32_t>(spec.shape.size()), spec.shape.data(),
+                      spec.maximum.empty() ? nullptr : spec.maximum.data()});
+}
+
+ComponentOptions::ComponentOptions(const Uri &uri) {
+  options_.reserve(uri.options.size());
+  for (const auto &[key, value] : uri.options)
+    options_.push_back({toComponent(key), toComponent(value)});
+}
+
+Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec) {
+  TensorSpec out;
+  out.name = std::string(fromComponent(spec.name));
+  out.type = spec.type <= 0xff ? static_cast<ElementType>(spec.type) : ElementType{};
+  if (spec.rank && !spec.shape)
+    return Status(Code::InvalidArgument, "tensor '" + out.name + "' has a rank and no shape");
+  if (spec.rank)
+    out.shape.assign(spec.shape, spec.shape + spec.rank);
+  if (spec.rank && spec.maximum)
+    out.maximum.assign(spec.maximum, spec.maximum + spec.rank);
+  if (Status s = out.check(); !s)
+    return s;
+  return out;
+}
+
+} // namespace mlbridge

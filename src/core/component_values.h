@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The library's values as the structures of the component table, and back.
+#ifndef MLBRIDGE_CORE_COMPONENT_VALUES_H
+#define MLBRIDGE_CORE_COMPONENT_VALUES_H
+
+#include <mlbridge/component.h>
+#include <mlbridge/tensor.h>
+#include <mlbridge/uri.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlbridge {
+
+inline mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string_view fromComponent(mlb_string text) {
+  return text.data ? std::string_view(text.data, text.size) : std::string_view();
+}
+
+/// The place for a component's message of one call.
+class ComponentError {
+public:
+  mlb_error *get() {
+    error_ = {text_, sizeof text_, 0};
+    return &error_;
+  }
+  /// Ok if code is 0; a number that is no Code becomes Internal.
+  Status status(mlb_code code, std::string_view where) const;
+
+private:
+  char text_[1024];
+  mlb_error error_ = {nullptr, 0, 0};
+};
+
+/// Writes a message as a component does: cut to what fits.
+void fill(mlb_error *error, std::string_view message);
+
+/// Tensor specs for the time of a call; refers to those it was made from.
+class ComponentSpecs {
+public:
+  explicit ComponentSpecs(Span<const TensorSpec> specs);
+  const mlb_tensor_spec *data() const { return specs_.data(); }
+  size_t size() const { return specs_.size(); }
+
+private:
+  std::vector<mlb_tensor_spec> specs_;
+};
+
+/// The options of a URI for the time of a call; refers to it.
+class ComponentOptions {
+public:
+  explicit ComponentOptions(const Uri &uri);
+  const mlb_option *data() const { return options_.data(); }
+  size_t size() const { return options_.size(); }
+
+private:
+  std::vector<mlb_option> options_;
+};
+
+/// Errors: those of TensorSpec::check.
+Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec);
+
+} // namespace mlbridge
+
+#endif

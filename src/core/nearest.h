@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// "did you mean": the known word nearest to a misspelt one.
+#ifndef MLBRIDGE_CORE_NEAREST_H
+#define MLBRIDGE_CORE_NEAREST_H
+
+#include <mlbridge/tensor.h>
+
+#include <string>
+#include <string_view>
+
+namespace mlbridge {
+
+/// The word with the least edit distance, if that is small for its length; else empty.
+std::string_view nearest(std::string_view word, Span<const std::string_view> known);
+/// "; did you mean 'x'?" or nothing.
+std::string didYouMean(std::string_view word, Span<const std::string_view> known);
+/// "a, b, c", or "none".
+std::string listOf(Span<const std::string_view> words);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Element types, tensor specifications, signatures and owning tensors.
+#include <mlbridge/tensor.h>
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+namespace mlbridge {
+
+static constexpr struct {
+  const char *name;
+  uint8_t size;
+} Types[] = {
+    {"invalid", 0}, {"int8", 1},    {"int16", 2},  {"int32", 4},  {"int64", 8},
+    {"uint8", 1},   {"uint16", 2},  {"uint32", 4}, {"uint64", 8}, {"float16", 2},
+    {"float32", 4}, {"float64", 8}, {"bool", 1},   {"string", 0},
+};
+
+bool isValid(ElementType type) {
+  return static_cast<size_t>(type) >= 1 && static_cast<size_t>(type) < std::size(Types);
+}
+
+const char *name(ElementType type) { return Types[isValid(type) ? size_t(type) : 0].name; }
+
+size_t sizeOf(ElementType type) { return Types[isValid(type) ? size_t(type) : 0].size; }
+
+Expected<ElementType> elementTypeNamed(std::string_view name) {
+  for (size_t i = 1; i < std::size(Types); ++i)
+    if (name == Types[i].name)
+      return static_cast<ElementType>(i);
+  return Status(Code::InvalidArgument, "no element type is called '" + std::string(name) + "'");
+}
+
+std::optional<size_t> elementCount(Span<const int64_t> shape) {
+  // So that neither bytes nor an array of strings or descriptors of so many elements overflow.
+  constexpr uint64_t Most = uint64_t(1) << 58;
+  uint64_t count = 1;
+  bool empty = false, tooMany = false;
+  for (int64_t length : shape) {
+    if (length < 0)
+      return std::nullopt;
+    if (length == 0)
+      empty = true;
+    else if (static_cast<uint64_t>(length) > Most / count)
+      tooMany = true;
+    else
+      count *= static_cast<uint64_t>(length);
+  }
+  if (empty)
+    return 0;
+  if (tooMany)
+    return std::nullopt;
+  return static_cast<size_t>(count);
+}
+
+std::string toString(Span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += i ? ", " : "";
+    text += shape[i] == Dynamic ? "?" : std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+bool operator==(const TensorSpec &a, const TensorSpec &b) {
+  if (a.name != b.name || a.type != b.type || a.shape != b.shape)
+    return false;
+  for (size_t i = 0; i < a.shape.size(); ++i)
+    if ((i < a.maximum.size() ? a.maximum[i] : 0) != (i < b.maximum.size() ? b.maximum[i] : 0))
+      return false;
+  return true;
+}
+
+bool TensorSpec::isDynamic() const {
+  return std::find(shape.begin(), shape.end(), Dynamic) != shape.end();
+}
+
+std::optional<size_t> TensorSpec::count() const { return elementCount(shape); }
+
+std::string TensorSpec::toString() const {
+  std::string text = name + ": " + mlbridge::name(type);
+  if (shape.empty())
+    return text;
+  text += "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += i ? ", " : "";
+    if (shape[i] != Dynamic)
+      text += std::to_string(shape[i]);
+    else
+      text += i < maximum.size() && maximum[i] ? "?<=" + std::to_string(maximum[i]) : "?";
+  }
+  return text + "]";
+}
+
+Status TensorSpec::check() const {
+  auto wrong = [&](const std::string &what) {
+    return Status(Code::InvalidArgument, "tensor '" + name + "': " + what);
+  };
+  if (name.empty())
+    return Status(Code::InvalidArgument, "a tensor has an empty name");
+  if (!isValid(type))
+    return wrong("element type " + std::to_string(static_cast<int>(type)) + " does not exist");
+  if (!maximum.empty() && maximum.size() != shape.size())
+    return wrong(std::to_string(maximum.size()) + " maximum lengths for " +
+                 std::to_string(shape.size()) + " dimensions");
+  Shape fixed;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t most = maximum.empty() ? 0 : maximum[i];
+    if (shape[i] < Dynamic)
+      return wrong("dimension " + std::to_string(i) + " has the length " +
+                   std::to_string(shape[i]));
+    if (most < 0 || (most && shape[i] != Dynamic))
+      return wrong("dimension " + std::to_string(i) + " has the maximum " + std::to_string(most) +
+                   (most < 0 ? "" : " and a fixed length"));
+    if (shape[i] != Dynamic)
+      fixed.push_back(shape[i]);
+  }
+  if (!elementCount(fixed))
+    return wrong("too many elements: " + toString());
+  return Status::ok();
+}
+
+Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
+  auto wrong = [&](const std::string &what) {
+    return Status(Code::InvalidArgument, "tensor '" + spec.toString() + "' cannot have the shape " +
+                                             toString(shape) + ": " + what);
+  };
+  if (shape.size() != spec.shape.size())
+    return wrong(std::to_string(shape.size()) + " dimensions instead of " +
+                 std::to_string(spec.shape.size()));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0)
+      return wrong("dimension " + std::to_string(i) + " is negative");
+    if (spec.shape[i] == Dynamic) {
+      const int64_t most = i < spec.maximum.size() ? spec.maximum[i] : 0;
+      if (most && shape[i] > most)
+        return wrong("dimension " + std::to_string(i) + " is over its maximum");
+    } else if (shape[i] != spec.shape[i]) {
+      return wrong("dimension " + std::to_string(i) + " is another");
+    }
+  }
+  if (!elementCount(shape))
+    return wrong("too many elements");
+  return Status::ok();
+}
+
+static Status checkSide(const std::vector<TensorSpec> &specs, const char *side) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (Status s = specs[i].check(); !s)
+      return s.withContext(std::string(side) + " " + std::to_string(i));
+    for (size_t k = 0; k < i; ++k)
+      if (specs[k].name == specs[i].name)
+        return Status(Code::InvalidArgument, std::string(side) + "s " + std::to_string(k) +
+                                                 " and " + std::to_string(i) +
+                                                 " are both called '" + specs[i].name + "'");
+  }
+  return Status::ok();
+}
+
+Status Signature::check() const {
+  if (Status s = checkSide(inputs, "input"); !s)
+    return s;
+  return checkSide(outputs, "output");
+}
+
+static std::string toString(const std::vector<TensorSpec> &specs) {
+  std::string text = "(";
+  for (const TensorSpec &spec : specs)
+    text.append(text.size() > 1 ? ", " : "").append(spec.toString());
+  return text + ")";
+}
+
+std::string Signature::toString() const {
+  return mlbridge::toString(inputs) + " -> " + mlbridge::toString(outputs);
+}
+
+static int find(const std::vector<TensorSpec> &specs, std::string_view name) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].name == name)
+      return static_cast<int>(i);
+  return -1;
+}
+
+int Signature::findInput(std::string_view name) const { return find(inputs, name); }
+int Signature::findOutput(std::string_view name) const { return find(outputs, name); }
+
+Tensor::Tensor(TensorSpec spec) {
+  Expected<Tensor> made = make(spec, spec.shape);
+  if (made)
+    *this = std::move(*made);
+}
+
+Expected<Tensor> Tensor::make(TensorSpec spec, Span<const int64_t> shape) {
+  if (Status s = spec.check(); !s)
+    return s;
+  Tensor tensor;
+  tensor.spec_.name = spec.name;
+  tensor.spec_.type = spec.type;
+  if (Status s = tensor.reshape(spec, shape); !s)
+    return s;
+  return tensor;
+}
+
+TensorView Tensor::view() {
+  TensorView v;
+  v.type = spec_.type;
+  v.data = spec_.type == ElementType::String ? static_cast<void *>(strings_.data())
+                                             : static_cast<void *>(numbers_.data());
+  v.count = count_;
+  v.shape = spec_.shape;
+  return v;
+}
+
+Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
+  if (Status s = checkShape(declared, shape); !s)
+    return s;
+  const size_t count = *elementCount(shape);
+  const size_t bytes = count * sizeOf(spec_.type);
+  try {
+    if (spec_.type == ElementType::String) {
+      if (strings_.size() < count)
+        strings_.resize(count);
+    } else if (numbers_.size() * sizeof(Chunk) < bytes) {
+      // Contents are lost anyway: give the old storage back first.
+      numbers_.clear();
+      numbers_.resize((bytes + sizeof(Chunk) - 1) / sizeof(Chunk));
+    }
+    spec_.shape.assign(shape.begin(), shape.end());
+  } catch (const std::bad_alloc &) {
+    return Status(Code::LimitExceeded,
+                  "no memory for " + declared.toString() + " of the shape " + toString(shape));
+  } catch (const std::length_error &) {
+    return Status(Code::LimitExceeded,
+                  "no memory for " + declared.toString() + " of the shape " + toString(shape));
+  }
+  count_ = count;
+  return Status::ok();
+}
+
+} // namespace mlbridge

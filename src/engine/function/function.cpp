@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The function engine: calls a callable with the tensors of one Runner.
+#include <mlbridge/function.h>
+
+#include "runner/registry.h"
+
+#include <cstring>
+
+namespace mlbridge {
+
+FunctionCall::~FunctionCall() = default;
+
+namespace {
+
+class FunctionRunner final : public RunnerBackend, private FunctionCall {
+public:
+  FunctionRunner(const Signature &signature, const OpenOptions &context, Function function)
+      : signature_(signature), context_(context), function_(std::move(function)) {}
+
+  Status create() {
+    for (const TensorSpec &spec : signature_.inputs)
+      if (Status s = add(spec, inputs_); !s)
+        return s;
+    for (const TensorSpec &spec : signature_.outputs)
+      if (Status s = add(spec, outputs_); !s)
+        return s;
+    return Status::ok();
+  }
+
+  TensorView input(size_t index) override { return inputs_[index].view(); }
+  Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
+    if (Status s = inputs_[index].tensor.reshape(signature_.inputs[index], shape); !s)
+      return s;
+    inputs_[index].hasShape = true;
+    return inputs_[index].view();
+  }
+
+  Status evaluate(Deadline deadline) override {
+    if (deadline.hasPassed())
+      return Status(Code::DeadlineExceeded, "function: the deadline had passed before the call");
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      Slot &output = outputs_[i];
+      output.hasShape = !signature_.outputs[i].isDynamic();
+      if (output.hasShape)
+        clear(output.view());
+    }
+    if (Status s = call(); !s)
+      return s;
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (!outputs_[i].hasShape)
+        return Status(Code::PolicyFailed, "function: output '" + signature_.outputs[i].toString() +
+                                              "' was not given a shape by resizeOutput");
+    return Status::ok();
+  }
+
+  TensorView output(size_t index) override { return outputs_[index].view(); }
+
+  Status beginEpisode(std::string_view episode, std::string_view context) override {
+    if (!episode.empty())
+      context_.episode = std::string(episode);
+    if (!context.empty())
+      context_.context = std::string(context);
+    return Status::ok();
+  }
+
+private:
+  struct Slot {
+    Tensor tensor;
+    bool hasShape = false;
+    TensorView view() {
+      TensorView v = tensor.view();
+      if (!hasShape)
+        v.data = nullptr, v.count = 0, v.shape = {};
+      return v;
+    }
+  };
+
+  static Status add(const TensorSpec &spec, std::vector<Slot> &slots) {
+    Slot slot;
+    Shape shape = spec.shape;
+    for (int64_t &length : shape)
+      length = length == Dynamic ? 0 : length;
+    Expected<Tensor> tensor = Tensor::make(spec, shape);
+    if (!tensor)
+      return tensor.status();
+    slot.tensor = std::move(*tensor);
+    slot.hasShape = !spec.isDynamic();
+    slots.push_back(std::move(slot));
+    return Status::ok();
+  }
+
+  static void clear(const TensorView &view) {
+    if (view.type == ElementType::String)
+      for (std::string &text : view.as<std::string>())
+        text.clear();
+    else if (view.count)
+      std::memset(view.data, 0, view.bytes());
+  }
+
+  Status call() {
+    try {
+      return function_(*this);
+    } catch (const std::exception &e) {
+      return Status(Code::PolicyFailed, "the function raised: " + std::string(e.what()));
+    } catch (...) {
+      return Status(Code::PolicyFailed, "the function raised something");
+    }
+  }
+
+  // FunctionCall
+  const Signature &signature() const override { return signature_; }
+  TensorView input(size_t index) const override {
+    return index < inputs_.size() ? const_cast<Slot &>(inputs_[index]).view() : TensorView();
+  }
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
+    if (index >= outputs_.size())
+      return Status(Code::InvalidArgument, "there is no output " + std::to_string(index));
+    if (Status s = outputs_[index].tensor.reshape(signature_.outputs[index], shape); !s)
+      return s;
+    outputs_[index].hasShape = true;
+    clear(outputs_[index].view());
+    return outputs_[index].view();
+  }
+  const OpenOptions &context() const override { return context_; }
+
+  const Signature signature_;
+  OpenOptions context_;
+  Function function_;
+  std::vector<Slot> inputs_, outputs_;
+};
+
+class FunctionBackend final : public ModelBackend {
+public:
+  explicit FunctionBackend(FunctionModel model) : model_(std::move(model)) {}
+
+  const Metadata &metadata() const override { return model_.metadata; }
+  const Signature *signature() const override {
+    return model_.signature ? &*model_.signature : nullptr;
+  }
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
+                                                     const OpenOptions &context) override {
+    Function function;
+    try {
+      function = model_.newFunction();
+    } catch (const std::exception &e) {
+      return Status(Code::PolicyFailed, "making the function raised: " + std::string(e.what()));
+    } catch (...) {
+      return Status(Code::PolicyFailed, "making the function raised something");
+    }
+    if (!function)
+      return Status(Code::InvalidArgument, "the function model made an empty function");
+    auto runner = std::make_unique<FunctionRunner>(bound, context, std::move(function));
+    if (Status s = runner->create(); !s)
+      return s;
+    return std::unique_ptr<RunnerBackend>(std::move(runner));
+  }
+
+private:
+  const FunctionModel model_;
+};
+
+} // namespace
+
+Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model) {
+  if (!model.newFunction)
+    return Status(Code::InvalidArgument, "the function model has no function");
+  return std::shared_ptr<ModelBackend>(std::make_shared<FunctionBackend>(std::move(model)));
+}
+
+Model fromFunction(FunctionModel model) {
+  Expected<std::shared_ptr<ModelBackend>> backend = functionBackend(std::move(model));
+  return Model::fromBackend(backend ? std::move(*backend) : nullptr);
+}
+
+Model fromFunction(Signature signature, Function function, Metadata metadata) {
+  FunctionModel model;
+  model.signature = std::move(signature);
+  model.metadata = std::move(metadata);
+  if (function)
+    model.newFunction = [function = std::move(function)] { return function; };
+  return fromFunction(std::move(model));
+}
+
+} // namespace mlbridge

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The rules of Model::bind.
+#include "runner/bind.h"
+
+#include "core/nearest.h"
+
+#include <algorithm>
+
+namespace mlbridge {
+
+static int64_t maximumOf(const TensorSpec &spec, size_t i) {
+  return i < spec.maximum.size() ? spec.maximum[i] : 0;
+}
+
+// Fits one tensor of the caller to one of the model. Returns what is wrong, or nothing.
+static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool isInput,
+                       Binding::Port &port, TensorSpec &bound) {
+  const auto disagreement = [&](const std::string &what) {
+    return std::string(isInput ? "input" : "output") + " '" + caller.name + "' is " + what;
+  };
+  if (caller.type != model.type)
+    return disagreement(std::string(name(caller.type)) + " in the pass and " + name(model.type) +
+                        " in the model");
+  const size_t rank = caller.shape.size();
+  port.batch = model.shape.size() == rank + 1 && (model.shape[0] == 1 || model.shape[0] == Dynamic);
+  if (model.shape.size() != rank && !port.batch)
+    return disagreement(toString(caller.shape) + " in the pass and " + toString(model.shape) +
+                        " in the model: another number of dimensions");
+  bound = {model.name, model.type, {}, {}};
+  port.spec = {caller.name, caller.type, {}, {}};
+  if (port.batch) {
+    bound.shape.push_back(1);
+    bound.maximum.push_back(0);
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t k = i + (port.batch ? 1 : 0);
+    const int64_t a = caller.shape[i], b = model.shape[k];
+    const int64_t maxA = maximumOf(caller, i), maxB = maximumOf(model, k);
+    const auto at = [&](int64_t length, int64_t most) {
+      return length != Dynamic ? std::to_string(length)
+             : most            ? "?<=" + std::to_string(most)
+                               : std::string("?");
+    };
+    const std::string where = "dimension " + std::to_string(i) + ": " + at(a, maxA) +
+                              " in the pass and " + at(b, maxB) + " in the model";
+    int64_t length = Dynamic, most = 0;
+    if (a != Dynamic && b != Dynamic) {
+      if (a != b)
+        return disagreement("another shape in " + where);
+      length = a;
+    } else if (a != Dynamic) {
+      if (maxB && a > maxB)
+        return disagreement("longer than the model's maximum in " + where);
+      length = a;
+    } else if (b != Dynamic) {
+      // The pass may send any length, so a model that takes one is wrong; what a model of fixed
+      // length answers is fine for a pass that takes any.
+      if (isInput)
+        return disagreement("of fixed length in the model only, " + where);
+      if (maxA && b > maxA)
+        return disagreement("longer than the pass's maximum in " + where);
+      length = b;
+    } else {
+      if (isInput && maxA && maxB && maxA > maxB)
+        return disagreement("longer than the model's maximum in " + where);
+      most = maxA && maxB ? std::min(maxA, maxB) : std::max(maxA, maxB);
+    }
+    bound.shape.push_back(length);
+    bound.maximum.push_back(most);
+    port.spec.shape.push_back(length);
+    port.spec.maximum.push_back(most);
+  }
+  return {};
+}
+
+static std::string unknownName(const TensorSpec &spec, const std::vector<TensorSpec> &others,
+                               const char *what) {
+  std::vector<std::string_view> names;
+  for (const TensorSpec &other : others)
+    names.push_back(other.name);
+  return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, names);
+}
+
+Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
+                                                       const Signature *model) {
+  if (Status s = caller.check(); !s)
+    return s.withContext("the signature of the pass");
+  auto binding = std::make_shared<Binding>();
+  binding->caller = caller;
+  if (!model) {
+    binding->model = caller;
+    for (size_t i = 0; i < caller.inputs.size(); ++i)
+      binding->inputs.push_back({static_cast<int>(i), false, caller.inputs[i]});
+    for (size_t i = 0; i < caller.outputs.size(); ++i)
+      binding->outputs.push_back({static_cast<int>(i), false, caller.outputs[i]});
+    return std::shared_ptr<const Binding>(std::move(binding));
+  }
+
+  binding->model = *model;
+  std::string wrong;
+  const auto add = [&](const std::string &what) {
+    if (!what.empty())
+      wrong.append(wrong.empty() ? "" : "; ").append(what);
+  };
+  for (const TensorSpec &spec : caller.inputs) {
+    Binding::Port port{model->findInput(spec.name), false, spec};
+    if (port.model >= 0)
+      add(fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
+    binding->inputs.push_back(std::move(port));
+  }
+  for (const TensorSpec &spec : model->inputs)
+    if (caller.findInput(spec.name) < 0)
+      add(unknownName(spec, caller.inputs, "the pass does not give the model's input"));
+  for (const TensorSpec &spec : caller.outputs) {
+    Binding::Port port{model->findOutput(spec.name), false, spec};
+    if (port.model >= 0)
+      add(fit(spec, model->outputs[port.model], false, port, binding->model.outputs[port.model]));
+    else
+      add(unknownName(spec, model->outputs, "the model does not give the pass's output"));
+    binding->outputs.push_back(std::move(port));
+  }
+  if (!wrong.empty())
+    return Status(Code::Mismatch, wrong + "; the pass states " + caller.toString() +
+                                      ", the model has " + model->toString());
+  return std::shared_ptr<const Binding>(std::move(binding));
+}
+
+std::shared_ptr<const Binding> bindToNothing(const Signature &caller) {
+  auto binding = std::make_shared<Binding>();
+  binding->caller = caller;
+  for (const TensorSpec &spec : caller.inputs)
+    binding->inputs.push_back({-1, false, spec});
+  for (const TensorSpec &spec : caller.outputs)
+    binding->outputs.push_back({-1, false, spec});
+  return binding;
+}
+
+Signature inferredFrom(const Signature &model) {
+  Signature caller = model;
+  for (TensorSpec &spec : caller.inputs) {
+    // With one unknown length, that follows from the number of elements set.
+    if (std::count(spec.shape.begin(), spec.shape.end(), Dynamic) > 1 && spec.shape[0] == Dynamic) {
+      spec.shape[0] = 1;
+      if (!spec.maximum.empty())
+        spec.maximum[0] = 0;
+    }
+  }
+  return caller;
+}
+
+} // namespace mlbridge

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Schemes: built in, registered by the program, or found as components.
+#include "runner/registry.h"
+
+#include "core/component.h"
+#include "core/nearest.h"
+#include "runner/engine_component.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace mlbridge {
+
+namespace {
+
+using Factory = std::function<Expected<FunctionModel>(const Uri &)>;
+
+struct Registered {
+  std::mutex lock;
+  std::map<std::string, Factory, std::less<>> functions, schemes;
+};
+
+// Never destroyed, so that threads may run until the process has ended.
+Registered &registered() {
+  static auto *all = new Registered;
+  return *all;
+}
+
+constexpr std::string_view BuiltIn[] = {"function", "pipe", "unix"};
+// Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
+constexpr std::string_view Optional[] = {"onnx"};
+
+bool contains(Span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Factory findFactory(const std::map<std::string, Factory, std::less<>> &factories,
+                    std::string_view name) {
+  const std::lock_guard<std::mutex> guard(registered().lock);
+  const auto it = factories.find(name);
+  return it == factories.end() ? Factory() : it->second;
+}
+
+Expected<std::shared_ptr<ModelBackend>> openWith(const Factory &factory, const Uri &uri) {
+  try {
+    Expected<FunctionModel> model = factory(uri);
+    if (!model)
+      return model.status();
+    return functionBackend(std::move(*model));
+  } catch (const std::exception &e) {
+    return Status(Code::PolicyFailed, "opening it raised an exception: " + std::string(e.what()));
+  } catch (...) {
+    return Status(Code::PolicyFailed, "opening it raised an exception");
+  }
+}
+
+Expected<std::shared_ptr<ModelBackend>> openFunction(const Uri &uri) {
+  if (const Factory factory = findFactory(registered().functions, uri.place))
+    return openWith(factory, uri);
+  std::vector<std::string> names;
+  {
+    const std::lock_guard<std::mutex> guard(registered().lock);
+    for (const auto &[name, factory] : registered().functions)
+      names.push_back(name);
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return Status(Code::NotFound, "no function is registered as '" + uri.place + "'" +
+                                    didYouMean(uri.place, views) +
+                                    " (registered: " + listOf(views) + ")");
+}
+
+Status add(std::map<std::string, Factory, std::less<>> &factories, const char *what,
+           std::string name, Factory factory) {
+  if (!factory)
+    return Status(Code::InvalidArgument, std::string(what) + " '" + name + "' has no factory");
+  const std::lock_guard<std::mutex> guard(registered().lock);
+  const auto [it, isNew] = factories.emplace(std::move(name), std::move(factory));
+  if (!isNew)
+    return Status(Code::InvalidArgument,
+                  std::string(what) + " '" + it->first + "' is registered already");
+  return Status::ok();
+}
+
+} // namespace
+
+Status registerFunction(std::string name, Factory factory) {
+  if (name.empty())
+    return Status(Code::InvalidArgument, "a function was registered without a name");
+  return add(registered().functions, "function", std::move(name), std::move(factory));
+}
+
+Status registerScheme(std::string scheme, Factory factory) {
+  if (contains(BuiltIn, scheme) || contains(Optional, scheme))
+    return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
+  Expected<Uri> probe = Uri::parse(scheme + ":");
+  if (!probe || probe->scheme != scheme)
+    return Status(Code::InvalidArgument, "'" + scheme + "' cannot be a scheme");
+  return add(registered().schemes, "scheme", std::move(scheme), std::move(factory));
+}
+
+std::vector<std::string> knownSchemes() {
+  std::vector<std::string> all(std::begin(BuiltIn), std::end(BuiltIn));
+  all.insert(all.end(), std::begin(Optional), std::end(Optional));
+  {
+    const std::lock_guard<std::mutex> guard(registered().lock);
+    for (const auto &[scheme, factory] : registered().schemes)
+      all.push_back(scheme);
+  }
+  for (ComponentKind kind : {ComponentKind::Engine, ComponentKind::Transport})
+    for (std::string &found : componentNames(kind))
+      all.push_back(std::move(found));
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOptions &options) {
+  if (uri.scheme == "function")
+    return openFunction(uri);
+  if (uri.scheme == "pipe" || uri.scheme == "unix")
+    return openRemote(uri, options);
+  if (const Factory factory = findFactory(registered().schemes, uri.scheme))
+    return openWith(factory, uri);
+
+  Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
+  if (engine)
+    return openEngine(*(*engine)->engine, uri);
+  if (engine.status().code() != Code::NotFound || contains(Optional, uri.scheme))
+    return engine.status();
+  Expected<const mlb_component *> transport = findComponent(ComponentKind::Transport, uri.scheme);
+  if (transport)
+    return openRemote(uri, options);
+  if (transport.status().code() != Code::NotFound)
+    return transport.status();
+
+  const std::vector<std::string> known = knownSchemes();
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  return Status(Code::InvalidArgument,
+                "unknown scheme '" + uri.scheme + "'" + didYouMean(uri.scheme, views) +
+                    " (known: " + listOf(views) + "; " + engine.status().message() + ")");
+}
+
+} // namespace mlbridge

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Slots, their buffers, and what is wrong with them.
+#include "runner/runner_state.h"
+
+#include "core/nearest.h"
+
+#include <cstring>
+
+namespace mlbridge {
+
+// The model's view in the caller's rank.
+static TensorView inCallersRank(TensorView view, bool batch) {
+  if (batch && view.shape.size())
+    view.shape = {view.shape.data() + 1, view.shape.size() - 1};
+  return view;
+}
+
+std::unique_ptr<Runner::State> Runner::State::failed(Status why,
+                                                     std::shared_ptr<const Binding> binding) {
+  auto state = std::make_unique<State>();
+  state->failure = state->last = std::move(why);
+  if (binding)
+    (void)state->attach(std::move(binding), nullptr);
+  return state;
+}
+
+Expected<std::unique_ptr<Runner::State>>
+Runner::State::bound(std::shared_ptr<ModelBackend> backend, std::shared_ptr<const Binding> binding,
+                     OpenOptions options) {
+  Expected<std::unique_ptr<RunnerBackend>> runner = backend->newRunner(binding->model, options);
+  if (!runner)
+    return runner.status();
+  auto state = std::make_unique<State>();
+  state->backend = std::move(backend);
+  state->options = std::move(options);
+  if (Status s = state->attach(std::move(binding), std::move(*runner)); !s)
+    return s;
+  return state;
+}
+
+Status Runner::State::attach(std::shared_ptr<const Binding> b, std::unique_ptr<RunnerBackend> r) {
+  binding = std::move(b);
+  runner = std::move(r);
+  inputs.clear();
+  inputs.resize(binding->inputs.size());
+  outputs.clear();
+  outputs.resize(binding->outputs.size());
+  unsizedInputs = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Input &input = inputs[i];
+    input.port = &binding->inputs[i];
+    const TensorSpec &spec = input.port->spec;
+    input.sized = !spec.isDynamic();
+    input.view.type = spec.type;
+    if (input.port->model < 0) {
+      Shape least = spec.shape; // of no length until it is resized
+      for (int64_t &length : least)
+        length = length == Dynamic ? 0 : length;
+      Expected<Tensor> scratch = Tensor::make(spec, least);
+      if (!scratch)
+        return scratch.status();
+      input.scratch = std::move(*scratch);
+      input.view = input.scratch.view();
+    } else if (input.sized) {
+      input.view =
+          inCallersRank(runner->input(static_cast<size_t>(input.port->model)), input.port->batch);
+      if (input.view.type != spec.type || input.view.count != spec.count())
+        return Status(Code::Internal, "the engine's buffer of input '" + spec.toString() +
+                                          "' has " + std::to_string(input.view.count) +
+                                          " elements of " + name(input.view.type));
+    } else {
+      ++unsizedInputs;
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].port = &binding->outputs[i];
+  return Status::ok();
+}
+
+Status Runner::State::infer() {
+  Signature signature;
+  for (const Tensor &tensor : pending)
+    signature.inputs.push_back(tensor.spec());
+  if (!asked)
+    return Status(Code::InvalidArgument,
+                  "the model takes any signature and none was stated, so that its answer has no "
+                  "type: ask with evaluate<T>()");
+  TensorSpec answer;
+  answer.name = "output";
+  answer.type = *asked;
+  signature.outputs.push_back(std::move(answer));
+  Expected<std::shared_ptr<const Binding>> fitting = bindSignature(signature, nullptr);
+  if (!fitting)
+    return fitting.status();
+  Expected<std::unique_ptr<RunnerBackend>> made = backend->newRunner((*fitting)->model, options);
+  if (!made)
+    return made.status();
+  if (Status s = attach(std::move(*fitting), std::move(*made)); !s)
+    return s;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TensorView from = pending[i].view(), to = inputs[i].view;
+    if (from.type == ElementType::String)
+      for (size_t k = 0; k < from.count; ++k)
+        to.as<std::string>()[k] = from.as<std::string>()[k];
+    else if (from.count)
+      std::memcpy(to.data, from.data, from.bytes());
+    inputs[i].touched = true;
+  }
+  pending.clear();
+  inferring = false;
+  allTouched = true;
+  return Status::ok();
+}
+
+Runner::State::Input *Runner::State::find(std::string_view name) {
+  for (Input &input : inputs)
+    if (input.port->spec.name == name)
+      return &input;
+  return nullptr;
+}
+
+void Runner::State::refreshLast() {
+  if (!failure.isOk()) {
+    last = failure;
+    return;
+  }
+  if (wrongInputs) {
+    for (const Input &input : inputs)
+      if (!input.wrong.isOk()) {
+        last = input.wrong;
+        return;
+      }
+  }
+  if (!unknownInput.isOk())
+    last = unknownInput;
+  else if (!last.isOk())
+    last = Status();
+}
+
+Status Runner::State::reject(Input *input, Status why) {
+  if (!failure.isOk())
+    return failure;
+  last = why;
+  if (!input)
+    unknownInput = std::move(why);
+  else {
+    wrongInputs += input->wrong.isOk();
+    input->wrong = std::move(why);
+  }
+  return last;
+}
+
+void Runner::State::accept(Input &input) {
+  input.touched = true;
+  if (!input.wrong.isOk()) {
+    input.wrong = Status();
+    --wrongInputs;
+  }
+  if (!last.isOk())
+    refreshLast();
+}
+
+Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> shape) {
+  const TensorSpec &spec = input.port->spec;
+  if (Status s = checkShape(spec, shape); !s)
+    return s;
+  TensorView view;
+  if (input.port->model < 0) {
+    if (Status s = input.scratch.reshape(spec, shape); !s)
+      return s;
+    view = input.scratch.view();
+  } else {
+    Expected<TensorView> resized = Status(Code::Internal, "");
+    if (input.port->batch) {
+      Shape withBatch{1};
+      withBatch.insert(withBatch.end(), shape.begin(), shape.end());
+      resized = runner->resize(static_cast<size_t>(input.port->model), withBatch);
+    } else {
+      resized = runner->resize(static_cast<size_t>(input.port->model), shape);
+    }
+    if (!resized)
+      return resized.status();
+    view = inCallersRank(*resized, input.port->batch);
+    if (view.type != spec.type || view.count != elementCount(shape))
+      return Status(Code::Internal, "the engine's buffer of input '" + spec.toString() + "' has " +
+                                        std::to_string(view.count) + " elements of " +
+                                        name(view.type) + " for the shape " + toString(shape));
+    unsizedInputs -= !input.sized;
+  }
+  input.sized = true;
+  input.view = view;
+  return view;
+}
+
+std::string Runner::State::inputNames() const {
+  std::vector<std::string_view> names;
+  for (const Input &input : inputs)
+    names.push_back(input.port->spec.name);
+  return listOf(names);
+}
+
+Status Runner::State::checkInputs() {
+  if (wrongInputs || !unknownInput.isOk()) {
+    refreshLast();
+    Status why = last;
+    unknownInput = Status();
+    return why;
+  }
+  if (unsizedInputs)
+    for (const Input &input : inputs)
+      if (!input.sized && input.port->model >= 0)
+        return Status(Code::InvalidArgument,
+                      "input '" + input.port->spec.toString() + "' was neither set nor resized");
+  if (inferred && !allTouched) {
+    for (const Input &input : inputs) {
+      if (input.touched)
+        continue;
+      std::string why = "the model's input '" + input.port->spec.toString() + "' was not set";
+      if (!ignored.empty())
+        why += ", and these were, which the model does not know: " +
+               listOf(std::vector<std::string_view>(ignored.begin(), ignored.end()));
+      return Status(Code::InvalidArgument, std::move(why));
+    }
+    allTouched = true;
+  }
+  return Status::ok();
+}
+
+Status Runner::State::collectOutputs() {
+  for (Output &output : outputs) {
+    const Binding::Port &port = *output.port;
+    const TensorView view = runner->output(static_cast<size_t>(port.model));
+    const auto wrong = [&](const std::string &what) {
+      return Status(Code::PolicyFailed, "the model's output '" + port.spec.toString() +
+                                            "' came as " + name(view.type) + toString(view.shape) +
+                                            what);
+    };
+    if (view.type != port.spec.type)
+      return wrong("");
+    if (port.batch && (view.shape.empty() || view.shape[0] != 1))
+      return wrong(" without a leading dimension of 1");
+    output.view = inCallersRank(view, port.batch);
+    if (!checkShape(port.spec, output.view.shape))
+      return wrong("");
+    if (view.count != elementCount(view.shape))
+      return wrong(" with " + std::to_string(view.count) + " elements");
+  }
+  return Status::ok();
+}
+
+} // namespace mlbridge

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The inside of a Runner: a slot for each tensor of the caller, in front of the backend's buffers.
+#ifndef MLBRIDGE_RUNNER_RUNNER_STATE_H
+#define MLBRIDGE_RUNNER_RUNNER_STATE_H
+
+#include "runner/backend.h"
+#include "runner/bind.h"
+
+namespace mlbridge {
+
+struct Runner::State {
+  struct Input {
+    const Binding::Port *port = nullptr;
+    bool sized = false;   ///< has a shape: fixed, or given by resize
+    bool touched = false; ///< was ever set or handed out
+    TensorView view;      ///< in the caller's shape
+    Tensor scratch;       ///< storage where the model does not know the input
+    Status wrong;         ///< the bad `set` that evaluations wait to see corrected
+  };
+  struct Output {
+    const Binding::Port *port = nullptr;
+    TensorView view;
+  };
+
+  std::shared_ptr<ModelBackend> backend;
+  OpenOptions options;
+  std::shared_ptr<const Binding> binding; ///< null while inferring
+  std::unique_ptr<RunnerBackend> runner;  ///< null if there is a failure, or while inferring
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+
+  Status failure;      ///< why there is no model, for good
+  Status last;         ///< what status() gives
+  Status unknownInput; ///< a `set` of a name that does not exist; fails one evaluation
+  size_t wrongInputs = 0;
+  size_t unsizedInputs = 0; ///< known to the model and Dynamic, without a shape yet
+  bool hasOutputs = false;
+
+  /// The caller stated no signature. Names that the model does not know are remembered and ignored,
+  /// and each of its inputs must have been set.
+  bool inferred = false;
+  bool allTouched = false;
+  std::vector<std::string> ignored;
+  /// Until the first evaluation on a model that takes any signature.
+  bool inferring = false;
+  std::vector<Tensor> pending;
+  std::optional<ElementType> asked;
+
+  /// A runner that has failed. With a binding (to nothing) its buffers can still be written to.
+  static std::unique_ptr<State> failed(Status why, std::shared_ptr<const Binding> binding);
+  /// Errors: the backend's.
+  static Expected<std::unique_ptr<State>> bound(std::shared_ptr<ModelBackend> backend,
+                                                std::shared_ptr<const Binding> binding,
+                                                OpenOptions options);
+
+  Status attach(std::shared_ptr<const Binding> binding, std::unique_ptr<RunnerBackend> runner);
+  /// On the first evaluation of a runner that is inferring.
+  Status infer();
+  Input *find(std::string_view name);
+  Status reject(Input *input, Status why);
+  void accept(Input &input);
+  void refreshLast();
+  Expected<TensorView> resize(Input &input, Span<const int64_t> shape);
+  Status collectOutputs();
+  Status checkInputs();
+  std::string inputNames() const;
+};
+
+} // namespace mlbridge
+
+#endif
