@@ -29,8 +29,8 @@ from programs.sizes import file_executable_bytes
 
 COMPILE_TIMEOUT = 300.0
 TEST_TIMEOUT = 60.0
-# C17 with GNU extensions; warnings of other people's code are no news.
-BASE_FLAGS = ("-std=gnu17", "-Wno-everything", "-Wbackend-plugin")
+# Warnings of other people's code are no news, but the compiler plugin's are.
+WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def compile_command(
     include = [f"-I{program.config}"] if program.config.is_dir() else []
     return [
         *compiler,
-        *BASE_FLAGS,
+        "-std=gnu17" if source.endswith(".c") else "-std=gnu++17",
+        *WARNINGS,
         *include,
         *program.flags,
         *flags,

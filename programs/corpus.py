@@ -80,21 +80,23 @@ def add_program(
 
 
 def make(name: str, jobs: int = 2) -> list[Entry]:
-    """Make the corpus of the set `name` unless its index is there; returns the index."""
+    """Make what is missing of the corpus of the set `name`; returns its index."""
     if name not in SETS:
         raise ProgramsError(f"no set called {name}; sets: {', '.join(SETS)}")
     folder = BUILD / "corpus" / name
     index = folder / "index.json"
     programs = select(load(), [name])
-    wanted = sorted(program.name for program in programs)
+    known: dict[str, list[Entry]] = {}
     if index.is_file():
-        entries = [Entry(**item) for item in json.loads(index.read_text())]
-        if sorted({entry.program for entry in entries}) == wanted:
-            return entries
+        for item in json.loads(index.read_text()):
+            known.setdefault(item["program"], []).append(Entry(**item))
+    if list(known) == [program.name for program in programs]:
+        return [entry for entries in known.values() for entry in entries]
     fetch(programs, BUILD)
-    entries = []
-    for program in tqdm(programs, desc=f"{name} corpus", unit="program", file=sys.stderr):
-        entries += add_program(program, folder, jobs=jobs)
+    missing = [program for program in programs if program.name not in known]
+    for program in tqdm(missing, desc=f"{name} corpus", unit="program", file=sys.stderr):
+        known[program.name] = add_program(program, folder, jobs=jobs)
+    entries = [entry for program in programs for entry in known[program.name]]
     temporary = index.with_suffix(f".{os.getpid()}.tmp")
     temporary.write_text(json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
     temporary.replace(index)

@@ -17,7 +17,7 @@ from programs.fetch import fetch, fetched_version, source_lists, source_tree, un
 PROGRAM = Program("thing", "demo", "parser", "thing-src", ("*.c",))
 
 
-def archive(path: Path, files: ClassVar[dict[str, bytes]]) -> None:
+def archive(path: Path, files: dict[str, bytes]) -> None:
     with tarfile.open(path, "w:gz") as tar:
         for name, data in files.items():
             info = tarfile.TarInfo(name)
