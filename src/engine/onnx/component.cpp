@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The engine's side of the component table. Nothing is thrown across it.
+#include "model.h"
+#include "runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+namespace mlbridge::onnx {
+namespace {
+
+mlb_code report(const Status &status, mlb_error *error) {
+  if (!status.isOk() && error) {
+    error->size = std::min<uint64_t>(status.message().size(), error->capacity);
+    std::memcpy(error->text, status.message().data(), error->size);
+  }
+  return static_cast<mlb_code>(status.code());
+}
+
+/// Calls what returns a Status, and turns what it throws into one.
+template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept {
+  const char *what = "an unknown exception";
+  Code code = Code::Internal;
+  try {
+    try {
+      return report(body(), error);
+    } catch (const std::bad_alloc &) {
+      return report({Code::LimitExceeded, "out of memory"}, error);
+    } catch (const std::exception &e) {
+      return report({Code::Internal, std::string("onnx engine: ") + e.what()}, error);
+    }
+  } catch (...) {
+  }
+  if (error) {
+    error->size = std::min<uint64_t>(std::strlen(what), error->capacity);
+    std::memcpy(error->text, what, error->size);
+  }
+  return static_cast<mlb_code>(code);
+}
+
+mlb_string borrow(const std::string &text) { return {text.data(), text.size()}; }
+
+mlb_code open(mlb_string place, const mlb_option *options, uint64_t optionsSize, void **model,
+              mlb_error *error) {
+  return guarded(error, [&]() -> Status {
+    Expected<Options> parsed = Options::parse(options, optionsSize);
+    if (!parsed)
+      return parsed.status();
+    Expected<std::unique_ptr<Model>> opened =
+        Model::open(std::string(place.data, place.size), *parsed);
+    if (!opened)
+      return opened.status();
+    *model = (*opened).release();
+    return Status::ok();
+  });
+}
+
+void close(void *model) { delete static_cast<Model *>(model); }
+
+mlb_code metadata(void *model, uint64_t i, mlb_string *key, mlb_string *value) {
+  const auto &all = static_cast<const Model *>(model)->metadata();
+  if (i >= all.size())
+    return static_cast<mlb_code>(Code::NotFound);
+  *key = borrow(all[i].first);
+  *value = borrow(all[i].second);
+  return 0;
+}
+
+void signature(void *model, const mlb_tensor_spec **inputs, uint64_t *inputsSize,
+               const mlb_tensor_spec **outputs, uint64_t *outputsSize) {
+  const auto *self = static_cast<const Model *>(model);
+  *inputs = self->inputSpecs().data();
+  *inputsSize = self->inputSpecs().size();
+  *outputs = self->outputSpecs().data();
+  *outputsSize = self->outputSpecs().size();
+}
+
+mlb_code createRunner(void *model, const int64_t *const *shapes, void **runner, mlb_error *error) {
+  return guarded(error, [&]() -> Status {
+    Expected<std::unique_ptr<Runner>> created =
+        Runner::create(*static_cast<const Model *>(model), shapes);
+    if (!created)
+      return created.status();
+    *runner = (*created).release();
+    return Status::ok();
+  });
+}
+
+void destroyRunner(void *runner) { delete static_cast<Runner *>(runner); }
+
+mlb_code input(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error) {
+  return guarded(error, [&] { return static_cast<Runner *>(runner)->input(i, *tensor); });
+}
+
+mlb_code resize(void *runner, uint64_t i, const int64_t *shape, mlb_tensor *tensor,
+                mlb_error *error) {
+  return guarded(error, [&] { return static_cast<Runner *>(runner)->resize(i, shape, *tensor); });
+}
+
+mlb_code evaluate(void *runner, uint64_t, mlb_error *error) {
+  return guarded(error, [&] { return static_cast<Runner *>(runner)->evaluate(); });
+}
+
+mlb_code output(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error) {
+  return guarded(error, [&] { return static_cast<Runner *>(runner)->output(i, *tensor); });
+}
+
+constexpr mlb_engine Engine = {sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
+                               destroyRunner,      input, resize, evaluate, output};
+constexpr mlb_component Component = {
+    sizeof(mlb_component), MLB_COMPONENT_ABI, 0x000100, {"onnx", 4}, &Engine, nullptr, nullptr};
+
+} // namespace
+} // namespace mlbridge::onnx
+
+extern "C" __attribute__((visibility("default"))) const mlb_component *
+mlb_component_entry(uint32_t hostAbi) {
+  return hostAbi == MLB_COMPONENT_ABI ? &mlbridge::onnx::Component : nullptr;
+}

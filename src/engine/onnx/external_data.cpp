@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Given a model in memory, ONNX Runtime would look for external data in the current folder of the
+// process, whatever that is, and map what it finds. So the names are read from the model here, and
+// the files handed over as bytes.
+#include "external_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace mlbridge::onnx {
+namespace {
+
+/// Field numbers of onnx.proto.
+namespace field {
+constexpr uint32_t ModelGraph = 7, ModelFunctions = 25;
+constexpr uint32_t GraphNode = 1, GraphInitializer = 5, GraphSparseInitializer = 15;
+constexpr uint32_t FunctionNode = 7, FunctionAttribute = 11;
+constexpr uint32_t NodeAttribute = 5;
+constexpr uint32_t AttributeTensor = 5, AttributeGraph = 6, AttributeTensors = 10;
+constexpr uint32_t AttributeGraphs = 11, AttributeSparse = 22, AttributeSparses = 23;
+constexpr uint32_t SparseValues = 1, SparseIndices = 2;
+constexpr uint32_t TensorName = 8, TensorExternal = 13, TensorLocation = 14;
+constexpr uint32_t EntryKey = 1, EntryValue = 2;
+} // namespace field
+
+constexpr int DeepestGraph = 64;
+
+/// The fields of one protobuf message, in order. Ends early at bytes that are none.
+class Message {
+public:
+  explicit Message(std::string_view bytes) : rest_(bytes) {}
+
+  bool next() {
+    uint64_t key = 0;
+    if (!varint(key))
+      return false;
+    number = static_cast<uint32_t>(key >> 3);
+    payload = {};
+    switch (key & 7) {
+    case 0:
+      return varint(value);
+    case 1:
+      return skip(8);
+    case 2: {
+      uint64_t size = 0;
+      if (!varint(size) || size > rest_.size())
+        return false;
+      payload = rest_.substr(0, size);
+      rest_.remove_prefix(size);
+      return true;
+    }
+    case 3: // A group, which protobuf still skips, looks like the fields in it.
+    case 4:
+      return true;
+    case 5:
+      return skip(4);
+    default:
+      return false;
+    }
+  }
+
+  uint32_t number = 0;
+  uint64_t value = 0;       ///< of a varint field
+  std::string_view payload; ///< of a length-delimited field
+
+private:
+  bool skip(size_t size) {
+    if (rest_.size() < size)
+      return false;
+    rest_.remove_prefix(size);
+    return true;
+  }
+  bool varint(uint64_t &out) {
+    out = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (rest_.empty())
+        return false;
+      const auto byte = static_cast<uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      out |= uint64_t(byte & 0x7f) << shift;
+      if (!(byte & 0x80))
+        return true;
+    }
+    return false;
+  }
+
+  std::string_view rest_;
+};
+
+/// "weights.bin", "data/weights.bin"; nothing that leaves the model's folder.
+bool staysInFolder(std::string_view location) {
+  if (location.empty() || location.front() == '/' || location.find('\0') != std::string_view::npos)
+    return false;
+  while (true) {
+    const size_t slash = location.find('/');
+    if (location.substr(0, slash) == "..")
+      return false;
+    if (slash == std::string_view::npos)
+      return true;
+    location.remove_prefix(slash + 1);
+  }
+}
+
+bool decimal(std::string_view text, uint64_t &out) {
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && stop == end;
+}
+
+class Walk {
+public:
+  Status model(std::string_view bytes) {
+    for (Message m(bytes); status_.isOk() && m.next();) {
+      if (m.number == field::ModelGraph)
+        graph(m.payload, true, 0);
+      else if (m.number == field::ModelFunctions)
+        function(m.payload);
+    }
+    return status_;
+  }
+  ExternalFiles files;
+
+private:
+  void graph(std::string_view bytes, bool main, int depth) {
+    if (depth > DeepestGraph) {
+      status_ = Status(Code::InvalidModel,
+                       "graphs are nested more than " + std::to_string(DeepestGraph) + " deep");
+      return;
+    }
+    for (Message m(bytes); status_.isOk() && m.next();) {
+      if (m.number == field::GraphNode)
+        node(m.payload, depth);
+      else if (m.number == field::GraphInitializer)
+        tensor(m.payload, main);
+      else if (m.number == field::GraphSparseInitializer)
+        sparse(m.payload);
+    }
+  }
+  void function(std::string_view bytes) {
+    for (Message m(bytes); status_.isOk() && m.next();) {
+      if (m.number == field::FunctionNode)
+        node(m.payload, 0);
+      else if (m.number == field::FunctionAttribute)
+        attribute(m.payload, 0);
+    }
+  }
+  void node(std::string_view bytes, int depth) {
+    for (Message m(bytes); status_.isOk() && m.next();)
+      if (m.number == field::NodeAttribute)
+        attribute(m.payload, depth);
+  }
+  void attribute(std::string_view bytes, int depth) {
+    for (Message m(bytes); status_.isOk() && m.next();) {
+      if (m.number == field::AttributeTensor || m.number == field::AttributeTensors)
+        tensor(m.payload, false);
+      else if (m.number == field::AttributeGraph || m.number == field::AttributeGraphs)
+        graph(m.payload, false, depth + 1);
+      else if (m.number == field::AttributeSparse || m.number == field::AttributeSparses)
+        sparse(m.payload);
+    }
+  }
+  void sparse(std::string_view bytes) {
+    for (Message m(bytes); status_.isOk() && m.next();)
+      if (m.number == field::SparseValues || m.number == field::SparseIndices)
+        tensor(m.payload, false);
+  }
+
+  void tensor(std::string_view bytes, bool supported) {
+    std::string name, location;
+    uint64_t offset = 0, length = 0;
+    bool external = false, numbers = true;
+    for (Message m(bytes); m.next();) {
+      if (m.number == field::TensorName) {
+        name = m.payload;
+      } else if (m.number == field::TensorLocation) {
+        external = m.value == 1;
+      } else if (m.number == field::TensorExternal) {
+        std::string_view key, value;
+        for (Message entry(m.payload); entry.next();) {
+          if (entry.number == field::EntryKey)
+            key = entry.payload;
+          else if (entry.number == field::EntryValue)
+            value = entry.payload;
+        }
+        if (key == "location")
+          location = value;
+        else if (key == "offset")
+          numbers &= decimal(value, offset);
+        else if (key == "length")
+          numbers &= decimal(value, length);
+      }
+    }
+    if (!external)
+      return;
+    const std::string who =
+        "the weights '" + name + "' lie in the external file '" + location + "'";
+    if (!supported)
+      status_ = Status(Code::Unsupported,
+                       who + ", which is supported for the initializers of the main graph only; "
+                             "save the model as one file");
+    else if (!staysInFolder(location))
+      status_ = Status(Code::InvalidModel, who + ", which is not in the model's own folder");
+    else if (!numbers || offset + length < offset)
+      status_ = Status(Code::InvalidModel, who + " at an offset or of a length that is no number");
+    else
+      files[location] = std::max(files[location], offset + length);
+  }
+
+  Status status_;
+};
+
+} // namespace
+
+Expected<ExternalFiles> externalFiles(Span<const uint8_t> model) {
+  Walk walk;
+  if (Status s = walk.model({reinterpret_cast<const char *>(model.data()), model.size()}); !s)
+    return s;
+  return std::move(walk.files);
+}
+
+} // namespace mlbridge::onnx

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The search for ONNX Runtime reads folders only: no program is run, so that a compiler that opens
+// a model starts nothing.
+#include "locate.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string_view>
+#include <sys/stat.h>
+
+namespace mlbridge::onnx {
+namespace {
+
+/// From the component's folder up to the root of a build tree or of site-packages.
+constexpr int AncestorLevels = 5;
+
+std::string environment(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool isFile(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/// A folder that anyone may write to is no place to load code from unasked.
+bool isTrustedFolder(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && !(info.st_mode & S_IWOTH);
+}
+
+/// Names in a folder that start with `prefix`, the newest version first.
+std::vector<std::string> entries(const std::string &folder, std::string_view prefix) {
+  std::vector<std::string> names;
+  DIR *stream = ::opendir(folder.c_str());
+  if (!stream)
+    return names;
+  while (const dirent *entry = ::readdir(stream))
+    if (std::string_view(entry->d_name).substr(0, prefix.size()) == prefix)
+      names.emplace_back(entry->d_name);
+  ::closedir(stream);
+  std::sort(names.begin(), names.end(), [](const std::string &a, const std::string &b) {
+    return ::strverscmp(a.c_str(), b.c_str()) > 0;
+  });
+  return names;
+}
+
+std::string libraryIn(const std::string &folder) {
+  for (const std::string &name : entries(folder, "libonnxruntime.so"))
+    if (isFile(folder + "/" + name))
+      return folder + "/" + name;
+  return {};
+}
+
+std::string wheelIn(const std::string &sitePackages) {
+  return libraryIn(sitePackages + "/onnxruntime/capi");
+}
+
+/// A virtual environment or another Python prefix.
+std::string wheelBelow(const std::string &prefix) {
+  for (const std::string &python : entries(prefix + "/lib", "python3"))
+    for (const char *packages : {"/site-packages", "/dist-packages"})
+      if (std::string found = wheelIn(prefix + "/lib/" + python + packages); !found.empty())
+        return found;
+  return {};
+}
+
+std::string folderOfThisComponent() {
+  Dl_info info;
+  static const char anchor = 0;
+  if (!::dladdr(&anchor, &info) || !info.dli_fname)
+    return {};
+  char *real = ::realpath(info.dli_fname, nullptr);
+  std::string path = real ? real : info.dli_fname;
+  std::free(real);
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+} // namespace
+
+std::string libraryAt(const std::string &path) {
+  if (isFile(path))
+    return path;
+  for (const char *below : {"", "/lib", "/capi", "/onnxruntime/capi"})
+    if (std::string found = libraryIn(path + below); !found.empty())
+      return found;
+  return wheelBelow(path);
+}
+
+bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
+                     std::vector<std::string> &looked) {
+  const auto offer = [&](const std::string &found, const std::string &place) {
+    if (!found.empty() && tryOne(found))
+      return true;
+    if (found.empty())
+      looked.push_back(place);
+    return false;
+  };
+
+  if (const std::string root = environment("ONNXRUNTIME_ROOT"); !root.empty())
+    if (offer(libraryAt(root), root + " (ONNXRUNTIME_ROOT)"))
+      return true;
+
+  const std::string own = folderOfThisComponent();
+  std::string folder = own;
+  for (int level = 0; level < AncestorLevels && folder.size() > 1; ++level) {
+    if (isTrustedFolder(folder)) {
+      if (std::string found = wheelIn(folder); !found.empty() && tryOne(found))
+        return true;
+      for (const char *venv : {"/venv", "/.venv"})
+        if (std::string found = wheelBelow(folder + venv); !found.empty() && tryOne(found))
+          return true;
+    }
+    folder.resize(folder.rfind('/'));
+  }
+  looked.push_back("beside and above " + own);
+
+  for (const char *name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string prefix = environment(name); !prefix.empty())
+      if (offer(libraryAt(prefix), prefix + " (" + name + ")"))
+        return true;
+  if (const std::string home = environment("HOME"); !home.empty())
+    if (offer(wheelBelow(home + "/.local"), home + "/.local"))
+      return true;
+  for (const char *prefix : {"/usr/local", "/usr"})
+    if (offer(wheelBelow(prefix), std::string(prefix) + "/lib/python3*"))
+      return true;
+  // Names without a slash are looked up by the dynamic linker.
+  for (const char *system : {"libonnxruntime.so.1", "libonnxruntime.so"})
+    if (tryOne(system))
+      return true;
+  looked.emplace_back("the system's libonnxruntime.so.1");
+  return false;
+}
+
+} // namespace mlbridge::onnx

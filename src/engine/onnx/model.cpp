@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loading: the file, the session with options for small batch-1 networks, signature and metadata.
+#include "model.h"
+
+#include "external_data.h"
+#include "file.h"
+
+#include <onnxruntime_session_options_config_keys.h>
+
+#include <algorithm>
+
+namespace mlbridge::onnx {
+namespace {
+
+constexpr uint64_t ModelLimit = (uint64_t(1) << 31) - 1; // of protobuf
+constexpr uint64_t ExternalLimit = uint64_t(1) << 33;
+
+/// An object of the C API, released at the end of the scope.
+template <typename T> class Scoped {
+public:
+  explicit Scoped(void(ORT_API_CALL *release)(T *)) : release_(release) {}
+  Scoped(const Scoped &) = delete;
+  Scoped &operator=(const Scoped &) = delete;
+  ~Scoped() {
+    if (object_)
+      release_(object_);
+  }
+  T **out() { return &object_; }
+  T *get() const { return object_; }
+
+private:
+  void(ORT_API_CALL *release_)(T *);
+  T *object_ = nullptr;
+};
+
+bool isUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    size_t more = 0;
+    uint32_t least = 0;
+    uint32_t point = lead;
+    if (lead >= 0xf0 && lead < 0xf8)
+      more = 3, least = 0x10000, point = lead & 0x07;
+    else if (lead >= 0xe0 && lead < 0xf0)
+      more = 2, least = 0x800, point = lead & 0x0f;
+    else if (lead >= 0xc0 && lead < 0xe0)
+      more = 1, least = 0x80, point = lead & 0x1f;
+    else if (lead >= 0x80)
+      return false;
+    if (text.size() - i <= more)
+      return false;
+    for (size_t k = 1; k <= more; ++k) {
+      const auto byte = static_cast<uint8_t>(text[i + k]);
+      if ((byte & 0xc0) != 0x80)
+        return false;
+      point = point << 6 | (byte & 0x3f);
+    }
+    if (point < least || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+      return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+/// Takes a string that the allocator gave out.
+std::string takeText(const Runtime &runtime, char *text) {
+  std::string copy = text ? text : "";
+  if (text)
+    runtime.allocator->Free(runtime.allocator, text);
+  return copy;
+}
+
+/// Hands the external files to the session's options; they have to live until it is made.
+Status addExternalFiles(const Runtime &runtime, const std::string &path, const Buffer &bytes,
+                        OrtSessionOptions *options, std::vector<Buffer> &contents) {
+  Expected<ExternalFiles> files = externalFiles(bytes.span());
+  if (!files)
+    return {files.status().code(), path + ": " + files.status().message()};
+  if (files->empty())
+    return Status::ok();
+  if (!runtime.externalData)
+    return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
+                                   "', which takes ONNX Runtime 1.18 or newer, not " +
+                                   runtime.version + "; save the model as one file"};
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+  std::vector<const char *> names;
+  std::vector<char *> data;
+  std::vector<size_t> sizes;
+  for (const auto &[name, used] : *files) {
+    Expected<Buffer> content = readFile(folder + name, ExternalLimit);
+    if (!content)
+      return {content.status().code(), path + ": its weights: " + content.status().message()};
+    if (content->size() < used)
+      return {Code::InvalidModel, path + ": '" + name + "' has " + std::to_string(content->size()) +
+                                      " of at least " + std::to_string(used) + " bytes"};
+    contents.push_back(std::move(*content));
+    names.push_back(name.c_str());
+    data.push_back(reinterpret_cast<char *>(contents.back().data()));
+    sizes.push_back(contents.back().size());
+  }
+  return take(runtime.api,
+              runtime.api->AddExternalInitializersFromFilesInMemory(
+                  options, names.data(), data.data(), sizes.data(), names.size()),
+              Code::InvalidModel, path);
+}
+
+Status setOptions(const OrtApi *api, const Options &options, OrtSessionOptions *to) {
+  const auto done = [&](OrtStatus *status) {
+    return take(api, status, Code::InvalidArgument, "options of the session");
+  };
+  const auto config = [&](const char *key, const char *value) {
+    return done(api->AddSessionConfigEntry(to, key, value));
+  };
+  if (Status s = done(api->SetIntraOpNumThreads(to, options.threads)); !s)
+    return s;
+  if (Status s = done(api->SetInterOpNumThreads(to, 1)); !s)
+    return s;
+  if (Status s = done(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL)); !s)
+    return s;
+  if (Status s = done(api->SetSessionGraphOptimizationLevel(to, options.optimize)); !s)
+    return s;
+  if (Status s = config(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0"); !s)
+    return s;
+  if (Status s = config(kOrtSessionOptionsConfigAllowInterOpSpinning, "0"); !s)
+    return s;
+  return config(kOrtSessionOptionsConfigDisablePrepacking, options.prepack ? "0" : "1");
+}
+
+/// Reads the spec of an input or output from its type.
+Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::string &who,
+                TensorSpec &spec) {
+  const OrtApi *api = runtime.api;
+  const OrtTensorTypeAndShapeInfo *info = nullptr;
+  if (Status s = take(api, api->CastTypeInfoToTensorInfo(type, &info), Code::InvalidModel, who); !s)
+    return s;
+  if (!info)
+    return {Code::Unsupported,
+            who + " is a sequence, a map or optional; only tensors are supported"};
+  ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  size_t rank = 0;
+  if (Status s = take(api, api->GetTensorElementType(info, &element), Code::InvalidModel, who); !s)
+    return s;
+  if (Status s = take(api, api->GetDimensionsCount(info, &rank), Code::InvalidModel, who); !s)
+    return s;
+  const std::optional<ElementType> known = fromOrt(element);
+  if (!known)
+    return {Code::Unsupported,
+            who + (element == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING
+                       ? std::string(" has string elements; onnx models take and give numbers")
+                       : " has elements of ONNX type " + std::to_string(element) +
+                             ", which has no counterpart here")};
+  spec.type = *known;
+  spec.shape.resize(rank);
+  if (Status s =
+          take(api, api->GetDimensions(info, spec.shape.data(), rank), Code::InvalidModel, who);
+      !s)
+    return s;
+  for (int64_t &length : spec.shape)
+    length = std::max(length, Dynamic);
+  return Status::ok();
+}
+
+/// Inputs or outputs of a session, by the functions of the C API for them.
+struct Side {
+  const char *what;
+  OrtStatus *(ORT_API_CALL *count)(const OrtSession *, size_t *);
+  OrtStatus *(ORT_API_CALL *name)(const OrtSession *, size_t, OrtAllocator *, char **);
+  OrtStatus *(ORT_API_CALL *type)(const OrtSession *, size_t, OrtTypeInfo **);
+};
+
+Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &side,
+                 std::vector<TensorSpec> &specs) {
+  const OrtApi *api = runtime.api;
+  size_t count = 0;
+  if (Status s = take(api, side.count(session, &count), Code::InvalidModel, side.what); !s)
+    return s;
+  for (size_t i = 0; i < count; ++i) {
+    std::string who = std::string(side.what) + " " + std::to_string(i);
+    char *name = nullptr;
+    if (Status s =
+            take(api, side.name(session, i, runtime.allocator, &name), Code::InvalidModel, who);
+        !s)
+      return s;
+    TensorSpec spec;
+    spec.name = takeText(runtime, name);
+    if (spec.name.empty() || !isUtf8(spec.name))
+      return {Code::InvalidModel, who + " has no name, or one that is not UTF-8"};
+    who = std::string(side.what) + " '" + spec.name + "'";
+    Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
+    if (Status s = take(api, side.type(session, i, type.out()), Code::InvalidModel, who); !s)
+      return s;
+    if (Status s = readSpec(runtime, type.get(), who, spec); !s)
+      return s;
+    specs.push_back(std::move(spec));
+  }
+  return Status::ok();
+}
+
+void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &names,
+              std::vector<mlb_tensor_spec> &table) {
+  for (const TensorSpec &spec : specs) {
+    names.push_back(spec.name.c_str());
+    table.push_back({{spec.name.data(), spec.name.size()},
+                     static_cast<uint32_t>(spec.type),
+                     static_cast<uint32_t>(spec.shape.size()),
+                     spec.shape.data(),
+                     nullptr});
+  }
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options) {
+  // First what costs least: starting ONNX Runtime takes tens of milliseconds.
+  Expected<Buffer> bytes = readFile(path, ModelLimit);
+  if (!bytes)
+    return bytes.status();
+  if (bytes->empty())
+    return Status(Code::InvalidModel, path + " is empty");
+  Expected<const Runtime *> runtime = loadRuntime(options.runtime);
+  if (!runtime)
+    return runtime.status();
+  std::unique_ptr<Model> model(new Model(**runtime));
+  if (Status s = model->load(path, *bytes, options); !s)
+    return s;
+  for (Status s : {model->readSignature(), model->readMetadata()})
+    if (!s)
+      return Status(s.code(), path + ": " + s.message());
+  return model;
+}
+
+Model::~Model() {
+  if (session_)
+    runtime_.api->ReleaseSession(session_);
+}
+
+Status Model::load(const std::string &path, const Buffer &bytes, const Options &options) {
+  const OrtApi *api = runtime_.api;
+  Scoped<OrtSessionOptions> sessionOptions(api->ReleaseSessionOptions);
+  if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
+      !s)
+    return s;
+  if (Status s = setOptions(api, options, sessionOptions.get()); !s)
+    return s;
+  std::vector<Buffer> contents;
+  if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents); !s)
+    return s;
+
+  const std::lock_guard<std::mutex> lock(runtime_.sessions);
+  return take(api,
+              api->CreateSessionFromArray(runtime_.env, bytes.data(), bytes.size(),
+                                          sessionOptions.get(), &session_),
+              Code::InvalidModel, path + " cannot be loaded");
+}
+
+Status Model::readSignature() {
+  const OrtApi *api = runtime_.api;
+  const Side inputs{"input", api->SessionGetInputCount, api->SessionGetInputName,
+                    api->SessionGetInputTypeInfo};
+  const Side outputs{"output", api->SessionGetOutputCount, api->SessionGetOutputName,
+                     api->SessionGetOutputTypeInfo};
+  if (Status s = readSpecs(runtime_, session_, inputs, signature_.inputs); !s)
+    return s;
+  if (Status s = readSpecs(runtime_, session_, outputs, signature_.outputs); !s)
+    return s;
+  describe(signature_.inputs, inputNames_, inputSpecs_);
+  describe(signature_.outputs, outputNames_, outputSpecs_);
+  return Status::ok();
+}
+
+Status Model::readMetadata() {
+  const OrtApi *api = runtime_.api;
+  OrtAllocator *allocator = runtime_.allocator;
+  const auto done = [&](OrtStatus *status) {
+    return take(api, status, Code::InvalidModel, "metadata");
+  };
+  Scoped<OrtModelMetadata> source(api->ReleaseModelMetadata);
+  if (Status s = done(api->SessionGetModelMetadata(session_, source.out())); !s)
+    return s;
+
+  char **keys = nullptr;
+  int64_t size = 0;
+  if (Status s =
+          done(api->ModelMetadataGetCustomMetadataMapKeys(source.get(), allocator, &keys, &size));
+      !s)
+    return s;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < size; ++i)
+    names.push_back(takeText(runtime_, keys[i]));
+  if (keys)
+    allocator->Free(allocator, keys);
+  for (std::string &name : names) {
+    char *value = nullptr;
+    if (Status s = done(api->ModelMetadataLookupCustomMetadataMap(source.get(), allocator,
+                                                                  name.c_str(), &value));
+        !s)
+      return s;
+    metadata_.emplace_back(std::move(name), takeText(runtime_, value));
+  }
+
+  struct Field {
+    const char *key;
+    OrtStatus *(ORT_API_CALL *read)(const OrtModelMetadata *, OrtAllocator *, char **);
+  };
+  for (const Field &field : {Field{"onnx.producer", api->ModelMetadataGetProducerName},
+                             Field{"onnx.graph", api->ModelMetadataGetGraphName},
+                             Field{"onnx.domain", api->ModelMetadataGetDomain},
+                             Field{"onnx.description", api->ModelMetadataGetDescription}}) {
+    char *value = nullptr;
+    if (Status s = done(field.read(source.get(), allocator, &value)); !s)
+      return s;
+    if (std::string text = takeText(runtime_, value); !text.empty())
+      metadata_.emplace_back(field.key, std::move(text));
+  }
+  metadata_.emplace_back("onnx.runtime", runtime_.version);
+
+  // A property of the file with one of these names stays.
+  std::stable_sort(metadata_.begin(), metadata_.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  metadata_.erase(std::unique(metadata_.begin(), metadata_.end(),
+                              [](const auto &a, const auto &b) { return a.first == b.first; }),
+                  metadata_.end());
+  for (const auto &[key, value] : metadata_)
+    if (!isUtf8(key) || !isUtf8(value))
+      return {Code::InvalidModel,
+              "a metadata property is not UTF-8" + (isUtf8(key) ? ": " + key : std::string())};
+  return Status::ok();
+}
+
+std::optional<ElementType> fromOrt(ONNXTensorElementDataType type) {
+  switch (type) {
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
+    return ElementType::Int8;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16:
+    return ElementType::Int16;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+    return ElementType::Int32;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+    return ElementType::Int64;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+    return ElementType::UInt8;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16:
+    return ElementType::UInt16;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32:
+    return ElementType::UInt32;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64:
+    return ElementType::UInt64;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+    return ElementType::Float16;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+    return ElementType::Float32;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+    return ElementType::Float64;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
+    return ElementType::Bool;
+  default:
+    return std::nullopt;
+  }
+}
+
+ONNXTensorElementDataType toOrt(ElementType type) {
+  switch (type) {
+  case ElementType::Int8:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
+  case ElementType::Int16:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16;
+  case ElementType::Int32:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
+  case ElementType::Int64:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
+  case ElementType::UInt8:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+  case ElementType::UInt16:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16;
+  case ElementType::UInt32:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32;
+  case ElementType::UInt64:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
+  case ElementType::Float16:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
+  case ElementType::Float32:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  case ElementType::Float64:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
+  case ElementType::Bool:
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL;
+  case ElementType::String:
+    break;
+  }
+  return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+}
+
+} // namespace mlbridge::onnx

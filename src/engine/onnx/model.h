@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A loaded ONNX file: one session of ONNX Runtime, shared by the runners of all threads.
+#ifndef MLBRIDGE_ENGINE_ONNX_MODEL_H
+#define MLBRIDGE_ENGINE_ONNX_MODEL_H
+
+#include "core/buffer.h"
+#include "runtime.h"
+
+#include <mlbridge/component.h>
+#include <mlbridge/tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlbridge::onnx {
+
+/// What the URI says after '?'.
+struct Options {
+  std::string runtime; ///< library or folder; empty: search
+  int threads = 1;     ///< of one evaluation
+  bool prepack = false;
+  GraphOptimizationLevel optimize = ORT_ENABLE_ALL;
+
+  /// Errors: InvalidArgument, naming the option, what it takes and what came.
+  static Expected<Options> parse(const mlb_option *options, uint64_t size);
+};
+
+class Model {
+public:
+  /// Reads the file, and the external data files that it names in its own folder. Errors: NotFound
+  /// (file, ONNX Runtime), InvalidArgument (not a regular file, unreadable), LimitExceeded,
+  /// InvalidModel, Unsupported (string tensors, sequences, operators).
+  static Expected<std::unique_ptr<Model>> open(const std::string &path, const Options &options);
+  ~Model();
+  Model(const Model &) = delete;
+  Model &operator=(const Model &) = delete;
+
+  const Runtime &runtime() const { return runtime_; }
+  OrtSession *session() const { return session_; }
+  const Signature &signature() const { return signature_; }
+  /// Both in the order of signature().
+  const std::vector<const char *> &inputNames() const { return inputNames_; }
+  const std::vector<const char *> &outputNames() const { return outputNames_; }
+  const std::vector<mlb_tensor_spec> &inputSpecs() const { return inputSpecs_; }
+  const std::vector<mlb_tensor_spec> &outputSpecs() const { return outputSpecs_; }
+  const std::vector<std::pair<std::string, std::string>> &metadata() const { return metadata_; }
+
+private:
+  explicit Model(const Runtime &runtime) : runtime_(runtime) {}
+  Status load(const std::string &path, const Buffer &bytes, const Options &options);
+  Status readSignature();
+  Status readMetadata();
+
+  const Runtime &runtime_;
+  OrtSession *session_ = nullptr;
+  Signature signature_;
+  std::vector<const char *> inputNames_, outputNames_;
+  std::vector<mlb_tensor_spec> inputSpecs_, outputSpecs_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
+};
+
+std::optional<ElementType> fromOrt(ONNXTensorElementDataType type);
+ONNXTensorElementDataType toOrt(ElementType type);
+
+} // namespace mlbridge::onnx
+
+#endif

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mlbridge::onnx {
+namespace {
+
+/// What an empty tensor points to.
+alignas(64) char nothing[64];
+
+std::string text(Span<const int64_t> shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    out += (i ? ", " : "") + (shape[i] < 0 ? std::string("?") : std::to_string(shape[i]));
+  return out + "]";
+}
+
+bool isDynamic(const TensorSpec &spec) {
+  return std::any_of(spec.shape.begin(), spec.shape.end(), [](int64_t n) { return n < 0; });
+}
+
+/// Whether the lengths are those of the spec where it has some.
+bool fits(const TensorSpec &spec, Span<const int64_t> shape) {
+  if (shape.size() != spec.shape.size())
+    return false;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] < 0 || (spec.shape[i] >= 0 && spec.shape[i] != shape[i]))
+      return false;
+  return true;
+}
+
+/// Bytes per element.
+size_t width(ElementType type) {
+  switch (type) {
+  case ElementType::Int8:
+  case ElementType::UInt8:
+  case ElementType::Bool:
+    return 1;
+  case ElementType::Int16:
+  case ElementType::UInt16:
+  case ElementType::Float16:
+    return 2;
+  case ElementType::Int32:
+  case ElementType::UInt32:
+  case ElementType::Float32:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64_t *const *shapes) {
+  std::unique_ptr<Runner> runner(new Runner(model));
+  const Signature &signature = model.signature();
+  // The slots' addresses and the values' places stay as they are from here on.
+  runner->inputs_.resize(signature.inputs.size());
+  runner->inputValues_.resize(signature.inputs.size());
+  runner->outputs_.resize(signature.outputs.size());
+  runner->outputValues_.resize(signature.outputs.size());
+
+  for (size_t i = 0; i < signature.inputs.size(); ++i) {
+    Slot &slot = runner->inputs_[i];
+    slot.spec = &signature.inputs[i];
+    slot.shape = slot.spec->shape;
+    slot.data = nothing;
+    const size_t rank = slot.shape.size();
+    if (std::any_of(shapes[i], shapes[i] + rank, [](int64_t n) { return n < 0; })) {
+      std::replace(slot.shape.begin(), slot.shape.end(), Dynamic, int64_t(0));
+      ++runner->unsized_;
+      continue;
+    }
+    if (Status s = runner->bind(slot, shapes[i], runner->inputValues_[i]); !s)
+      return s;
+    std::memset(slot.own.data(), 0, slot.own.size());
+  }
+  for (size_t i = 0; i < signature.outputs.size(); ++i) {
+    Slot &slot = runner->outputs_[i];
+    slot.spec = &signature.outputs[i];
+    if (isDynamic(*slot.spec)) {
+      slot.perCall = runner->anyPerCall_ = true;
+      slot.shape = slot.spec->shape;
+      continue;
+    }
+    if (Status s = runner->bind(slot, slot.spec->shape.data(), runner->outputValues_[i]); !s)
+      return s;
+    std::memset(slot.own.data(), 0, slot.own.size());
+  }
+  runner->releasePerCallOutputs();
+  return runner;
+}
+
+Runner::~Runner() {
+  const OrtApi *api = model_.runtime().api;
+  for (std::vector<OrtValue *> *values : {&inputValues_, &outputValues_})
+    for (OrtValue *value : *values)
+      if (value)
+        api->ReleaseValue(value);
+}
+
+Status Runner::bind(Slot &slot, const int64_t *shape, OrtValue *&value) {
+  const OrtApi *api = model_.runtime().api;
+  const TensorSpec &spec = *slot.spec;
+  const Span<const int64_t> wanted(shape, spec.shape.size());
+  if (!fits(spec, wanted))
+    return {Code::InvalidArgument, "'" + spec.name + "' is " +
+                                       text({spec.shape.data(), spec.shape.size()}) + ", not " +
+                                       text(wanted)};
+  uint64_t bytes = width(spec.type);
+  for (const int64_t length : wanted)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(length), &bytes))
+      return {Code::LimitExceeded, "'" + spec.name + "': too many elements in " + text(wanted)};
+  // The memory may move, so the old value goes first.
+  if (value)
+    api->ReleaseValue(value);
+  value = nullptr;
+  slot.data = nothing;
+  slot.count = 0;
+  slot.sized = false;
+  // An empty tensor has memory too: ONNX Runtime takes no null pointer.
+  if (Status s = slot.own.resize(std::max<uint64_t>(bytes, sizeof nothing)); !s)
+    return {s.code(), "'" + spec.name + "': " + s.message()};
+  if (Status s =
+          take(api,
+               api->CreateTensorWithDataAsOrtValue(model_.runtime().memory, slot.own.data(), bytes,
+                                                   shape, wanted.size(), toOrt(spec.type), &value),
+               Code::LimitExceeded, "'" + spec.name + "'");
+      !s)
+    return s;
+  slot.shape.assign(wanted.begin(), wanted.end());
+  slot.data = slot.own.data();
+  slot.count = bytes / width(spec.type);
+  slot.sized = true;
+  return Status::ok();
+}
+
+Status Runner::input(uint64_t i, mlb_tensor &tensor) {
+  if (i >= inputs_.size())
+    return {Code::InvalidArgument, "there is no input " + std::to_string(i)};
+  const Slot &slot = inputs_[i];
+  tensor = {slot.data, slot.count, slot.shape.data()};
+  return Status::ok();
+}
+
+Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
+  if (i >= inputs_.size())
+    return {Code::InvalidArgument, "there is no input " + std::to_string(i)};
+  Slot &slot = inputs_[i];
+  if (!slot.sized || !std::equal(slot.shape.begin(), slot.shape.end(), shape)) {
+    unsized_ -= !slot.sized;
+    const Status bound = bind(slot, shape, inputValues_[i]);
+    unsized_ += !slot.sized;
+    if (!bound)
+      return bound;
+  }
+  return input(i, tensor);
+}
+
+Status Runner::evaluate() {
+  if (unsized_ != 0) {
+    const auto slot =
+        std::find_if(inputs_.begin(), inputs_.end(), [](const Slot &s) { return !s.sized; });
+    return {Code::InvalidArgument,
+            "the lengths of the input '" + slot->spec->name + "' were never set by resize"};
+  }
+  if (anyPerCall_)
+    releasePerCallOutputs();
+  const OrtApi *api = model_.runtime().api;
+  OrtStatus *failure = api->Run(
+      model_.session(), nullptr, model_.inputNames().data(), inputValues_.data(),
+      inputValues_.size(), model_.outputNames().data(), outputValues_.size(), outputValues_.data());
+  if (failure)
+    return take(api, failure, Code::PolicyFailed, "the model failed");
+  if (anyPerCall_)
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (outputs_[i].perCall)
+        if (Status s = readPerCallOutput(outputs_[i], outputValues_[i]); !s)
+          return s;
+  return Status::ok();
+}
+
+Status Runner::output(uint64_t i, mlb_tensor &tensor) {
+  if (i >= outputs_.size())
+    return {Code::InvalidArgument, "there is no output " + std::to_string(i)};
+  const Slot &slot = outputs_[i];
+  tensor = {slot.data, slot.count, slot.shape.data()};
+  return Status::ok();
+}
+
+Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
+  const OrtApi *api = model_.runtime().api;
+  const std::string &name = slot.spec->name;
+  OrtTensorTypeAndShapeInfo *info = nullptr;
+  OrtStatus *failure = api->GetTensorTypeAndShape(value, &info);
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  size_t rank = 0;
+  size_t count = 0;
+  void *data = nullptr;
+  if (!failure)
+    failure = api->GetTensorElementType(info, &type);
+  if (!failure)
+    failure = api->GetDimensionsCount(info, &rank);
+  if (!failure && rank == slot.shape.size())
+    failure = api->GetDimensions(info, slot.shape.data(), rank);
+  if (!failure)
+    failure = api->GetTensorShapeElementCount(info, &count);
+  if (!failure)
+    failure = api->GetTensorMutableData(value, &data);
+  if (info)
+    api->ReleaseTensorTypeAndShapeInfo(info);
+  if (failure)
+    return take(api, failure, Code::PolicyFailed, "output '" + name + "'");
+  if (type != toOrt(slot.spec->type))
+    return {Code::PolicyFailed, "output '" + name + "' has another element type than declared"};
+  if (rank != slot.shape.size())
+    return {Code::PolicyFailed, "output '" + name + "' has " + std::to_string(rank) +
+                                    " dimensions; the model declares " +
+                                    text({slot.spec->shape.data(), slot.spec->shape.size()})};
+  if (!fits(*slot.spec, {slot.shape.data(), slot.shape.size()}))
+    return {Code::PolicyFailed,
+            "output '" + name + "' is " + text({slot.shape.data(), slot.shape.size()}) +
+                "; the model declares " + text({slot.spec->shape.data(), slot.spec->shape.size()})};
+  slot.data = count ? data : nothing;
+  slot.count = count;
+  return Status::ok();
+}
+
+void Runner::releasePerCallOutputs() {
+  const OrtApi *api = model_.runtime().api;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Slot &slot = outputs_[i];
+    if (!slot.perCall)
+      continue;
+    if (outputValues_[i])
+      api->ReleaseValue(outputValues_[i]);
+    outputValues_[i] = nullptr;
+    slot.data = nothing;
+    slot.count = 0;
+    std::fill(slot.shape.begin(), slot.shape.end(), 0);
+  }
+}
+
+} // namespace mlbridge::onnx

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The buffers of one thread, bound to a session once.
+#ifndef MLBRIDGE_ENGINE_ONNX_RUNNER_H
+#define MLBRIDGE_ENGINE_ONNX_RUNNER_H
+
+#include "core/buffer.h"
+#include "model.h"
+
+#include <memory>
+#include <vector>
+
+namespace mlbridge::onnx {
+
+/// Inputs lie in buffers of its own; so do outputs of fixed shape. The others are ONNX Runtime's,
+/// from one evaluation to the next. Used by one thread at a time; the Model must outlive it.
+class Runner {
+public:
+  /// shapes: for each input its lengths, or Dynamic where resize follows. Errors: InvalidArgument,
+  /// LimitExceeded.
+  static Expected<std::unique_ptr<Runner>> create(const Model &model, const int64_t *const *shapes);
+  ~Runner();
+  Runner(const Runner &) = delete;
+  Runner &operator=(const Runner &) = delete;
+
+  /// Errors: InvalidArgument (no such input).
+  Status input(uint64_t i, mlb_tensor &tensor);
+  /// Allocates only when the shape changes. Errors: InvalidArgument, LimitExceeded.
+  Status resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor);
+  /// Errors: InvalidArgument (an input without lengths), PolicyFailed.
+  Status evaluate();
+  /// Errors: InvalidArgument (no such output).
+  Status output(uint64_t i, mlb_tensor &tensor);
+
+private:
+  /// One input or output: memory of our own, or what ONNX Runtime gave.
+  struct Slot {
+    const TensorSpec *spec = nullptr;
+    Buffer own;
+    Shape shape;
+    void *data = nullptr;
+    size_t count = 0;
+    bool sized = false;   ///< an input: has its lengths
+    bool perCall = false; ///< an output: allocated by each evaluation
+  };
+
+  explicit Runner(const Model &model) : model_(model) {}
+  /// Makes the value of a slot over its own memory.
+  Status bind(Slot &slot, const int64_t *shape, OrtValue *&value);
+  Status readPerCallOutput(Slot &slot, OrtValue *value);
+  void releasePerCallOutputs();
+
+  const Model &model_;
+  std::vector<Slot> inputs_, outputs_;
+  std::vector<OrtValue *> inputValues_, outputValues_;
+  size_t unsized_ = 0;
+  bool anyPerCall_ = false;
+};
+
+} // namespace mlbridge::onnx
+
+#endif

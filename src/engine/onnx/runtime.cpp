@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime.h"
+
+#include "locate.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <map>
+#include <memory>
+
+namespace mlbridge::onnx {
+namespace {
+
+/// The oldest C API that has what this engine calls, so that old libraries work too.
+constexpr uint32_t ApiVersion = 16;
+static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are older than 1.16");
+constexpr int ExternalDataMinor = 18;
+
+constexpr const char *WhatToInstall =
+    "install it with 'pip install onnxruntime', or the package libonnxruntime1.21 of Debian 13, or "
+    "set MLBRIDGE_ONNXRUNTIME to the library or its folder";
+
+/// The library must not write to a compiler's standard error. What goes wrong comes as a status.
+void ORT_API_CALL dropMessage(void *, OrtLoggingLevel, const char *, const char *, const char *,
+                              const char *) {}
+
+Status load(const std::string &path, Runtime &runtime) {
+  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *why = ::dlerror();
+    return {Code::NotFound, why ? why : path + " cannot be opened"};
+  }
+  using GetApiBase = const OrtApiBase *(ORT_API_CALL *)();
+  const auto getBase = reinterpret_cast<GetApiBase>(::dlsym(library, "OrtGetApiBase"));
+  const OrtApiBase *base = getBase ? getBase() : nullptr;
+  if (!base)
+    return {Code::NotFound, path + " is not ONNX Runtime: it has no OrtGetApiBase"};
+
+  const char *text = base->GetVersionString();
+  runtime.path = path;
+  runtime.version = text ? text : "";
+  int major = 0;
+  int minor = 0;
+  const bool known = std::sscanf(runtime.version.c_str(), "%d.%d", &major, &minor) == 2;
+  // Asked for an API that it does not have, the library prints; so ask only where it may be there.
+  const bool tooOld = known && major == 1 && minor < static_cast<int>(ApiVersion);
+  runtime.api = tooOld ? nullptr : base->GetApi(ApiVersion);
+  if (!runtime.api)
+    return {Code::Unsupported,
+            path + " is ONNX Runtime " + runtime.version + ", which lacks the C API of version " +
+                std::to_string(ApiVersion) + " that is needed here; install version 1." +
+                std::to_string(ApiVersion) + " or newer"};
+  runtime.externalData = major > 1 || minor >= ExternalDataMinor;
+
+  const OrtApi *api = runtime.api;
+  const std::string where = "ONNX Runtime " + runtime.version + " (" + path + ") cannot start";
+  if (Status s = take(api,
+                      api->CreateEnvWithCustomLogger(dropMessage, nullptr, ORT_LOGGING_LEVEL_ERROR,
+                                                     "mlbridge", &runtime.env),
+                      Code::Internal, where);
+      !s)
+    return s;
+  if (Status s = take(
+          api, api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &runtime.memory),
+          Code::Internal, where);
+      !s)
+    return s;
+  return take(api, api->GetAllocatorWithDefaultOptions(&runtime.allocator), Code::Internal, where);
+}
+
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Runtime>> byPath;
+};
+
+/// Never destroyed; see Runtime.
+Loaded &loaded() {
+  static auto *const all = new Loaded;
+  return *all;
+}
+
+Expected<const Runtime *> loadOnce(Loaded &all, const std::string &path) {
+  std::string key = path;
+  if (char *real =
+          path.find('/') == std::string::npos ? nullptr : ::realpath(path.c_str(), nullptr)) {
+    key = real;
+    std::free(real);
+  }
+  if (const auto found = all.byPath.find(key); found != all.byPath.end())
+    return found->second.get();
+  auto fresh = std::make_unique<Runtime>();
+  if (Status s = load(key, *fresh); !s)
+    return s;
+  return all.byPath.emplace(std::move(key), std::move(fresh)).first->second.get();
+}
+
+} // namespace
+
+Expected<const Runtime *> loadRuntime(std::string_view named) {
+  Loaded &all = loaded();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+
+  std::string place(named);
+  std::string origin = "the option runtime";
+  if (place.empty()) {
+    const char *value = std::getenv("MLBRIDGE_ONNXRUNTIME");
+    place = value ? value : "";
+    origin = "MLBRIDGE_ONNXRUNTIME";
+  }
+  if (!place.empty()) {
+    const std::string path = libraryAt(place);
+    if (path.empty())
+      return Status(Code::NotFound, "ONNX Runtime is not at " + place + ", which " + origin +
+                                        " names; " + WhatToInstall);
+    // A path without a slash would be looked up elsewhere.
+    Expected<const Runtime *> runtime =
+        loadOnce(all, path.find('/') == std::string::npos ? "./" + path : path);
+    if (!runtime && runtime.status().code() == Code::NotFound)
+      return Status(Code::NotFound, "ONNX Runtime cannot be opened at " + place + ", which " +
+                                        origin + " names: " + runtime.status().message());
+    return runtime;
+  }
+
+  const Runtime *taken = nullptr;
+  std::vector<std::string> looked;
+  Status unusable;
+  const bool found = searchLibraries(
+      [&](const std::string &path) {
+        Expected<const Runtime *> runtime = loadOnce(all, path);
+        if (runtime)
+          taken = *runtime;
+        else if (unusable.isOk() && path.find('/') != std::string::npos)
+          unusable = runtime.status();
+        return taken != nullptr;
+      },
+      looked);
+  if (found)
+    return taken;
+  if (!unusable.isOk())
+    return unusable.code() == Code::NotFound
+               ? Status(Code::NotFound, "ONNX Runtime was found and cannot be opened: " +
+                                            unusable.message() + "; " + WhatToInstall)
+               : unusable;
+  std::string places;
+  for (const std::string &place : looked)
+    places += (places.empty() ? "" : ", ") + place;
+  return Status(Code::NotFound, std::string("ONNX Runtime is not there; ") + WhatToInstall +
+                                    " (looked in " + places + ")");
+}
+
+Status take(const OrtApi *api, OrtStatus *failure, Code code, std::string_view where) {
+  if (!failure)
+    return Status::ok();
+  const OrtErrorCode kind = api->GetErrorCode(failure);
+  std::string message = api->GetErrorMessage(failure);
+  api->ReleaseStatus(failure);
+  message.resize(std::min(message.find('\n'), message.size()));
+  while (!message.empty() && (message.back() == '.' || message.back() == ' '))
+    message.pop_back();
+  return {kind == ORT_NOT_IMPLEMENTED ? Code::Unsupported : code,
+          std::string(where) + ": " + message};
+}
+
+} // namespace mlbridge::onnx
