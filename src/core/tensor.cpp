@@ -216,8 +216,13 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
   if (Status s = checkShape(declared, shape); !s)
     return s;
   const size_t count = *elementCount(shape);
-  const size_t bytes = count * sizeOf(spec_.type);
+  const size_t bytes = count * sizeOf(declared.type);
   try {
+    if (spec_.type != declared.type || spec_.name != declared.name) {
+      spec_.name = declared.name;
+      spec_.type = declared.type;
+      spec_.maximum = declared.maximum;
+    }
     if (spec_.type == ElementType::String) {
       if (strings_.size() < count)
         strings_.resize(count);
