@@ -61,6 +61,16 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
   return List;
 }
 
+std::string ActionList::toJson() const {
+  json::Array Items;
+  for (const PassGroup &Group : Groups)
+    Items.push_back(json::Object{{"name", Group.Name}, {"passes", Group.Passes}});
+  std::string Text;
+  raw_string_ostream(Text) << json::Value(
+      json::Object{{"version", 1}, {"actions", std::move(Items)}});
+  return Text;
+}
+
 Error runPipeline(PassBuilder &Builder, StringRef Passes, Module &M, ModuleAnalysisManager &MAM) {
   ModulePassManager Pipeline;
   if (Error E = Builder.parsePassPipeline(Pipeline, Passes))

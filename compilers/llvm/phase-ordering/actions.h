@@ -35,6 +35,8 @@ public:
   const PassGroup &operator[](size_t Index) const { return Groups[Index]; }
   /// Identifies names and passes: 16 hexadecimal digits.
   const std::string &digest() const { return Digest; }
+  /// Text that parses to an equal list.
+  std::string toJson() const;
 
   /// Runs group `Index` on the module with the host's analyses. Requires Index < size().
   llvm::Error run(size_t Index, llvm::Module &M, llvm::ModuleAnalysisManager &MAM) const;

@@ -25,9 +25,8 @@ struct PipelineState {
 /// Adds a pass to the start of each default pipeline of this builder above -O0. It calls `Choose`,
 /// and if that returns true (the module has been optimized) skips the optimizations after it.
 /// Pipelines whose result is optimized again by a linker are left alone.
-void replaceMiddleEnd(
-    llvm::PassBuilder &PB,
-    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &)> Choose);
+void replaceMiddleEnd(llvm::PassBuilder &PB,
+                      std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &)> Choose);
 
 /// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
 /// exit instrumentation, variable locations.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Observes the module, checks the answer, runs the group.
+#include "environment.h"
+
+#include "middle_end.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
+                                                   uint32_t MaxSteps)
+    : M(M), MAM(MAM), MaxSteps(MaxSteps) {
+  Log.Module = M.getModuleIdentifier();
+  Log.Source = M.getSourceFileName();
+  Log.Observation = Features::Version.str();
+}
+
+const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
+  const std::optional<std::string> Observation = Policy.metadata("phase-ordering.observation");
+  if (Observation && *Observation != Features::Version)
+    Metadata = Status(Code::Mismatch, "phase-ordering.observation: this plugin offers '" +
+                                          Features::Version.str() + "', the model wants '" +
+                                          *Observation + "'");
+  llvm::Expected<ActionList> List = ActionList::parse(
+      Policy.metadata("phase-ordering.actions").value_or(ActionList::builtin().str()));
+  if (!List) {
+    Metadata = Status(Code::InvalidModel, toString(List.takeError()));
+    return Sig;
+  }
+  Actions.emplace(std::move(*List));
+  Log.Actions = Actions->toJson();
+  Log.ActionsDigest = Actions->digest();
+  const int64_t Choices = Actions->size() + 1;
+  Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),
+                TensorSpec::of<float>("action_mask", {Choices}),
+                TensorSpec::of<float>("history", {Choices}), TensorSpec::of<int64_t>("step", {1})};
+  Sig.outputs = {TensorSpec::of<int64_t>("action", {1})};
+  return Sig;
+}
+
+Status PhaseOrderingEnvironment::reset(Observation &First) {
+  if (!Metadata)
+    return Metadata;
+  if (!Actions)
+    return Status(Code::Internal, "phase-ordering: reset before signatureFor");
+  Copy.emplace(M, MAM);
+  if (Error E = runMandatoryLowering(Copy->module(), MAM))
+    return Status(Code::Internal, "mandatory lowering: " + toString(std::move(E)));
+  History.assign(Actions->size() + 1, 0.0f);
+  Log.Decisions.clear();
+  observe(First);
+  return Status::ok();
+}
+
+Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
+  const mlbridge::Expected<int64_t> Answer = Chosen.get<int64_t>("action");
+  if (!Answer)
+    return Answer.status();
+  const size_t Stop = Actions->size();
+  if (*Answer < 0 || uint64_t(*Answer) > Stop)
+    return Status(Code::PolicyFailed, "action: expected 0 to " + std::to_string(Stop) + ", got " +
+                                          std::to_string(*Answer));
+  const size_t Index = size_t(*Answer);
+  if (!isAllowed(Index))
+    return Status(Code::PolicyFailed, "action: " + std::to_string(Index) + " ('" +
+                                          (*Actions)[Index].Name + "') is masked");
+  Log.Decisions.push_back({Index, Index == Stop ? "stop" : (*Actions)[Index].Name, FeaturesDigest,
+                           Now[unsigned(Count::instructions)]});
+  if (Index == Stop) {
+    Log.End = Outcome::Stop;
+    setDone();
+    return Status::ok();
+  }
+  if (Error E = Actions->run(Index, Copy->module(), MAM))
+    return Status(Code::Internal, toString(std::move(E)));
+  History[Index] += 1;
+  if (Log.Decisions.size() == MaxSteps) {
+    Log.End = Outcome::Limit;
+    setDone();
+    return Status::ok();
+  }
+  observe(Next);
+  return Status::ok();
+}
+
+bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
+  // The group that just ran would change next to nothing.
+  return Log.Decisions.empty() || Log.Decisions.back().Action != Action;
+}
+
+void PhaseOrderingEnvironment::observe(Observation &To) {
+  Module &Current = Copy->module();
+  Now = countIR(Current, MAM.getResult<FunctionAnalysisManagerModuleProxy>(Current).getManager());
+  if (Log.Decisions.empty())
+    Feature.reset(Now);
+  std::vector<float> Values(Features::size());
+  Feature.write(Now, Values);
+  FeaturesDigest = featuresDigest(Values);
+  const Span<float> Vector = To.input<float>("features");
+  llvm::copy(Values, Vector.begin());
+  const Span<float> Mask = To.input<float>("action_mask");
+  for (size_t I = 0; I < Mask.size(); ++I)
+    Mask[I] = isAllowed(I) ? 1.0f : 0.0f;
+  llvm::copy(History, To.input<float>("history").begin());
+  To.input<int64_t>("step")[0] = int64_t(Log.Decisions.size());
+}
+
+} // namespace mlbridge::phase_ordering

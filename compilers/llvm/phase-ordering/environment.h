@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pass as an environment: the state is a copy of the module, an action runs one group on it.
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
+
+#include "actions.h"
+#include "episode_log.h"
+#include "ir_features.h"
+#include "working_copy.h"
+
+#include <mlbridge/environment.h>
+
+#include <optional>
+
+namespace mlbridge::phase_ordering {
+
+/// One episode on one module. The module itself is not touched before commit().
+///
+/// Observation: features float32[F], action_mask float32[A + 1], history float32[A + 1],
+/// step int64[1]; action: int64[1] in 0…A, where A, the number of groups, means stop.
+class PhaseOrderingEnvironment final : public Environment {
+public:
+  PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
+
+  /// Takes the list of actions from the model's metadata ("phase-ordering.actions"; the built-in
+  /// list if there is none), and gives the signature that follows from it. A list or a kind of
+  /// observation ("phase-ordering.observation") that cannot be used is reported by status().
+  const Signature &signatureFor(const Model &Policy);
+  const Status &status() const { return Metadata; }
+
+  const Signature &signature() const override { return Sig; }
+  Status reset(Observation &First) override;
+  Status step(const Action &Chosen, Observation &Next) override;
+
+  /// Puts the result of the episode into the module.
+  void commit() { Copy->commit(); }
+  /// Everything but the model, the end and its message.
+  const EpisodeLog &log() const { return Log; }
+
+private:
+  void observe(Observation &To);
+  bool isAllowed(size_t Action) const;
+
+  llvm::Module &M;
+  llvm::ModuleAnalysisManager &MAM;
+  const uint32_t MaxSteps;
+  std::optional<ActionList> Actions;
+  Signature Sig;
+  Status Metadata;
+  std::optional<WorkingCopy> Copy;
+  Features Feature;
+  Counts Now{};
+  std::string FeaturesDigest;
+  std::vector<float> History;
+  EpisodeLog Log;
+};
+
+} // namespace mlbridge::phase_ordering
+
+#endif

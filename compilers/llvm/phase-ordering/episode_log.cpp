@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Writes and reads the log of one module's decisions.
+#include "episode_log.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/LineIterator.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static constexpr StringLiteral FormatName = "phase-ordering-log";
+static constexpr StringLiteral OutcomeNames[] = {"stop", "limit", "failed"};
+
+static Error failure(StringRef Path, const Twine &Message) {
+  return createStringError(inconvertibleErrorCode(), Path + ": " + Message);
+}
+
+std::string logPrefix(StringRef Source) {
+  std::string Name = sys::path::filename(Source).take_back(100).str();
+  for (char &C : Name)
+    if (!isAlnum(C) && C != '.' && C != '_' && C != '-')
+      C = '_';
+  return (Name.empty() ? "module" : Name) + "-";
+}
+
+static json::Value text(StringRef S) { return json::fixUTF8(S); }
+
+static void print(const EpisodeLog &Log, raw_ostream &OS) {
+  Expected<json::Value> Actions = json::parse(Log.Actions);
+  if (!Actions)
+    consumeError(Actions.takeError());
+  OS << json::Value(json::Object{{"format", FormatName},
+                                 {"version", 1},
+                                 {"module", text(Log.Module)},
+                                 {"source", text(Log.Source)},
+                                 {"model", text(Log.Model)},
+                                 {"observation", Log.Observation},
+                                 {"actions_digest", Log.ActionsDigest},
+                                 {"actions", Actions ? *Actions : json::Value(nullptr)}})
+     << '\n';
+  for (const auto &[Step, D] : enumerate(Log.Decisions))
+    OS << json::Value(json::Object{{"step", int64_t(Step)},
+                                   {"action", D.Action},
+                                   {"name", text(D.Name)},
+                                   {"features", D.Features},
+                                   {"instructions", D.Instructions}})
+       << '\n';
+  json::Object End{{"outcome", OutcomeNames[unsigned(Log.End)]},
+                   {"decisions", int64_t(Log.Decisions.size())}};
+  if (Log.End == Outcome::Failed)
+    End["message"] = text(Log.Message);
+  OS << json::Value(std::move(End)) << '\n';
+}
+
+Error EpisodeLog::write(StringRef Folder) const {
+  if (std::error_code EC = sys::fs::create_directories(Folder))
+    return failure(Folder, "cannot make the folder: " + EC.message());
+  SmallString<256> Model(Folder), Temporary;
+  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + LogExtension + ".tmp");
+  int Descriptor = -1;
+  if (std::error_code EC = sys::fs::createUniqueFile(Model, Descriptor, Temporary))
+    return failure(Folder, "cannot write a log: " + EC.message());
+  std::error_code Failed;
+  {
+    raw_fd_ostream OS(Descriptor, /*shouldClose=*/true);
+    print(*this, OS);
+    OS.close();
+    Failed = OS.error();
+    OS.clear_error();
+  }
+  if (!Failed)
+    Failed = sys::fs::rename(Temporary, StringRef(Temporary).drop_back(4));
+  if (!Failed)
+    return Error::success();
+  (void)sys::fs::remove(Temporary);
+  return failure(Temporary, "cannot write: " + Failed.message());
+}
+
+static bool readHeader(const json::Object &Line, EpisodeLog &Log) {
+  const std::optional<StringRef> Module = Line.getString("module");
+  const std::optional<StringRef> Source = Line.getString("source");
+  const std::optional<StringRef> Observation = Line.getString("observation");
+  const std::optional<StringRef> Digest = Line.getString("actions_digest");
+  const json::Object *Actions = Line.getObject("actions");
+  if (Line.getString("format") != FormatName || Line.getInteger("version") != 1 || !Module ||
+      !Source || !Observation || !Digest || !Actions)
+    return false;
+  Log.Module = Module->str();
+  Log.Source = Source->str();
+  Log.Model = Line.getString("model").value_or("").str();
+  Log.Observation = Observation->str();
+  Log.ActionsDigest = Digest->str();
+  raw_string_ostream(Log.Actions) << json::Value(json::Object(*Actions));
+  return true;
+}
+
+static bool readDecision(const json::Object &Line, EpisodeLog &Log) {
+  const std::optional<int64_t> Action = Line.getInteger("action");
+  const std::optional<StringRef> Features = Line.getString("features");
+  if (Line.getInteger("step") != int64_t(Log.Decisions.size()) || !Action || *Action < 0 ||
+      !Features)
+    return false;
+  Log.Decisions.push_back({uint64_t(*Action), Line.getString("name").value_or("").str(),
+                           Features->str(), uint64_t(Line.getInteger("instructions").value_or(0))});
+  return true;
+}
+
+static bool readEnd(const json::Object &Line, EpisodeLog &Log) {
+  const std::optional<StringRef> Name = Line.getString("outcome");
+  const auto *Found = Name ? llvm::find(OutcomeNames, *Name) : std::end(OutcomeNames);
+  if (Found == std::end(OutcomeNames) ||
+      Line.getInteger("decisions") != int64_t(Log.Decisions.size()))
+    return false;
+  Log.End = Outcome(Found - std::begin(OutcomeNames));
+  Log.Message = Line.getString("message").value_or("").str();
+  return true;
+}
+
+Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
+  auto Buffer = MemoryBuffer::getFile(Path);
+  if (!Buffer)
+    return failure(Path, Buffer.getError().message());
+  EpisodeLog Log;
+  bool Complete = false;
+  int64_t Number = 0;
+  for (line_iterator Line(**Buffer); !Line.is_at_eof(); ++Line) {
+    Number = Line.line_number();
+    Expected<json::Value> Value = json::parse(*Line);
+    if (!Value)
+      return failure(Path, "line " + Twine(Number) + ": " + toString(Value.takeError()));
+    const json::Object *Object = Value->getAsObject();
+    const bool Good = Object && !Complete &&
+                      (Number == 1              ? readHeader(*Object, Log)
+                       : Object->get("outcome") ? (Complete = readEnd(*Object, Log))
+                                                : readDecision(*Object, Log));
+    if (!Good)
+      return failure(Path, "line " + Twine(Number) + ": not what a phase-ordering log of version " +
+                               "1 has here");
+  }
+  if (!Complete)
+    return failure(Path, "line " + Twine(Number + 1) + ": expected the outcome, got the end");
+  return Log;
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Counts the IR and scales the counts.
+#include "ir_features.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/Support/xxhash.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+namespace {
+
+constexpr StringLiteral CountNames[] = {
+#define X(NAME) #NAME,
+    PHASE_ORDERING_COUNTS(X)
+#undef X
+};
+
+// log2 of the ratio to the count at reset.
+constexpr Count Changes[] = {
+    Count::functions,
+    Count::internal_functions,
+    Count::globals,
+    Count::blocks,
+    Count::backward_edges,
+    Count::single_predecessor_blocks,
+    Count::instructions,
+    Count::size_cost,
+    Count::allocas,
+    Count::promotable_allocas,
+    Count::loads,
+    Count::stores,
+    Count::address_computations,
+    Count::internal_calls,
+    Count::external_calls,
+    Count::memory_intrinsics,
+    Count::jumps,
+    Count::branches,
+    Count::switches,
+    Count::returns,
+    Count::phis,
+    Count::selects,
+    Count::integer_compares,
+    Count::additions,
+    Count::bitwise,
+    Count::shifts,
+    Count::truncations,
+    Count::extensions,
+    Count::vector_values,
+    Count::constant_operands,
+};
+
+// Per instruction.
+constexpr Count Densities[] = {
+    Count::blocks,
+    Count::size_cost,
+    Count::promotable_allocas,
+    Count::loads,
+    Count::stores,
+    Count::address_computations,
+    Count::internal_calls,
+    Count::external_calls,
+    Count::jumps,
+    Count::branches,
+    Count::phis,
+    Count::phi_operands,
+    Count::selects,
+    Count::integer_compares,
+    Count::additions,
+    Count::bitwise,
+    Count::extensions,
+    Count::single_use_values,
+    Count::unused_values,
+    Count::constant_operands,
+};
+
+// log2 of the ratio to the count before the last step.
+constexpr Count LastSteps[] = {
+    Count::instructions,   Count::size_cost, Count::blocks,
+    Count::internal_calls, Count::loads,     Count::stores,
+};
+
+// log2(1 + N), linear between powers of two: the same on every machine, unlike that of libm.
+float log2Plus1(uint64_t N) {
+  const uint64_t Value = N + 1;
+  const unsigned Exponent = 63 - llvm::countl_zero(Value);
+  const uint64_t Rest = Value - (uint64_t(1) << Exponent);
+  return float(Exponent) + float(Rest) / float(uint64_t(1) << Exponent);
+}
+
+class Counter {
+public:
+  Counter(Counts &Result) : Result(Result) {}
+
+  void add(Count Which, uint64_t N = 1) { Result[unsigned(Which)] += N; }
+
+  void visit(const Function &F, const TargetTransformInfo &TTI) {
+    add(Count::functions);
+    add(Count::internal_functions, F.hasLocalLinkage());
+    add(Count::single_use_functions, F.hasLocalLinkage() && F.hasOneUse());
+    add(Count::unused_functions, F.hasLocalLinkage() && F.use_empty());
+    add(Count::minsize_functions, F.hasMinSize());
+    add(Count::optsize_functions, F.hasOptSize());
+    add(Count::noinline_functions, F.hasFnAttribute(Attribute::NoInline));
+    add(Count::readonly_functions, F.onlyReadsMemory());
+    add(Count::nounwind_functions, F.doesNotThrow());
+    add(Count::arguments, F.arg_size());
+    for (const Argument &A : F.args())
+      add(Count::unused_arguments, A.use_empty());
+    for (const BasicBlock &Block : F) {
+      add(Count::blocks);
+      add(Count::single_predecessor_blocks, Block.getSinglePredecessor() != nullptr);
+      add(Count::empty_blocks, Block.sizeWithoutDebug() == 1);
+      // Block numbers follow the layout unless blocks were moved; either way they are stable.
+      for (const BasicBlock *Next : successors(&Block))
+        add(Count::backward_edges, Next->getNumber() <= Block.getNumber());
+      for (const Instruction &I : Block)
+        if (!I.isDebugOrPseudoInst())
+          visit(I, F, TTI);
+    }
+  }
+
+private:
+  void visit(const Instruction &I, const Function &F, const TargetTransformInfo &TTI) {
+    add(Count::instructions);
+    const InstructionCost Cost = TTI.getInstructionCost(&I, TargetTransformInfo::TCK_CodeSize);
+    if (Cost.isValid() && Cost.getValue() > 0)
+      add(Count::size_cost, Cost.getValue());
+    if (!I.getType()->isVoidTy()) {
+      add(Count::single_use_values, I.hasOneUse());
+      add(Count::unused_values, I.use_empty());
+      add(Count::vector_values, I.getType()->isVectorTy());
+    }
+    for (const Value *Operand : I.operands()) {
+      if (!isa<ConstantData>(Operand))
+        continue;
+      add(Count::constant_operands);
+      if (auto *Integer = dyn_cast<ConstantInt>(Operand))
+        add(Count::large_constants, Integer->getValue().getSignificantBits() > 8);
+    }
+    visitOpcode(I, F);
+  }
+
+  void visitOpcode(const Instruction &I, const Function &F) {
+    switch (I.getOpcode()) {
+    case Instruction::Alloca:
+      add(Count::allocas);
+      add(Count::promotable_allocas, isAllocaPromotable(cast<AllocaInst>(&I)));
+      break;
+    case Instruction::Load:
+      add(Count::loads);
+      break;
+    case Instruction::Store:
+      add(Count::stores);
+      break;
+    case Instruction::GetElementPtr:
+      add(Count::address_computations);
+      add(Count::constant_addresses, cast<GetElementPtrInst>(I).hasAllConstantIndices());
+      break;
+    case Instruction::Call:
+      visitCall(cast<CallInst>(I), F);
+      break;
+    case Instruction::Invoke:
+    case Instruction::LandingPad:
+    case Instruction::Resume:
+    case Instruction::CatchPad:
+    case Instruction::CatchRet:
+    case Instruction::CatchSwitch:
+    case Instruction::CleanupPad:
+    case Instruction::CleanupRet:
+      add(Count::exception_handling);
+      break;
+    case Instruction::Br:
+      add(cast<BranchInst>(I).isConditional() ? Count::branches : Count::jumps);
+      break;
+    case Instruction::Switch:
+      add(Count::switches);
+      add(Count::switch_cases, cast<SwitchInst>(I).getNumCases());
+      break;
+    case Instruction::Ret:
+      add(Count::returns);
+      break;
+    case Instruction::Unreachable:
+      add(Count::unreachables);
+      break;
+    case Instruction::PHI:
+      add(Count::phis);
+      add(Count::phi_operands, I.getNumOperands());
+      break;
+    case Instruction::Select:
+      add(Count::selects);
+      break;
+    case Instruction::ICmp:
+      add(Count::integer_compares);
+      break;
+    case Instruction::FCmp:
+      add(Count::float_compares);
+      break;
+    case Instruction::Add:
+    case Instruction::Sub:
+      add(Count::additions);
+      break;
+    case Instruction::Mul:
+      add(Count::multiplications);
+      break;
+    case Instruction::UDiv:
+    case Instruction::SDiv:
+    case Instruction::URem:
+    case Instruction::SRem:
+      add(Count::divisions);
+      break;
+    case Instruction::Shl:
+    case Instruction::LShr:
+    case Instruction::AShr:
+      add(Count::shifts);
+      break;
+    case Instruction::And:
+    case Instruction::Or:
+    case Instruction::Xor:
+      add(Count::bitwise);
+      break;
+    case Instruction::FNeg:
+    case Instruction::FAdd:
+    case Instruction::FSub:
+    case Instruction::FMul:
+    case Instruction::FDiv:
+    case Instruction::FRem:
+      add(Count::float_arithmetic);
+      break;
+    case Instruction::Trunc:
+      add(Count::truncations);
+      break;
+    case Instruction::ZExt:
+    case Instruction::SExt:
+      add(Count::extensions);
+      break;
+    case Instruction::ExtractValue:
+    case Instruction::InsertValue:
+      add(Count::aggregates);
+      break;
+    case Instruction::Fence:
+    case Instruction::AtomicCmpXchg:
+    case Instruction::AtomicRMW:
+      add(Count::atomics);
+      break;
+    default:
+      add(Count::other_casts, I.isCast());
+      break;
+    }
+  }
+
+  void visitCall(const CallInst &Call, const Function &F) {
+    if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&Call)) {
+      add(isa<MemIntrinsic>(Intrinsic)        ? Count::memory_intrinsics
+          : Intrinsic->isLifetimeStartOrEnd() ? Count::lifetime_markers
+                                              : Count::other_intrinsics);
+      return;
+    }
+    if (Call.isInlineAsm()) {
+      add(Count::inline_assembly);
+      return;
+    }
+    const Function *Callee = Call.getCalledFunction();
+    add(!Callee                   ? Count::indirect_calls
+        : Callee->isDeclaration() ? Count::external_calls
+                                  : Count::internal_calls);
+    add(Count::recursive_calls, Callee == &F);
+    const Instruction *Next = Call.getNextNode();
+    add(Count::calls_before_return, Next && isa<ReturnInst>(Next));
+  }
+
+  Counts &Result;
+};
+
+} // namespace
+
+Counts countIR(const Module &M, FunctionAnalysisManager &FAM) {
+  Counts Result{};
+  Counter C(Result);
+  for (const GlobalVariable &Variable : M.globals()) {
+    if (Variable.isDeclaration())
+      continue;
+    C.add(Count::globals);
+    C.add(Count::constant_globals, Variable.isConstant());
+    C.add(Count::internal_globals, Variable.hasLocalLinkage());
+  }
+  for (const Function &F : M) {
+    if (F.isDeclaration())
+      C.add(Count::declarations);
+    else
+      C.visit(F, FAM.getResult<TargetIRAnalysis>(const_cast<Function &>(F)));
+  }
+  return Result;
+}
+
+std::string featuresDigest(ArrayRef<float> Values) {
+  const ArrayRef Bytes(reinterpret_cast<const uint8_t *>(Values.data()),
+                       Values.size() * sizeof(float));
+  return utohexstr(xxh3_64bits(Bytes), /*LowerCase=*/true, /*Width=*/16);
+}
+
+size_t Features::size() {
+  return NumCounts + std::size(Changes) + std::size(Densities) + std::size(LastSteps);
+}
+
+std::string Features::name(size_t Index) {
+  const auto Label = [](StringRef Kind, Count Which) {
+    return (Kind + "(" + CountNames[unsigned(Which)] + ")").str();
+  };
+  if (Index < NumCounts)
+    return Label("log", Count(Index));
+  Index -= NumCounts;
+  if (Index < std::size(Changes))
+    return Label("change", Changes[Index]);
+  Index -= std::size(Changes);
+  if (Index < std::size(Densities))
+    return Label("density", Densities[Index]);
+  return Label("last", LastSteps[Index - std::size(Densities)]);
+}
+
+void Features::reset(const Counts &First) { Initial = Previous = First; }
+
+void Features::write(const Counts &Now, MutableArrayRef<float> Out) {
+  const auto Log = [](const Counts &C, Count Which) { return log2Plus1(C[unsigned(Which)]); };
+  float *Next = Out.data();
+  for (uint64_t N : Now)
+    *Next++ = log2Plus1(N) / 16;
+  for (Count Which : Changes)
+    *Next++ = Log(Now, Which) - Log(Initial, Which);
+  const uint64_t Instructions = std::max<uint64_t>(Now[unsigned(Count::instructions)], 1);
+  for (Count Which : Densities)
+    *Next++ = float(Now[unsigned(Which)]) / float(Instructions);
+  for (Count Which : LastSteps)
+    *Next++ = Log(Now, Which) - Log(Previous, Which);
+  Previous = Now;
+}
+
+} // namespace mlbridge::phase_ordering

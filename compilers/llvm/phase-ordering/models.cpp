@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// function:sequence, function:stop, function:fail-at.
+#include "models.h"
+
+#include "replay.h"
+
+#include <mlbridge/function.h>
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <mutex>
+
+namespace mlbridge::phase_ordering {
+
+/// The index that means stop: the last one of the mask.
+static Status answerStop(FunctionCall &Call) {
+  const Span<const float> Mask = Call.in<float>("action_mask");
+  const Span<int64_t> Action = Call.out<int64_t>("action");
+  if (Mask.empty() || Action.empty())
+    return Status(Code::Mismatch, "expected an input action_mask and an output action");
+  Action[0] = int64_t(Mask.size()) - 1;
+  return Status::ok();
+}
+
+static Expected<FunctionModel> sequence(const Uri &From) {
+  if (Status S = From.allowOnly({"actions", "deadline", "agent", "episode", "context"}); !S)
+    return S;
+  const std::string Text = From.option("actions");
+  llvm::SmallVector<llvm::StringRef> Parts;
+  llvm::StringRef(Text).split(Parts, ',', -1, /*KeepEmpty=*/false);
+  std::vector<int64_t> Answers;
+  for (llvm::StringRef Part : Parts) {
+    int64_t Answer = 0;
+    if (!llvm::to_integer(Part, Answer, 10))
+      return Status(Code::InvalidArgument,
+                    "function:sequence: actions: '" + Part.str() + "' is not a number");
+    Answers.push_back(Answer);
+  }
+  FunctionModel Model;
+  Model.newFunction = [Answers]() -> Function {
+    return [Answers, Next = size_t(0)](FunctionCall &Call) mutable -> Status {
+      if (Next == Answers.size())
+        return answerStop(Call);
+      const Span<int64_t> Action = Call.out<int64_t>("action");
+      if (Action.empty())
+        return Status(Code::Mismatch, "expected an output action");
+      Action[0] = Answers[Next++];
+      return Status::ok();
+    };
+  };
+  return Model;
+}
+
+static Expected<FunctionModel> stop(const Uri &From) {
+  if (Status S = From.allowOnly({"deadline", "agent", "episode", "context"}); !S)
+    return S;
+  FunctionModel Model;
+  Model.newFunction = []() -> Function { return answerStop; };
+  return Model;
+}
+
+static Expected<FunctionModel> failAt(const Uri &From) {
+  if (Status S = From.allowOnly({"step", "deadline", "agent", "episode", "context"}); !S)
+    return S;
+  const Expected<uint64_t> Step = From.number("step", 0);
+  if (!Step)
+    return Step.status();
+  FunctionModel Model;
+  Model.newFunction = [Last = *Step]() -> Function {
+    return [Last, Now = uint64_t(0)](FunctionCall &Call) mutable -> Status {
+      if (Now == Last)
+        return Status(Code::PolicyFailed, "fails at step " + std::to_string(Now) + ", as asked");
+      ++Now;
+      const Span<const float> Mask = Call.in<float>("action_mask");
+      const Span<const float> Taken = Call.in<float>("history");
+      const Span<int64_t> Action = Call.out<int64_t>("action");
+      if (Mask.empty() || Taken.size() != Mask.size() || Action.empty())
+        return Status(Code::Mismatch, "expected action_mask, history and an output action");
+      size_t Best = Mask.size() - 1;
+      for (size_t I = Mask.size() - 1; I-- > 0;)
+        if (Mask[I] > 0 && (Best == Mask.size() - 1 || Taken[I] <= Taken[Best]))
+          Best = I;
+      Action[0] = int64_t(Best);
+      return Status::ok();
+    };
+  };
+  return Model;
+}
+
+void registerModels() {
+  static std::once_flag Once;
+  std::call_once(Once, [] {
+    // Names that are taken belong to whoever took them.
+    (void)registerFunction("sequence", sequence);
+    (void)registerFunction("stop", stop);
+    (void)registerFunction("fail-at", failAt);
+    (void)registerScheme("replay", replay);
+  });
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Opens the model, runs the environment, keeps or drops the result.
+#include "phase_ordering_pass.h"
+
+#include "environment.h"
+
+#include <mlbridge/model.h>
+
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LLVMRemarkStreamer.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
+  const std::string Text = "phase-ordering: " + Message;
+  M.getContext().diagnose(DiagnosticInfoGeneric(Text, Severity));
+}
+
+static void giveUp(Module &M, bool FailIsError, const std::string &Why) {
+  if (FailIsError)
+    report(M, DS_Error, Why);
+  else
+    report(M, DS_Warning, Why + "; the module is left to the usual passes");
+}
+
+static const Function *firstDefinition(const Module &M) {
+  for (const Function &F : M)
+    if (!F.isDeclaration())
+      return &F;
+  return nullptr;
+}
+
+static void remark(const Module &M, const EpisodeLog &Log) {
+  constexpr const char *Name = "phase-ordering";
+  LLVMContext &Context = M.getContext();
+  const Function *F = firstDefinition(M);
+  if (!F || !(Context.getLLVMRemarkStreamer() ||
+              Context.getDiagHandlerPtr()->isPassedOptRemarkEnabled(Name)))
+    return;
+  for (const auto &[Step, D] : enumerate(Log.Decisions)) {
+    OptimizationRemark Remark(Name, "Decision", F);
+    Remark << "step " << ore::NV("Step", unsigned(Step)) << ": " << ore::NV("Group", D.Name)
+           << " (action " << ore::NV("Action", unsigned(D.Action)) << ") at "
+           << ore::NV("Instructions", unsigned(D.Instructions)) << " instructions";
+    Context.diagnose(Remark);
+  }
+}
+
+bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
+  if (!firstDefinition(M))
+    return false;
+  mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
+  if (!Set) {
+    giveUp(M, /*FailIsError=*/true, Set.status().message());
+    return false;
+  }
+  if (Set->ModelUri.empty()) {
+    giveUp(M, Set->FailIsError, "no model was given (-phase-ordering-model=URI)");
+    return false;
+  }
+  PhaseOrderingEnvironment Environment(M, MAM, Set->MaxSteps);
+  OpenOptions Opening;
+  Opening.deadline = Set->Deadline;
+  Opening.context = M.getSourceFileName();
+
+  // [three-lines]
+  mlbridge::Model Policy = mlbridge::Model::open(Set->ModelUri, Opening);
+  mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
+  mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
+  // [/three-lines]
+
+  // The first of the causes; what follows from it says less.
+  Status End = Result.status;
+  if (!Policy.status() && Bound)
+    End = Policy.status();
+  else if (!Environment.status())
+    End = Environment.status();
+  else if (!Bound)
+    End = Bound;
+
+  if (End) {
+    Environment.commit();
+    remark(M, Environment.log());
+  } else {
+    giveUp(M, Set->FailIsError, Set->ModelUri + ": " + End.toString());
+  }
+  if (!Set->LogFolder.empty()) {
+    EpisodeLog Log = Environment.log();
+    Log.Model = Set->ModelUri;
+    if (!End) {
+      Log.End = Outcome::Failed;
+      Log.Message = End.toString();
+    }
+    if (Error E = Log.write(Set->LogFolder))
+      report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
+  }
+  return bool(End);
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pass: asks a model for the groups to run on a module, and reports what came of it.
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_PHASE_ORDERING_PASS_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_PHASE_ORDERING_PASS_H
+
+#include "llvm/IR/PassManager.h"
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/status.h>
+
+#include <cstdint>
+#include <string>
+
+namespace mlbridge::phase_ordering {
+
+/// What the command line says; see README.md.
+struct Settings {
+  std::string ModelUri;
+  uint32_t MaxSteps = 0;
+  Duration Deadline{};
+  bool FailIsError = false;
+  std::string LogFolder;
+
+  /// From -phase-ordering-…; an option that makes no sense is an error that names it.
+  static Expected<Settings> fromCommandLine();
+};
+
+/// Runs one episode. True if the module now is what the model made of it; otherwise it is as it
+/// was, and one diagnostic says why, unless there was nothing to decide. Several modules at once,
+/// in as many threads, do not disturb each other.
+bool choosePasses(llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
+
+/// For opt's -passes=phase-ordering.
+class PhaseOrderingPass : public llvm::PassInfoMixin<PhaseOrderingPass> {
+public:
+  llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &MAM) {
+    return choosePasses(M, MAM) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
+} // namespace mlbridge::phase_ordering
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The plugin's command line options, for opt and for clang's -mllvm.
+#include "phase_ordering_pass.h"
+
+#include <mlbridge/uri.h>
+
+#include "llvm/Support/CommandLine.h"
+
+using namespace llvm;
+
+static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
+                                           cl::desc("The model that chooses the passes"));
+static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12),
+                                        cl::value_desc("N"),
+                                        cl::desc("The most groups of passes to run on a module"));
+static cl::opt<std::string>
+    DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
+                   cl::desc("The longest wait for the model: 5s, 250ms, or a "
+                            "number of milliseconds"));
+static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::init("stock"),
+                                            cl::value_desc("stock|fail"),
+                                            cl::desc("If the model fails: the usual passes and a "
+                                                     "warning, or an error"));
+static cl::opt<std::string>
+    LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
+                    cl::desc("Write the decisions to a file of this folder"));
+
+namespace mlbridge::phase_ordering {
+
+static Status wrong(const char *Option, const std::string &Want, const std::string &Got) {
+  return Status(Code::InvalidArgument, std::string("-phase-ordering-") + Option + ": expected " +
+                                           Want + ", got '" + Got + "'");
+}
+
+mlbridge::Expected<Settings> Settings::fromCommandLine() {
+  Settings S;
+  S.ModelUri = ModelUriOption;
+  S.LogFolder = LogFolderOption;
+  if (MaxStepsOption == 0)
+    return wrong("max-steps", "1 or more", "0");
+  S.MaxSteps = MaxStepsOption;
+  if (OnFailureOption != "stock" && OnFailureOption != "fail")
+    return wrong("on-failure", "stock or fail", OnFailureOption);
+  S.FailIsError = OnFailureOption == "fail";
+  const std::string Text = DeadlineOption;
+  const bool Milliseconds = !Text.empty() && Text.find_first_not_of("0123456789") == Text.npos;
+  const mlbridge::Expected<Duration> Parsed = parseDuration(Milliseconds ? Text + "ms" : Text);
+  if (!Parsed || Parsed->count() <= 0)
+    return wrong("deadline", "a time such as 5s, 250ms or a number of milliseconds", Text);
+  S.Deadline = *Parsed;
+  return S;
+}
+
+} // namespace mlbridge::phase_ordering
