@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "arrays.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace mlbridge::python {
+namespace {
+
+constexpr int typeNumbers[] = {NPY_NOTYPE,  NPY_INT8,    NPY_INT16,  NPY_INT32,  NPY_INT64,
+                               NPY_UINT8,   NPY_UINT16,  NPY_UINT32, NPY_UINT64, NPY_FLOAT16,
+                               NPY_FLOAT32, NPY_FLOAT64, NPY_BOOL,   NPY_OBJECT};
+PyTypeObject *scalarTypes[std::size(typeNumbers)];
+
+int typeNumber(ElementType type) { return typeNumbers[static_cast<int>(type)]; }
+
+bool isInteger(ElementType type) { return type <= ElementType::UInt64; }
+bool isFloat(ElementType type) {
+  return type >= ElementType::Float16 && type <= ElementType::Float64;
+}
+
+nb::object own(PyObject *object) {
+  if (!object)
+    throw nb::python_error();
+  return nb::steal<nb::object>(object);
+}
+
+PyArrayObject *arrayOf(const nb::object &object) {
+  return reinterpret_cast<PyArrayObject *>(object.ptr());
+}
+
+std::string describe(PyArrayObject *array) {
+  nb::object text = own(PyObject_Str(reinterpret_cast<PyObject *>(PyArray_DESCR(array))));
+  const npy_intp *dims = PyArray_DIMS(array);
+  std::string out = nb::cast<std::string>(text);
+  if (PyArray_NDIM(array) > 0) {
+    out += "[";
+    for (int i = 0; i < PyArray_NDIM(array); ++i)
+      out += (i ? ", " : "") + std::to_string(dims[i]);
+    out += "]";
+  }
+  return out;
+}
+
+std::string where(const char *what, const TensorSpec &spec) {
+  return std::string(what) + " '" + spec.name + "'";
+}
+
+/// The expected side of a message: "float32[4]".
+std::string expected(const TensorSpec &spec) {
+  TensorSpec anonymous = spec;
+  anonymous.name = "x";
+  return anonymous.toString().substr(3);
+}
+
+Status refuse(const char *what, const TensorSpec &spec, const std::string &came) {
+  return {Code::InvalidArgument,
+          where(what, spec) + ": expected " + expected(spec) + ", got " + came};
+}
+
+Status outOfRange(const char *what, const TensorSpec &spec, const std::string &value) {
+  return {Code::InvalidArgument,
+          where(what, spec) + ": " + value + " is out of range for " + name(spec.type)};
+}
+
+template <typename T> bool fits(long long value) {
+  if constexpr (std::is_unsigned_v<T>)
+    return value >= 0 && static_cast<unsigned long long>(value) <= std::numeric_limits<T>::max();
+  else
+    return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
+}
+
+/// Calls f with a T* for the integer type.
+template <typename F> auto withInteger(ElementType type, void *data, F &&f) {
+  switch (type) {
+  case ElementType::Int8:
+    return f(static_cast<int8_t *>(data));
+  case ElementType::Int16:
+    return f(static_cast<int16_t *>(data));
+  case ElementType::Int32:
+    return f(static_cast<int32_t *>(data));
+  case ElementType::UInt8:
+    return f(static_cast<uint8_t *>(data));
+  case ElementType::UInt16:
+    return f(static_cast<uint16_t *>(data));
+  case ElementType::UInt32:
+    return f(static_cast<uint32_t *>(data));
+  case ElementType::UInt64:
+    return f(static_cast<uint64_t *>(data));
+  default:
+    return f(static_cast<int64_t *>(data));
+  }
+}
+
+enum class Fast { Stored, OutOfRange, No };
+
+/// The answers that most policies give, a Python number or a NumPy scalar of the exact type, into a
+/// tensor of one element.
+Fast storeScalar(PyObject *value, ElementType type, void *data) {
+  PyTypeObject *kind = Py_TYPE(value);
+  if (kind == scalarTypes[static_cast<int>(type)]) {
+    PyArray_ScalarAsCtype(value, data);
+    return Fast::Stored;
+  }
+  if (kind == &PyLong_Type && isInteger(type)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow == 0)
+      return withInteger(type, data, [&](auto *to) {
+        using T = std::remove_pointer_t<decltype(to)>;
+        if (!fits<T>(number))
+          return Fast::OutOfRange;
+        *to = static_cast<T>(number);
+        return Fast::Stored;
+      });
+    if (overflow > 0 && type == ElementType::UInt64) {
+      const unsigned long long large = PyLong_AsUnsignedLongLong(value);
+      if (!PyErr_Occurred()) {
+        *static_cast<uint64_t *>(data) = large;
+        return Fast::Stored;
+      }
+      PyErr_Clear();
+    }
+    return Fast::OutOfRange;
+  }
+  if (kind == &PyFloat_Type && isFloat(type)) {
+    const double number = PyFloat_AS_DOUBLE(value);
+    if (type == ElementType::Float64) {
+      *static_cast<double *>(data) = number;
+      return Fast::Stored;
+    }
+    const float narrow = static_cast<float>(number);
+    if (std::isinf(narrow) && !std::isinf(number))
+      return Fast::OutOfRange;
+    if (type == ElementType::Float32) {
+      *static_cast<float *>(data) = narrow;
+      return Fast::Stored;
+    }
+    return Fast::No; // float16: NumPy rounds once, not twice
+  }
+  if (kind == &PyBool_Type && type == ElementType::Bool) {
+    *static_cast<bool *>(data) = value == Py_True;
+    return Fast::Stored;
+  }
+  return Fast::No;
+}
+
+bool sameShape(PyArrayObject *array, Span<const int64_t> shape) {
+  if (static_cast<size_t>(PyArray_NDIM(array)) != shape.size())
+    return false;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (PyArray_DIM(array, static_cast<int>(i)) != shape[i])
+      return false;
+  return true;
+}
+
+/// The tensor that the array goes into, once its shape is known to fit.
+Expected<TensorView> place(PyArrayObject *array, const TensorSpec &spec, bool dynamic,
+                           const char *what, Target &target) {
+  const int rank = PyArray_NDIM(array);
+  const Shape shape(PyArray_DIMS(array), PyArray_DIMS(array) + rank);
+  if (dynamic) {
+    if (Status fit = checkShape(spec, shape); !fit)
+      return refuse(what, spec, describe(array));
+    Expected<TensorView> view = target.resize(shape);
+    if (!view)
+      return view.status().withContext(where(what, spec));
+    return view;
+  }
+  TensorView view = target.view();
+  if (sameShape(array, spec.shape) || (view.count == 1 && PyArray_SIZE(array) == 1))
+    return view;
+  return refuse(what, spec, describe(array));
+}
+
+Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
+                    Target &target) {
+  nb::object array = own(
+      PyArray_FromAny(value, PyArray_DescrFromType(NPY_OBJECT), 0, 0, NPY_ARRAY_CARRAY, nullptr));
+  Expected<TensorView> view = place(arrayOf(array), spec, dynamic, what, target);
+  if (!view)
+    return view.status();
+  auto *to = static_cast<std::string *>(view->data);
+  auto *from = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
+  for (size_t i = 0; i < view->count; ++i)
+    if (!from[i] || !fromPython(from[i], to[i])) {
+      PyErr_Clear();
+      return refuse(what, spec,
+                    "an element of type " +
+                        std::string(from[i] ? Py_TYPE(from[i])->tp_name : "None"));
+    }
+  return Status::ok();
+}
+
+/// Copies integers of another width, each of which must fit.
+Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &view,
+              const char *what) {
+  const bool isLarge = PyArray_TYPE(from) == NPY_ULONGLONG || PyArray_TYPE(from) == NPY_ULONG;
+  nb::object wide = own(PyArray_FromArray(
+      from, PyArray_DescrFromType(isLarge ? NPY_UINT64 : NPY_INT64), NPY_ARRAY_CARRAY_RO));
+  const void *data = PyArray_DATA(arrayOf(wide));
+  return withInteger(spec.type, view.data, [&](auto *to) -> Status {
+    using T = std::remove_pointer_t<decltype(to)>;
+    for (size_t i = 0; i < view.count; ++i) {
+      if (isLarge) {
+        const uint64_t number = static_cast<const uint64_t *>(data)[i];
+        if (number > static_cast<uint64_t>(std::numeric_limits<T>::max()))
+          return outOfRange(what, spec, std::to_string(number));
+        to[i] = static_cast<T>(number);
+      } else {
+        const int64_t number = static_cast<const int64_t *>(data)[i];
+        if (!fits<T>(number))
+          return outOfRange(what, spec, std::to_string(number));
+        to[i] = static_cast<T>(number);
+      }
+    }
+    return Status::ok();
+  });
+}
+
+/// Copies numbers into a floating-point tensor, which must not overflow.
+Status toFloats(PyArrayObject *from, const TensorSpec &spec, const TensorView &view,
+                const char *what) {
+  nb::object cast = own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)),
+                                          NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  PyErr_Clear();
+  nb::object wide = own(PyArray_FromArray(from, PyArray_DescrFromType(NPY_FLOAT64),
+                                          NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  const double *numbers = static_cast<const double *>(PyArray_DATA(arrayOf(wide)));
+  std::memcpy(view.data, PyArray_DATA(arrayOf(cast)), view.bytes());
+  for (size_t i = 0; i < view.count; ++i) {
+    const double stored =
+        spec.type == ElementType::Float64 ? static_cast<const double *>(view.data)[i]
+        : spec.type == ElementType::Float32
+            ? static_cast<double>(static_cast<const float *>(view.data)[i])
+            : static_cast<double>(toFloat(static_cast<const Half *>(view.data)[i]));
+    if (std::isinf(stored) && !std::isinf(numbers[i]))
+      return outOfRange(what, spec, std::to_string(numbers[i]));
+  }
+  return Status::ok();
+}
+
+Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
+                  Target &target) {
+  nb::object array = own(PyArray_FROM_O(value));
+  PyArrayObject *from = arrayOf(array);
+  const char kind = PyArray_DESCR(from)->kind;
+  const bool integers = kind == 'i' || kind == 'u';
+  const bool compatible = spec.type == ElementType::Bool ? kind == 'b'
+                          : isInteger(spec.type)         ? integers || kind == 'b'
+                                                         : integers || kind == 'f' || kind == 'b';
+  if (!compatible) {
+    if (kind == 'O' && PyLong_Check(value))
+      return outOfRange(what, spec, nb::cast<std::string>(nb::str(nb::handle(value))));
+    return refuse(what, spec, describe(from));
+  }
+  Expected<TensorView> view = place(from, spec, dynamic, what, target);
+  if (!view)
+    return view.status();
+  if (view->count == 0)
+    return Status::ok();
+  if (PyArray_TYPE(from) == typeNumber(spec.type)) {
+    nb::object plain = own(
+        PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), NPY_ARRAY_CARRAY_RO));
+    std::memcpy(view->data, PyArray_DATA(arrayOf(plain)), view->bytes());
+    return Status::ok();
+  }
+  return isInteger(spec.type) ? narrow(from, spec, *view, what) : toFloats(from, spec, *view, what);
+}
+
+PyObject *newStrings(const TensorView &tensor) {
+  nb::object array =
+      own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
+                            reinterpret_cast<const npy_intp *>(tensor.shape.data()), NPY_OBJECT));
+  auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
+  auto *from = static_cast<const std::string *>(tensor.data);
+  for (size_t i = 0; i < tensor.count; ++i) {
+    PyObject *text = toPython(from[i]);
+    if (!text)
+      throw nb::python_error();
+    Py_XSETREF(to[i], text);
+  }
+  return array.release().ptr();
+}
+
+} // namespace
+
+void importNumpy() {
+  if (_import_array() < 0)
+    throw nb::python_error();
+  for (size_t i = 1; i + 1 < std::size(typeNumbers); ++i)
+    scalarTypes[i] = reinterpret_cast<PyTypeObject *>(PyArray_TypeObjectFromType(typeNumbers[i]));
+}
+
+PyObject *newView(const TensorView &tensor, PyObject *base, bool writable) {
+  if (tensor.type == ElementType::String)
+    return newStrings(tensor);
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  nb::object array = own(PyArray_New(
+      &PyArray_Type, static_cast<int>(tensor.shape.size()),
+      reinterpret_cast<const npy_intp *>(tensor.shape.data()), typeNumber(tensor.type), nullptr,
+      tensor.count ? tensor.data : nullptr, 0,
+      NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (writable ? NPY_ARRAY_WRITEABLE : 0), nullptr));
+  if (tensor.count) {
+    Py_INCREF(base);
+    if (PyArray_SetBaseObject(arrayOf(array), base) < 0)
+      throw nb::python_error();
+  } else if (!writable) {
+    PyArray_CLEARFLAGS(arrayOf(array), NPY_ARRAY_WRITEABLE);
+  }
+  return array.release().ptr();
+}
+
+PyObject *newCopy(const TensorView &tensor) {
+  if (tensor.type == ElementType::String)
+    return newStrings(tensor);
+  nb::object array = own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
+                                           reinterpret_cast<const npy_intp *>(tensor.shape.data()),
+                                           typeNumber(tensor.type)));
+  if (tensor.count)
+    std::memcpy(PyArray_DATA(arrayOf(array)), tensor.data, tensor.bytes());
+  return array.release().ptr();
+}
+
+Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target) {
+  const bool dynamic = spec.isDynamic();
+  if (spec.type != ElementType::String && !dynamic) {
+    const TensorView view = target.view();
+    if (view.count == 1) {
+      switch (storeScalar(value, spec.type, view.data)) {
+      case Fast::Stored:
+        return Status::ok();
+      case Fast::OutOfRange:
+        return outOfRange(what, spec, nb::cast<std::string>(nb::str(nb::handle(value))));
+      case Fast::No:
+        break;
+      }
+    }
+    if (PyArray_CheckExact(value)) {
+      auto *array = reinterpret_cast<PyArrayObject *>(value);
+      if (PyArray_TYPE(array) == typeNumber(spec.type) && PyArray_IS_C_CONTIGUOUS(array) &&
+          PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && sameShape(array, view.shape)) {
+        if (view.count)
+          std::memcpy(view.data, PyArray_DATA(array), view.bytes());
+        return Status::ok();
+      }
+    }
+  }
+  if (value == Py_None)
+    return refuse(what, spec, "None");
+  try {
+    return spec.type == ElementType::String ? storeStrings(value, spec, dynamic, what, target)
+                                            : storeArray(value, spec, dynamic, what, target);
+  } catch (nb::python_error &error) {
+    return refuse(what, spec,
+                  std::string(Py_TYPE(value)->tp_name) + " (" +
+                      nb::cast<std::string>(nb::str(error.value())) + ")");
+  }
+}
+
+bool isTensorLike(PyObject *value) {
+  return PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) ||
+         PyArray_Check(value) || PyArray_CheckScalar(value);
+}
+
+ElementType elementType(nb::handle dtype) {
+  if (dtype.ptr() == reinterpret_cast<PyObject *>(&PyUnicode_Type))
+    return ElementType::String;
+  if (PyUnicode_Check(dtype.ptr())) {
+    Expected<ElementType> type = elementTypeNamed(nb::cast<std::string>(dtype));
+    if (type)
+      return *type;
+  }
+  PyArray_Descr *descr = nullptr;
+  if (!PyArray_DescrConverter(dtype.ptr(), &descr) || !descr)
+    throw nb::python_error();
+  nb::object owner = nb::steal<nb::object>(reinterpret_cast<PyObject *>(descr));
+  const int number = descr->type_num;
+  if (number == NPY_OBJECT || number == NPY_UNICODE || descr->kind == 'T')
+    return ElementType::String;
+  for (size_t i = 1; i + 1 < std::size(typeNumbers); ++i)
+    if (PyArray_EquivTypenums(number, typeNumbers[i]))
+      return static_cast<ElementType>(i);
+  raise({Code::InvalidArgument,
+         "no element type for the dtype " + nb::cast<std::string>(nb::str(owner))});
+}
+
+nb::object dtypeOf(ElementType type) {
+  return own(reinterpret_cast<PyObject *>(PyArray_DescrFromType(typeNumber(type))));
+}
+
+TensorSpec specOf(std::string name, nb::handle value) {
+  nb::object array = own(PyArray_FROM_O(value.ptr()));
+  TensorSpec spec;
+  spec.name = std::move(name);
+  spec.type = elementType(
+      nb::borrow<nb::object>(reinterpret_cast<PyObject *>(PyArray_DESCR(arrayOf(array)))));
+  spec.shape.assign(PyArray_DIMS(arrayOf(array)),
+                    PyArray_DIMS(arrayOf(array)) + PyArray_NDIM(arrayOf(array)));
+  return spec;
+}
+
+} // namespace mlbridge::python

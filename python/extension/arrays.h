@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tensors as NumPy arrays and Python values as tensors. The only part that knows NumPy's C API.
+// Everything here requires the GIL.
+#ifndef MLBRIDGE_PYTHON_ARRAYS_H
+#define MLBRIDGE_PYTHON_ARRAYS_H
+
+#include "common.h"
+
+#include <mlbridge/tensor.h>
+
+namespace mlbridge::python {
+
+/// Throws if NumPy cannot be imported.
+void importNumpy();
+
+/// An array over the tensor's own memory, which `base` keeps alive (a reference is taken). New
+/// reference. Strings, which have no memory that NumPy could see, are copied.
+PyObject *newView(const TensorView &tensor, PyObject *base, bool writable);
+/// An array of its own: numbers, or objects of type str. New reference.
+PyObject *newCopy(const TensorView &tensor);
+
+/// Where a value is stored: a tensor of fixed shape, or one that takes the shape of the value.
+class Target {
+public:
+  virtual TensorView view() = 0;
+  virtual Expected<TensorView> resize(Span<const int64_t> shape) = 0;
+
+protected:
+  ~Target() = default;
+};
+
+/// Converts a Python scalar, str, NumPy scalar or array, or anything that numpy.asarray takes.
+/// Integers may change their width if every value fits; nothing is rounded to an integer; a single
+/// element may be given for a tensor of one element whatever its rank. InvalidArgument otherwise,
+/// with a message that starts with `what` and the tensor's name ("output 'action': …").
+Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target);
+
+/// A number, a str, or something of NumPy's: no mapping, whatever attributes it has.
+bool isTensorLike(PyObject *value);
+
+/// The element type of a NumPy dtype, a Python type or a name; throws for others.
+ElementType elementType(nb::handle dtype);
+/// numpy.dtype("float32"); dtype('O') for strings.
+nb::object dtypeOf(ElementType type);
+/// The type and shape of what numpy.asarray(value) gives; throws for values that are no tensor.
+TensorSpec specOf(std::string name, nb::handle value);
+
+} // namespace mlbridge::python
+
+#endif

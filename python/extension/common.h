@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the parts of the extension share: owned references, errors as Python exceptions, and the
+// guard that refuses the use of a connection after fork().
+#ifndef MLBRIDGE_PYTHON_COMMON_H
+#define MLBRIDGE_PYTHON_COMMON_H
+
+#include <mlbridge/status.h>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <utility>
+
+namespace mlbridge::python {
+
+namespace nb = nanobind;
+
+/// Throws the mlbridge.Error subclass of the code. Requires the GIL.
+[[noreturn]] void raise(const Status &status);
+inline void check(const Status &status) {
+  if (!status)
+    raise(status);
+}
+
+/// Takes the pending Python exception. Logs its traceback to the logger "mlbridge" and gives
+/// PolicyFailed with "<what> raised ValueError: text". Requires the GIL.
+Status takePythonError(const char *what);
+
+/// UTF-8 with surrogates standing for bytes that are none, so that every string survives. New
+/// reference.
+PyObject *toPython(std::string_view text);
+/// The inverse. False with a Python error if `object` is not a str.
+bool fromPython(PyObject *object, std::string &text);
+
+/// Seconds, a datetime.timedelta, or text as in a URI ("250ms"). Throws InvalidArgument.
+int64_t nanoseconds(nb::handle duration);
+
+/// A counter that every fork() raises in the child.
+unsigned forkGeneration();
+
+/// Held by objects with threads or connections: a child process has neither, and must not speak on
+/// its parent's sockets.
+class ForkGuard {
+public:
+  bool isForeign() const { return generation_ != forkGeneration(); }
+  void check(const char *what) const;
+
+private:
+  unsigned generation_ = forkGeneration();
+};
+
+/// Marks an object as used by one thread for the time of a call that releases the GIL.
+class Exclusive {
+public:
+  Exclusive(std::atomic<bool> &busy, const char *what);
+  ~Exclusive() { busy_.store(false, std::memory_order_release); }
+  Exclusive(const Exclusive &) = delete;
+
+private:
+  std::atomic<bool> &busy_;
+};
+
+void bindErrors(nb::module_ &m);
+void bindSignature(nb::module_ &m);
+void bindModel(nb::module_ &m);
+void bindServer(nb::module_ &m);
+void bindFunction(nb::module_ &m);
+void bindComponents(nb::module_ &m);
+
+} // namespace mlbridge::python
+
+#endif

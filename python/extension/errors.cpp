@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Statuses as Python exceptions and the other way round; text; durations; fork.
+#include "common.h"
+
+#include <mlbridge/uri.h>
+
+#include <cmath>
+#include <pthread.h>
+
+namespace mlbridge::python {
+
+void raise(const Status &status) {
+  nb::object error = nb::module_::import_("mlbridge.errors")
+                         .attr("_error")(static_cast<int>(status.code()),
+                                         nb::steal<nb::object>(toPython(status.message())));
+  PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+  throw nb::python_error();
+}
+
+Status takePythonError(const char *what) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback)
+    PyException_SetTraceback(value, traceback);
+  nb::object typeOwner = nb::steal<nb::object>(type), error = nb::steal<nb::object>(value),
+             tracebackOwner = nb::steal<nb::object>(traceback);
+  std::string message = std::string(what) + " raised ";
+  try {
+    nb::object text = nb::module_::import_("mlbridge.errors").attr("_describe")(what, error);
+    std::string described;
+    if (fromPython(text.ptr(), described))
+      message += described;
+  } catch (nb::python_error &broken) { // a broken __str__ or logging handler
+    message += Py_TYPE(error.ptr())->tp_name;
+    broken.discard_as_unraisable("mlbridge: describing an exception");
+  }
+  PyErr_Clear();
+  return {Code::PolicyFailed, message};
+}
+
+PyObject *toPython(std::string_view text) {
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+}
+
+bool fromPython(PyObject *object, std::string &text) {
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "expected str, got %.100s", Py_TYPE(object)->tp_name);
+    return false;
+  }
+  Py_ssize_t size = 0;
+  if (const char *utf8 = PyUnicode_AsUTF8AndSize(object, &size)) {
+    text.assign(utf8, static_cast<size_t>(size));
+    return true;
+  }
+  PyErr_Clear();
+  PyObject *bytes = PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape");
+  if (!bytes)
+    return false;
+  text.assign(PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  Py_DECREF(bytes);
+  return true;
+}
+
+int64_t nanoseconds(nb::handle duration) {
+  if (PyUnicode_Check(duration.ptr())) {
+    Expected<Duration> parsed = parseDuration(nb::cast<std::string>(duration));
+    check(parsed.status());
+    return parsed->count();
+  }
+  double seconds = 0;
+  if (nb::hasattr(duration, "total_seconds"))
+    seconds = nb::cast<double>(duration.attr("total_seconds")());
+  else if (!nb::try_cast(duration, seconds))
+    throw nb::type_error("a duration is a number of seconds, a datetime.timedelta or text like "
+                         "\"250ms\"");
+  if (std::isnan(seconds) || seconds < 0)
+    raise({Code::InvalidArgument, "a duration must not be negative"});
+  return seconds >= 9e9 ? INT64_MAX : static_cast<int64_t>(seconds * 1e9);
+}
+
+namespace {
+std::atomic<unsigned> forks{0};
+}
+
+unsigned forkGeneration() { return forks.load(std::memory_order_relaxed); }
+
+void ForkGuard::check(const char *what) const {
+  if (isForeign())
+    raise({Code::InvalidArgument,
+           std::string(what) +
+               " was opened before fork() and cannot be used in the child process; open another"});
+}
+
+Exclusive::Exclusive(std::atomic<bool> &busy, const char *what) : busy_(busy) {
+  if (busy.exchange(true, std::memory_order_acquire))
+    raise({Code::InvalidArgument,
+           std::string(what) + " is being used by another thread, or by the call that is running"});
+}
+
+void bindErrors(nb::module_ &m) {
+  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
+  m.def("_codes", [] {
+    nb::list codes;
+    for (int i = 0; i <= static_cast<int>(Code::Internal); ++i) {
+      const Code code = static_cast<Code>(i);
+      codes.append(nb::make_tuple(i, name(code), name(nextStep(code))));
+    }
+    return codes;
+  });
+}
+
+} // namespace mlbridge::python

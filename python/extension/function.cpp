@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A Python callable as a model in this process.
+#include "model.h"
+#include "policy.h"
+
+#include <mlbridge/function.h>
+
+namespace mlbridge::python {
+namespace {
+
+/// A callable that any thread may drop.
+class Callable {
+public:
+  explicit Callable(nb::object callable) : callable_(callable.release().ptr()) {}
+  ~Callable() {
+    if (!Py_IsInitialized())
+      return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(callable_);
+    PyGILState_Release(state);
+  }
+  Callable(const Callable &) = delete;
+  PyObject *get() const { return callable_; }
+
+private:
+  PyObject *callable_;
+};
+
+class CallOutputs final : public Outputs {
+public:
+  explicit CallOutputs(FunctionCall &call) : call_(call) {}
+  const Signature &signature() override { return call_.signature(); }
+  TensorView output(size_t index) override { return call_.output(index); }
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
+    return call_.resizeOutput(index, shape);
+  }
+
+private:
+  FunctionCall &call_;
+};
+
+Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t step) {
+  nb::dict observation;
+  const Signature &signature = functionCall.signature();
+  for (size_t i = 0; i < signature.inputs.size(); ++i)
+    observation[signature.inputs[i].name.c_str()] =
+        nb::steal<nb::object>(newCopy(functionCall.input(i)));
+  RequestContext who;
+  who.episode = functionCall.context().episode;
+  who.context = functionCall.context().context;
+  who.agent = functionCall.context().agent;
+  who.step = step;
+  nb::object context = newContext(who);
+  nb::object result = call(callable.get(), observation.ptr(), context.ptr());
+  if (!result.is_valid())
+    return takePythonError("the policy");
+  CallOutputs outputs(functionCall);
+  return storeOutputs(result.ptr(), outputs);
+}
+
+FunctionModel functionModel(nb::object policy, std::optional<Signature> signature,
+                            std::optional<Metadata> metadata) {
+  if (!PyCallable_Check(policy.ptr()))
+    throw nb::type_error("a policy is called with (observation, context); this is not callable");
+  FunctionModel model;
+  model.signature = std::move(signature);
+  if (metadata)
+    model.metadata = std::move(*metadata);
+  model.newFunction = [callable = std::make_shared<Callable>(std::move(policy))] {
+    return [callable, step = uint64_t(0)](FunctionCall &functionCall) mutable -> Status {
+      if (!Py_IsInitialized())
+        return {Code::Cancelled, "the Python interpreter has ended"};
+      nb::gil_scoped_acquire acquire;
+      try {
+        return evaluate(*callable, functionCall, step++);
+      } catch (nb::python_error &error) {
+        error.restore();
+        return takePythonError("the policy");
+      }
+    };
+  };
+  return model;
+}
+
+} // namespace
+
+void bindFunction(nb::module_ &m) {
+  m.def(
+      "_from_function",
+      [](nb::object policy, std::optional<Signature> signature, std::optional<Metadata> metadata) {
+        auto self = std::make_shared<PyModel>();
+        self->model = fromFunction(
+            functionModel(std::move(policy), std::move(signature), std::move(metadata)));
+        check(self->model.status());
+        return self;
+      },
+      nb::arg("policy"), nb::arg("signature").none() = nb::none(),
+      nb::arg("metadata").none() = nb::none());
+  m.def(
+      "_register_function",
+      [](std::string name, nb::object policy, std::optional<Signature> signature,
+         std::optional<Metadata> metadata) {
+        // Never freed: the registry lives for as long as the process.
+        auto *model = new FunctionModel(
+            functionModel(std::move(policy), std::move(signature), std::move(metadata)));
+        check(registerFunction(std::move(name), [model](const Uri &) { return *model; }));
+      },
+      nb::arg("name"), nb::arg("policy"), nb::arg("signature").none() = nb::none(),
+      nb::arg("metadata").none() = nb::none());
+}
+
+} // namespace mlbridge::python

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// mlbridge._core: the C++ library for Python.
+#include "arrays.h"
+
+namespace mlbridge::python {
+
+NB_MODULE(_core, m) {
+  importNumpy();
+  m.attr("__version__") = MLBRIDGE_VERSION;
+  bindErrors(m);
+  bindSignature(m);
+  bindModel(m);
+  bindServer(m);
+  bindFunction(m);
+  bindComponents(m);
+}
+
+} // namespace mlbridge::python

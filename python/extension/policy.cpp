@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "policy.h"
+
+namespace mlbridge::python {
+
+nb::object newContext(const RequestContext &from) {
+  Context made;
+  made.episode = from.episode;
+  made.context = from.context;
+  made.agent = from.agent;
+  made.connection = from.connection;
+  made.stream = from.stream;
+  made.step = from.step;
+  return nb::cast(std::move(made));
+}
+
+void StreamViews::forget() {
+  arrays_.clear();
+  data_.clear();
+  proxy_.reset();
+  dict_.reset();
+  base_.reset();
+  holder_ = nullptr;
+}
+
+void StreamViews::show(const Event &event) {
+  const Signature &signature = event.signature();
+  const bool isSame = proxy_.is_valid() && event.storage() == storage_;
+  if (!isSame && proxy_.is_valid() && signature != signature_)
+    forget();
+  if (!proxy_.is_valid()) {
+    signature_ = signature;
+    fixed_ = true;
+    for (const TensorSpec &spec : signature.inputs)
+      fixed_ = fixed_ && !spec.isDynamic() && spec.type != ElementType::String;
+    holder_ = new Holder;
+    base_ =
+        nb::capsule(holder_, [](void *holder) noexcept { delete static_cast<Holder *>(holder); });
+    dict_ = nb::steal<nb::object>(PyDict_New());
+    proxy_ = nb::steal<nb::object>(PyDictProxy_New(dict_.ptr()));
+    if (!proxy_.is_valid())
+      throw nb::python_error();
+    arrays_.resize(signature.inputs.size());
+    data_.assign(signature.inputs.size(), nullptr);
+  }
+  if (!isSame || !fixed_) {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const TensorSpec &spec = signature_.inputs[i];
+      const TensorView tensor = event.input(i);
+      if (arrays_[i].is_valid() && tensor.data == data_[i] && !spec.isDynamic() &&
+          spec.type != ElementType::String)
+        continue;
+      nb::object array = nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
+      if (PyDict_SetItem(dict_.ptr(), nb::steal<nb::object>(toPython(spec.name)).ptr(),
+                         array.ptr()) < 0)
+        throw nb::python_error();
+      arrays_[i] = std::move(array);
+      data_[i] = tensor.data;
+    }
+    storage_ = event.storage();
+  }
+
+  const RequestContext &who = event.context();
+  if (!context_.is_valid()) {
+    context_ = newContext(who);
+    return;
+  }
+  Context &context = *nb::inst_ptr<Context>(context_);
+  context.step = who.step;
+  if (context.episode != who.episode)
+    context.episode = who.episode;
+  if (context.context != who.context)
+    context.context = who.context;
+  if (context.agent != who.agent)
+    context.agent = who.agent;
+}
+
+bool StreamViews::isKept() const {
+  if (Py_REFCNT(proxy_.ptr()) > 1 || Py_REFCNT(dict_.ptr()) > 2)
+    return true;
+  for (const nb::object &array : arrays_)
+    if (Py_REFCNT(array.ptr()) > 2)
+      return true;
+  return false;
+}
+
+void StreamViews::settle(const Event &event) {
+  if (context_.is_valid() && Py_REFCNT(context_.ptr()) > 1)
+    context_.reset();
+  if (proxy_.is_valid() && isKept()) {
+    holder_->storage = event.holdInputs();
+    forget();
+  }
+}
+
+nb::object call(PyObject *policy, PyObject *observation, PyObject *context) {
+  PyObject *arguments[] = {nullptr, observation, context};
+  return nb::steal<nb::object>(
+      PyObject_Vectorcall(policy, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
+bool isInterrupt() { return !PyErr_ExceptionMatches(PyExc_Exception); }
+
+namespace {
+
+class OutputTarget final : public Target {
+public:
+  OutputTarget(Outputs &outputs, size_t index) : outputs_(outputs), index_(index) {}
+  TensorView view() override { return outputs_.output(index_); }
+  Expected<TensorView> resize(Span<const int64_t> shape) override {
+    return outputs_.resizeOutput(index_, shape);
+  }
+
+private:
+  Outputs &outputs_;
+  size_t index_;
+};
+
+Status failed(const Status &status) {
+  return status ? status : Status(Code::PolicyFailed, "the policy's answer: " + status.message());
+}
+
+Status storeOne(PyObject *value, size_t index, Outputs &outputs) {
+  OutputTarget target(outputs, index);
+  return failed(store(value, outputs.signature().outputs[index], "output", target));
+}
+
+std::string names(const Signature &signature) {
+  std::string text;
+  for (const TensorSpec &spec : signature.outputs)
+    text += (text.empty() ? "'" : ", '") + spec.name + "'";
+  return text.empty() ? "none" : text;
+}
+
+bool isMapping(PyObject *answer) {
+  return PyDict_Check(answer) ||
+         (!isTensorLike(answer) && PyObject_HasAttrString(answer, "keys") == 1);
+}
+
+Status storeMapping(PyObject *answer, Outputs &outputs) {
+  const Signature &signature = outputs.signature();
+  nb::object plain = nb::borrow<nb::object>(answer);
+  if (!PyDict_Check(answer))
+    plain = nb::handle(reinterpret_cast<PyObject *>(&PyDict_Type))(plain);
+  for (size_t i = 0; i < signature.outputs.size(); ++i) {
+    nb::object key = nb::steal<nb::object>(toPython(signature.outputs[i].name));
+    PyObject *value = PyDict_GetItemWithError(plain.ptr(), key.ptr());
+    if (!value)
+      return failed({Code::PolicyFailed, "no output '" + signature.outputs[i].name +
+                                             "' in it; the outputs are " + names(signature)});
+    if (Status stored = storeOne(value, i, outputs); !stored)
+      return stored;
+  }
+  if (static_cast<size_t>(PyDict_Size(plain.ptr())) == signature.outputs.size())
+    return Status::ok();
+  for (auto [key, value] : nb::borrow<nb::dict>(plain)) {
+    std::string name;
+    const bool isText = fromPython(key.ptr(), name);
+    if (!isText)
+      PyErr_Clear();
+    if (!isText || signature.findOutput(name) < 0)
+      return failed({Code::PolicyFailed, "unknown output " +
+                                             nb::cast<std::string>(nb::str(nb::repr(key))) +
+                                             "; the outputs are " + names(signature)});
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Status storeOutputs(PyObject *answer, Outputs &outputs) {
+  const size_t count = outputs.signature().outputs.size();
+  try {
+    if (isMapping(answer))
+      return storeMapping(answer, outputs);
+    if (count == 1)
+      return storeOne(answer, 0, outputs);
+  } catch (nb::python_error &error) {
+    error.restore();
+    return takePythonError("converting the policy's answer");
+  }
+  if (count == 0 && answer == Py_None)
+    return Status::ok();
+  return failed({Code::PolicyFailed, "expected a mapping with the outputs " +
+                                         names(outputs.signature()) + ", got " +
+                                         Py_TYPE(answer)->tp_name});
+}
+
+} // namespace mlbridge::python

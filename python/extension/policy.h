@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calling a policy: what it is given (observation, context) and what it answers, for servers and
+// for functions in process. Everything here requires the GIL.
+#ifndef MLBRIDGE_PYTHON_POLICY_H
+#define MLBRIDGE_PYTHON_POLICY_H
+
+#include "arrays.h"
+
+#include <mlbridge/server.h>
+
+namespace mlbridge::python {
+
+/// mlbridge.Context: who asks.
+struct Context {
+  std::string episode, context, agent;
+  uint64_t connection = 0, step = 0;
+  uint32_t stream = 0;
+};
+nb::object newContext(const RequestContext &from);
+
+/// The observation and the context of one stream, made once and used again for every request that
+/// lies in the same memory. They are lent to the policy: if it keeps any part of them, the memory
+/// is left to what it kept, and the stream gets another.
+class StreamViews {
+public:
+  StreamViews(uint64_t connection, uint32_t stream) : connection_(connection), stream_(stream) {}
+
+  bool isOf(const RequestContext &who) const {
+    return connection_ == who.connection && stream_ == who.stream;
+  }
+  /// Makes both show this event. Throws.
+  void show(const Event &event);
+  /// Borrowed; valid until the next call of a member.
+  PyObject *observation() const { return proxy_.ptr(); }
+  PyObject *context() const { return context_.ptr(); }
+  /// To be called before the event is answered.
+  void settle(const Event &event);
+
+private:
+  void forget();
+  bool isKept() const;
+
+  uint64_t connection_, storage_ = 0;
+  uint32_t stream_;
+  Signature signature_;
+  bool fixed_ = false; ///< numbers of fixed shape only
+  struct Holder {
+    std::shared_ptr<void> storage;
+  };
+  Holder *holder_ = nullptr; ///< owned by base_
+  nb::object base_, dict_, proxy_, context_;
+  std::vector<nb::object> arrays_;
+  std::vector<const void *> data_;
+};
+
+/// Calls policy(observation, context). Null with a Python error if it raised.
+nb::object call(PyObject *policy, PyObject *observation, PyObject *context);
+
+/// Whether the pending Python exception ends the serving (KeyboardInterrupt, SystemExit) rather
+/// than this one request.
+bool isInterrupt();
+
+/// Where the outputs of one evaluation go.
+class Outputs {
+public:
+  virtual const Signature &signature() = 0;
+  virtual TensorView output(size_t index) = 0;
+  virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
+
+protected:
+  ~Outputs() = default;
+};
+
+/// Stores what a policy returned: a mapping of all outputs by name, or the value of the only one.
+/// PolicyFailed if it does not fit the signature.
+Status storeOutputs(PyObject *answer, Outputs &outputs);
+
+} // namespace mlbridge::python
+
+#endif

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The model's side from Python: the loop that calls a policy, and events one by one.
+#include "model.h"
+#include "policy.h"
+
+#include <unordered_map>
+
+namespace mlbridge::python {
+namespace {
+
+struct PyServer {
+  ~PyServer() { close(); }
+
+  void close() {
+    if (!server)
+      return;
+    std::optional<Server> gone = std::move(server);
+    server.reset();
+    streams.clear();
+    if (fork.isForeign()) {
+      new Server(std::move(*gone)); // its threads and its socket are the parent's
+      return;
+    }
+    last = gone->statistics();
+    nb::gil_scoped_release release;
+    gone.reset();
+  }
+
+  Server &open() {
+    fork.check("the server");
+    if (!server)
+      raise({Code::Closed, "the server is closed"});
+    return *server;
+  }
+
+  StreamViews &views(const Event &event) {
+    const RequestContext &who = event.context();
+    if (recent && recent->isOf(who))
+      return *recent;
+    // Nobody tells when a stream ends; what is forgotten is made again.
+    if (streams.size() >= 4096)
+      streams.clear();
+    std::unique_ptr<StreamViews> &slot = streams[who.connection << 20 ^ who.stream];
+    if (!slot || !slot->isOf(who))
+      slot = std::make_unique<StreamViews>(who.connection, who.stream);
+    recent = slot.get();
+    return *recent;
+  }
+
+  std::optional<Server> server;
+  std::string address;
+  ServerStatistics last;
+  ForkGuard fork;
+  std::atomic<bool> busy{false};
+  std::unordered_map<uint64_t, std::unique_ptr<StreamViews>> streams;
+  StreamViews *recent = nullptr;
+};
+
+class EventOutputs final : public Outputs {
+public:
+  explicit EventOutputs(Event &event) : event_(event) {}
+  const Signature &signature() override { return event_.signature(); }
+  TensorView output(size_t index) override { return event_.output(index); }
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
+    return event_.resizeOutput(index, shape);
+  }
+
+private:
+  Event &event_;
+};
+
+/// mlbridge.Event: what Server.next gives and on_event gets.
+struct PyEvent {
+  PyEvent(Event made, nb::object from) : event(std::move(made)), server(std::move(from)) {}
+
+  void expectUnanswered() const {
+    if (event.kind() != EventKind::Request)
+      raise({Code::InvalidArgument, "only a request is answered"});
+    if (answered)
+      raise({Code::InvalidArgument, "the request has been answered already"});
+    nb::cast<PyServer &>(server).open();
+  }
+
+  Event event;
+  nb::object server;
+  nb::object inputs, context;
+  bool answered = false;
+};
+
+/// Answers one request. Throws what ends the serving.
+Status answer(PyServer &self, Event &event, nb::handle policy) {
+  StreamViews &views = self.views(event);
+  views.show(event);
+  nb::object result = call(policy.ptr(), views.observation(), views.context());
+  Status status;
+  if (result.is_valid()) {
+    EventOutputs outputs(event);
+    status = storeOutputs(result.ptr(), outputs);
+    result.reset(); // may be a view of the observation
+  } else if (isInterrupt()) {
+    nb::python_error interrupt;
+    views.settle(event);
+    (void)event.fail({Code::Cancelled, "the server was interrupted"});
+    throw interrupt;
+  } else {
+    status = takePythonError("the policy");
+  }
+  views.settle(event);
+  return status;
+}
+
+/// The policy's loop. The GIL is released from the moment an answer is ready until the next event
+/// is there.
+void serve(nb::handle_t<PyServer> handle, nb::object policy, nb::object onEvent, nb::object stop) {
+  PyServer &self = nb::cast<PyServer &>(handle);
+  Exclusive exclusive(self.busy, "the server");
+  Server &server = self.open();
+  Event pending;
+  bool isAnswered = false;
+  Status verdict;
+  for (;;) {
+    std::optional<Expected<Event>> next;
+    {
+      nb::gil_scoped_release release;
+      if (isAnswered) {
+        // A compiler that has gone away in the meantime is no concern of the policy.
+        (void)(verdict ? pending.reply() : pending.fail(verdict));
+        pending = Event();
+        isAnswered = false;
+      }
+      next.emplace(server.next());
+    }
+    if (PyErr_CheckSignals() < 0) {
+      if (*next && (*next)->kind() == EventKind::Request)
+        (void)(*next)->fail({Code::Cancelled, "the server was interrupted"});
+      throw nb::python_error();
+    }
+    if (!*next) {
+      if (next->status().code() != Code::Cancelled)
+        raise(next->status());
+      if (server.isStopped())
+        return;
+      continue;
+    }
+    pending = std::move(**next);
+    if (pending.kind() == EventKind::Request) {
+      verdict = answer(self, pending, policy);
+      isAnswered = true;
+    } else if (!onEvent.is_none()) {
+      onEvent(PyEvent(std::move(pending), nb::borrow<nb::object>(handle)));
+    }
+    if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
+      if (isAnswered) {
+        nb::gil_scoped_release release;
+        (void)(verdict ? pending.reply() : pending.fail(verdict));
+      }
+      return;
+    }
+  }
+}
+
+nb::object nextEvent(nb::handle_t<PyServer> handle, nb::handle timeout) {
+  PyServer &self = nb::cast<PyServer &>(handle);
+  Exclusive exclusive(self.busy, "the server");
+  Server &server = self.open();
+  const Deadline deadline =
+      timeout.is_none() ? Deadline::never() : Deadline::after(Duration(nanoseconds(timeout)));
+  for (;;) {
+    std::optional<Expected<Event>> next;
+    {
+      nb::gil_scoped_release release;
+      next.emplace(server.next(deadline));
+    }
+    if (PyErr_CheckSignals() < 0)
+      throw nb::python_error();
+    if (*next)
+      return nb::cast(PyEvent(std::move(**next), nb::borrow<nb::object>(handle)));
+    if (next->status().code() == Code::DeadlineExceeded)
+      return nb::none();
+    if (next->status().code() != Code::Cancelled || server.isStopped())
+      raise(next->status());
+  }
+}
+
+nb::object inputsOf(PyEvent &self) {
+  if (self.event.kind() != EventKind::Request)
+    raise({Code::InvalidArgument, "only a request has inputs"});
+  if (!self.inputs.is_valid()) {
+    if (self.answered)
+      raise({Code::InvalidArgument, "the request has been answered; take its inputs before"});
+    auto *hold = new std::shared_ptr<void>(self.event.holdInputs());
+    nb::capsule base(
+        hold, [](void *held) noexcept { delete static_cast<std::shared_ptr<void> *>(held); });
+    nb::dict inputs;
+    const Signature &signature = self.event.signature();
+    for (size_t i = 0; i < signature.inputs.size(); ++i)
+      inputs[signature.inputs[i].name.c_str()] =
+          nb::steal<nb::object>(newView(self.event.input(i), base.ptr(), false));
+    self.inputs = std::move(inputs);
+  }
+  return self.inputs;
+}
+
+void reply(PyEvent &self, nb::handle value) {
+  self.expectUnanswered();
+  EventOutputs outputs(self.event);
+  check(storeOutputs(value.ptr(), outputs));
+  inputsOf(self); // which stay readable
+  self.answered = true;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = self.event.reply();
+  }
+  check(status);
+}
+
+void fail(PyEvent &self, std::string message) {
+  self.expectUnanswered();
+  inputsOf(self);
+  self.answered = true;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = self.event.fail({Code::PolicyFailed, std::move(message)});
+  }
+  check(status);
+}
+
+nb::object outcomeOf(const PyEvent &self) {
+  const Status &status = self.event.outcome();
+  return nb::module_::import_("mlbridge.errors")
+      .attr("_status")(static_cast<int>(status.code()),
+                       nb::steal<nb::object>(toPython(status.message())));
+}
+
+void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
+            std::optional<Metadata> metadata, uint32_t maxConnections, uint32_t maxStreams,
+            uint64_t maxMessage, uint32_t maxQueued) {
+  ServerOptions options;
+  options.signature = std::move(signature);
+  if (metadata)
+    options.metadata = std::move(*metadata);
+  options.maxConnections = maxConnections;
+  options.maxStreams = maxStreams;
+  options.maxMessage = maxMessage;
+  options.maxQueued = maxQueued;
+  std::optional<Expected<Server>> server;
+  {
+    nb::gil_scoped_release release;
+    server.emplace(Server::listen(uri, std::move(options)));
+  }
+  check(server->status());
+  new (self) PyServer();
+  self->server.emplace(std::move(**server));
+  self->address = self->server->uri();
+}
+
+nb::object text(const std::string &value) { return nb::steal<nb::object>(toPython(value)); }
+
+} // namespace
+
+void bindServer(nb::module_ &m) {
+  nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
+      .def_prop_ro(
+          "episode", [](const Context &c) { return text(c.episode); },
+          "The id by which a trainer knows the compilation again")
+      .def_prop_ro(
+          "context", [](const Context &c) { return text(c.context); },
+          "Free text of the compiler: module, function")
+      .def_prop_ro("agent", [](const Context &c) { return text(c.agent); })
+      .def_ro("connection", &Context::connection, "The number of the connection, from 1")
+      .def_ro("stream", &Context::stream, "The number of the stream on its connection")
+      .def_ro("step", &Context::step, "Requests answered in this episode before")
+      .def("__repr__", [](const Context &c) {
+        return text("<mlbridge.Context connection=" + std::to_string(c.connection) +
+                    " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
+                    " episode='" + c.episode + "' context='" + c.context + "'>");
+      });
+
+  nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")
+      .value("REQUEST", EventKind::Request)
+      .value("EPISODE_BEGIN", EventKind::EpisodeBegin)
+      .value("REWARD", EventKind::Reward)
+      .value("EPISODE_END", EventKind::EpisodeEnd);
+
+  nb::class_<ServerStatistics>(m, "Statistics", "What a server has done so far.")
+      .def_ro("connections", &ServerStatistics::connections)
+      .def_ro("streams", &ServerStatistics::streams)
+      .def_ro("requests", &ServerStatistics::requests)
+      .def_ro("replies", &ServerStatistics::replies)
+      .def_ro("errors", &ServerStatistics::errors)
+      .def_ro("dropped", &ServerStatistics::dropped,
+              "Requests whose compiler had given up before they were answered")
+      .def_ro("refused", &ServerStatistics::refused, "Connections and streams that were refused")
+      .def_ro("bytes_in", &ServerStatistics::bytesIn)
+      .def_ro("bytes_out", &ServerStatistics::bytesOut)
+      .def("__repr__", [](const ServerStatistics &s) {
+        return "<mlbridge.Statistics connections=" + std::to_string(s.connections) +
+               " requests=" + std::to_string(s.requests) + " replies=" + std::to_string(s.replies) +
+               " errors=" + std::to_string(s.errors) + " dropped=" + std::to_string(s.dropped) +
+               " refused=" + std::to_string(s.refused) + ">";
+      });
+
+  nb::class_<PyEvent>(m, "Event",
+                      "One thing that a compiler sent. A request is answered once, by reply or "
+                      "fail; one that is dropped unanswered is answered with an error.")
+      .def_prop_ro("kind", [](const PyEvent &self) { return self.event.kind(); })
+      .def_prop_ro("context",
+                   [](PyEvent &self) {
+                     if (!self.context.is_valid())
+                       self.context = newContext(self.event.context());
+                     return self.context;
+                   })
+      .def_prop_ro("reward", [](const PyEvent &self) { return self.event.reward(); })
+      .def_prop_ro("outcome", &outcomeOf, "How the compiler says that the episode ended.")
+      .def_prop_ro("signature", [](const PyEvent &self) { return self.event.signature(); })
+      .def_prop_ro("inputs", &inputsOf,
+                   "The inputs by name, read-only; they stay as they are however long they are "
+                   "kept.")
+      .def("reply", &reply, nb::arg("outputs"),
+           "Answers with a mapping of outputs, or with the value of the only one.")
+      .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
+
+  nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
+      .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
+           nb::arg("metadata").none() = nb::none(), nb::kw_only(),
+           nb::arg("max_connections") = ServerOptions().maxConnections,
+           nb::arg("max_streams") = ServerOptions().maxStreams,
+           nb::arg("max_message") = ServerOptions().maxMessage,
+           nb::arg("max_queued") = ServerOptions().maxQueued)
+      .def_prop_ro("address", [](const PyServer &self) { return text(self.address); })
+      .def_prop_ro("closed", [](const PyServer &self) { return !self.server; })
+      .def_prop_ro("stopped",
+                   [](const PyServer &self) { return !self.server || self.server->isStopped(); })
+      .def_prop_ro(
+          "statistics",
+          [](const PyServer &self) { return self.server ? self.server->statistics() : self.last; })
+      .def_prop_ro("_wake_descriptor", [](PyServer &self) { return self.open().wakeDescriptor(); })
+      .def("_serve", &serve, nb::arg("policy"), nb::arg("on_event").none(), nb::arg("stop").none())
+      .def("_next", &nextEvent, nb::arg("timeout").none())
+      .def("stop",
+           [](PyServer &self) {
+             if (self.server && !self.fork.isForeign())
+               self.server->stop();
+           })
+      .def("close", [](PyServer &self) {
+        Exclusive exclusive(self.busy, "the server");
+        self.close();
+      });
+}
+
+} // namespace mlbridge::python

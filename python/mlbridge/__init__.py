@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""MLBridge connects compiler optimizations to machine-learning models.
+
+`serve` answers compilers with a policy; `open` asks any model as a compiler would.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._core import (
+        Context,
+        Event,
+        EventKind,
+        Inputs,
+        Model,
+        Runner,
+        Signature,
+        Statistics,
+        TensorSpec,
+        __version__,
+    )
+    from .client import from_function, function, open
+    from .errors import (
+        Busy,
+        Cancelled,
+        Closed,
+        Code,
+        DeadlineExceeded,
+        Error,
+        InternalError,
+        InvalidArgument,
+        InvalidModel,
+        LimitExceeded,
+        Mismatch,
+        NextStep,
+        NotFound,
+        PolicyFailed,
+        ProtocolError,
+        Status,
+        Unavailable,
+        Unsupported,
+    )
+    from .server import Policy, Server, serve
+
+# What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
+# every file, starts neither NumPy nor the extension.
+_HOMES = {
+    "_core": (
+        "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec __version__"
+    ),
+    "client": "from_function function open",
+    "errors": (
+        "Busy Cancelled Closed Code DeadlineExceeded Error InternalError InvalidArgument"
+        " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
+        " Unavailable Unsupported"
+    ),
+    "server": "Policy Server serve",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "Busy",
+    "Cancelled",
+    "Closed",
+    "Code",
+    "Context",
+    "DeadlineExceeded",
+    "Error",
+    "Event",
+    "EventKind",
+    "Inputs",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidModel",
+    "LimitExceeded",
+    "Mismatch",
+    "Model",
+    "NextStep",
+    "NotFound",
+    "Policy",
+    "PolicyFailed",
+    "ProtocolError",
+    "Runner",
+    "Server",
+    "Signature",
+    "Statistics",
+    "Status",
+    "TensorSpec",
+    "Unavailable",
+    "Unsupported",
+    "__version__",
+    "from_function",
+    "function",
+    "open",
+    "serve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mlbridge' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module("." + home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The `mlbridge` command. Each command imports what it needs only when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+DESCRIPTION = "Connects compiler optimizations to machine-learning models."
+
+FLAGS_EPILOG = """\
+example:
+  make CC="clang-22 $(mlbridge flags phase-ordering)"
+
+Without --model it is the policy for code size that comes with this package. Paths are made
+absolute, so that a build may change folders."""
+
+DOCTOR_DESCRIPTION = """\
+Checks what is installed and says what to run to get what is missing. Exits with 0 if unmodified
+clang can ask the shipped model, with 1 otherwise."""
+
+
+class CommandError(Exception):
+    """What was asked for cannot be done; the text goes to the user."""
+
+
+def parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(prog="mlbridge", description=DESCRIPTION)
+    top.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+
+    flags = commands.add_parser(
+        "flags",
+        help="print what to add to a compiler's command line",
+        description="Prints, on one line, what to add to a compiler's command line.",
+        epilog=FLAGS_EPILOG,
+        formatter_class=raw,
+    )
+    flags.add_argument("optimization", help="phase-ordering")
+    flags.add_argument(
+        "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, pipe:BASE, …"
+    )
+    flags.add_argument("--max-steps", metavar="N", help="the most decisions for a module")
+    flags.add_argument("--deadline", metavar="TIME", help="the longest wait: 5s, 250ms")
+    flags.add_argument(
+        "--on-failure",
+        choices=["stock", "fail"],
+        help="if the model fails: the compiler's own passes and a warning (stock), or an error",
+    )
+    flags.add_argument("--log", metavar="DIR", help="write the decisions into this folder")
+    flags.add_argument("--plugin", metavar="PATH", help="another file of the compiler plugin")
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check what is installed and what is missing",
+        description=DOCTOR_DESCRIPTION,
+        formatter_class=raw,
+    )
+    doctor.add_argument("--json", action="store_true", help="print the result as JSON")
+    return top
+
+
+def version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("mlbridge")
+    except PackageNotFoundError:  # run from a build tree
+        from .. import __version__
+
+        return __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    top = parser()
+    options = top.parse_args(arguments)
+    try:
+        if options.version:
+            print(f"mlbridge {version()}")
+            return 0
+        if options.command == "flags":
+            from .flags import flags_line
+
+            print(flags_line(options))
+            return 0
+        if options.command == "doctor":
+            from .doctor import run
+
+            return run(as_json=options.json)
+    except CommandError as error:
+        print(f"mlbridge {options.command}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    top.print_help()
+    return 2

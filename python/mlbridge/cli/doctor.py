@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge doctor`: tries each part as a user would and says what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from .. import files
+from . import CommandError, parser, version
+
+# An ONNX model of 65 bytes: y = Identity(x), float32[1].
+IDENTITY = bytes.fromhex(
+    "08073a370a100a017812017922084964656e746974791201675a0f0a0178120a"
+    "0a08080112040a020801620f0a0179120a0a08080112040a02080142040a00100d"
+)
+PROGRAM = "int square(int x) { int y = x; return y * y; }\n"
+
+LLVM = "apt-get install clang-22 (Debian; stock Debian 12 has it in bookworm-security)"
+REBUILD = "apt-get install llvm-22-dev, then install mlbridge again"
+
+
+@dataclass
+class Check:
+    """One thing that was tried."""
+
+    part: str
+    ok: bool
+    detail: str
+    needed_for: str
+    #: What to run to get it; empty if it is there.
+    fix: str = ""
+    #: Whether the default set-up (unmodified clang, the shipped model in process) needs it.
+    required: bool = True
+
+
+class Missing(Exception):
+    """What was tried failed; the second argument says what to run."""
+
+
+def first_line(text: object) -> str:
+    return (str(text).strip().splitlines() or [""])[0]
+
+
+def extension() -> str:
+    from .. import _core
+
+    return f"{_core.__version__}, Python {platform.python_version()}"
+
+
+def round_trip(serdes: str) -> Callable[[], str]:
+    def run() -> str:
+        import mlbridge
+
+        signature = mlbridge.Signature(
+            [mlbridge.TensorSpec("x", "float32", [4])], [mlbridge.TensorSpec("y", "int64")]
+        )
+        with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
+            uri = f"unix:{folder}/s"
+            with mlbridge.Server(uri, signature) as server:
+                thread = threading.Thread(
+                    target=server.serve_forever, args=(lambda o, _: int(o["x"].sum()),)
+                )
+                thread.start()
+                try:
+                    runner = mlbridge.open(f"{uri}?serdes={serdes}", signature, deadline=5)
+                    answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
+                finally:
+                    server.stop()
+                    thread.join()
+        if answer != 10:
+            raise Missing(f"a round trip gave {answer}, not 10", "report a bug")
+        return "a query over a unix socket was answered"
+
+    return run
+
+
+def onnx_engine() -> str:
+    import mlbridge
+
+    with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
+        path = os.path.join(folder, "identity.onnx")
+        with open(path, "wb") as file:
+            file.write(IDENTITY)
+        try:
+            answer = mlbridge.open(f"onnx:{path}").evaluate_scalar(x=[42.0])
+        except mlbridge.Error as error:
+            fix = "pip install onnxruntime"
+            if files.find_component("engine", "onnx") is None:
+                fix = "install mlbridge again with ONNX Runtime's headers (docs/dependencies.md)"
+            raise Missing(str(error), fix) from None
+    if answer != 42.0:
+        raise Missing(f"a model gave {answer}, not 42.0", "report a bug")
+    return "a model was opened and evaluated"
+
+
+def program(name: str) -> Callable[[], str]:
+    def run() -> str:
+        path = shutil.which(name)
+        if path is None:
+            raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package(name)))
+        output = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+        ).stdout
+        line = next((x for x in output.splitlines() if "version" in x), first_line(output))
+        return f"{line.strip()} ({path})"
+
+    return run
+
+
+def package(name: str) -> str:
+    return "llvm-22" if name.startswith("opt") else name
+
+
+def shipped_model() -> str:
+    import mlbridge
+
+    path = files.shipped_model("phase-ordering-size")
+    if not os.path.isfile(path):
+        raise Missing(f"{path} is not there", "install mlbridge again from a complete source tree")
+    try:
+        model = mlbridge.Model.open(f"onnx:{path}")
+    except mlbridge.Error as error:
+        raise Missing(str(error), "see the line on onnx above") from None
+    return f"{path}: {model.model_signature}"
+
+
+def plugin() -> str:
+    path = files.plugin("phase-ordering")
+    if not os.path.isfile(path):
+        raise Missing(f"{path} is not there", REBUILD)
+    return path
+
+
+def clang_asks() -> str:
+    from .flags import flags_line
+
+    clang = shutil.which("clang-22")
+    if clang is None:
+        raise Missing("clang-22 is not on the PATH", LLVM)
+    try:
+        line = flags_line(parser().parse_args(["flags", "phase-ordering"]))
+    except CommandError as error:
+        raise Missing(str(error), "see the lines above") from None
+    with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
+        source = os.path.join(folder, "square.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        # Through a shell, as a build system does it.
+        command = f"{clang} {line} -Oz -Rpass=phase-ordering -c {source} -o {folder}/square.o"
+        result = subprocess.run(
+            ["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, check=False
+        )
+    messages = [x.strip() for x in result.stderr.splitlines() if "warning:" in x or "error:" in x]
+    if result.returncode != 0 or messages:
+        text = messages[0] if messages else f"clang exited with {result.returncode}"
+        raise Missing(text, "see the lines above")
+    decisions = result.stderr.count("-Rpass=phase-ordering")
+    return f"compiled a C file with {decisions} decisions of the shipped model"
+
+
+def attempt(
+    part: str, needed_for: str, test: Callable[[], str], fix: str = "", required: bool = True
+) -> Check:
+    try:
+        return Check(part, True, test(), needed_for, required=required)
+    except Missing as missing:
+        detail, fix = missing.args[0], missing.args[1]
+    except subprocess.TimeoutExpired as error:
+        detail = f"{error.cmd[0]} did not end within {error.timeout:.0f} s"
+    except Exception as error:  # whatever is broken is what the user wants to know
+        detail = f"{type(error).__name__}: {first_line(error)}"
+    return Check(part, False, first_line(detail), needed_for, fix or "report a bug", required)
+
+
+def checks() -> list[Check]:
+    reinstall = "pip install --force-reinstall mlbridge"
+    results = [
+        attempt("library", "everything", extension, reinstall),
+        attempt(
+            "serdes bitstream", "unix:, pipe: (built in)", round_trip("bitstream"), reinstall
+        ),
+        attempt(
+            "serdes json",
+            "unix:…?serdes=json, pipe:…?serdes=json",
+            round_trip("json"),
+            "apt-get install libsimdjson-dev, then install mlbridge again",
+            required=False,
+        ),
+        attempt("engine onnx", "onnx: models in process; ONNX Runtime", onnx_engine),
+        attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
+        attempt(
+            "opt-22",
+            "the plugins on LLVM IR alone",
+            program("opt-22"),
+            required=False,
+        ),
+        attempt("plugin phase-ordering", "mlbridge flags phase-ordering", plugin),
+        attempt("model phase-ordering-size", "the default of --model", shipped_model),
+        attempt("clang asks the model", "the default set-up", clang_asks),
+    ]
+    known = {"json", "onnx"}
+    try:
+        from .. import _core
+
+        for kind in ("engine", "serdes", "transport"):
+            for name in _core._component_names(kind):
+                if name not in known:
+                    results.append(other_component(kind, name))
+    except ImportError:
+        pass  # the first line says so
+    return results
+
+
+def other_component(kind: str, name: str) -> Check:
+    from .. import _core
+
+    def load() -> str:
+        _core._open_component(kind, name)
+        return "was loaded"
+
+    return attempt(f"{kind} {name}", f"{name}:", load, "ask whoever made it", required=False)
+
+
+def print_plain(results: list[Check]) -> None:
+    width = max(len(check.part) for check in results)
+    for check in results:
+        mark = "ok     " if check.ok else "MISSING" if check.required else "absent "
+        print(f"{mark}  {check.part:<{width}}  {check.detail}")
+        if not check.ok:
+            print(f"{'':<{width + 9}}  needed for: {check.needed_for}")
+            print(f"{'':<{width + 9}}  to get it:  {check.fix}")
+
+
+def print_rich(results: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "part", "found", "needed for"):
+        table.add_column(column)
+    for check in results:
+        mark, style = ("✓", "green") if check.ok else ("✗", "red" if check.required else "yellow")
+        detail = Text(check.detail)
+        if not check.ok:
+            detail.append(f"\n→ {check.fix}", style="bold")
+        table.add_row(Text(mark, style=style), check.part, detail, Text(check.needed_for))
+    Console().print(table)
+
+
+def run(as_json: bool) -> int:
+    results = checks()
+    ok = all(check.ok for check in results if check.required)
+    if as_json:
+        report = {"version": version(), "ok": ok, "checks": [asdict(check) for check in results]}
+        print(json.dumps(report, indent=2))
+        return 0 if ok else 1
+    try:
+        if not sys.stdout.isatty():
+            raise ImportError
+        print_rich(results)
+    except ImportError:
+        print_plain(results)
+    print(
+        "Unmodified clang can ask the shipped model."
+        if ok
+        else "The default set-up does not work yet; see above."
+    )
+    return 0 if ok else 1

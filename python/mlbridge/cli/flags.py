@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge flags`: the options that make clang load a plugin and ask a model.
+
+Every option goes through -Xclang, which the driver hands to compilations alone: assembling a .S
+file and linking must not see it. Starts neither NumPy nor the extension.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from .. import files
+from . import CommandError
+
+# Schemes that the library opens itself, and whether their place is a path.
+SCHEMES = {"onnx": True, "unix": True, "pipe": True, "replay": True, "function": False}
+
+
+def nearest(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def escaped(place: str) -> str:
+    """A place as it may stand in a URI, in a shell and in a makefile without quotes."""
+    return "".join(
+        c if re.match(r"[\w./:+,=@-]", c, re.ASCII) else "".join(f"%{b:02X}" for b in os.fsencode(c))
+        for c in place
+    )
+
+
+def unescaped(place: str) -> str:
+    raw = re.sub(
+        rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), os.fsencode(place)
+    )
+    return os.fsdecode(raw)
+
+
+def model_uri(text: str) -> str:
+    """The URI with an absolute path, once what can be seen without opening it has been checked."""
+    match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)(\?.*)?", text, re.DOTALL)
+    if match is None:
+        hint = f"; did you mean 'onnx:{text}'?" if os.path.exists(text) else ""
+        raise CommandError(f"--model: '{text}' is not a URI such as onnx:FILE or unix:SOCKET{hint}")
+    scheme, place, options = match[1], unescaped(match[2]), match[3] or ""
+    if scheme not in SCHEMES:
+        if not any(files.find_component(kind, scheme) for kind in ("engine", "transport")):
+            raise CommandError(
+                f"--model: no runner for the scheme '{scheme}'"
+                + (nearest(scheme, list(SCHEMES)) or f"; there are {', '.join(SCHEMES)}")
+            )
+        return text
+    if not place:
+        raise CommandError(f"--model: '{text}' names nothing after '{scheme}:'")
+    if SCHEMES[scheme]:
+        ending = "/" if place.endswith("/") else ""
+        place = os.path.abspath(place) + ending
+    if scheme == "onnx" and not os.path.isfile(place):
+        raise CommandError(f"--model: there is no file {place}")
+    if scheme == "replay" and not os.path.exists(place):
+        raise CommandError(f"--model: there is no file or folder {place}")
+    if scheme == "onnx" and "runtime=" not in options:
+        options += runtime_option("&" if options else "?")
+    return f"{scheme}:{escaped(place)}{options}"
+
+
+def runtime_option(separator: str) -> str:
+    """Where ONNX Runtime lies, if the engine would not find it beside this package."""
+    beside = os.path.dirname(files.PACKAGE)
+    for folder in [beside, *sys.path]:
+        capi = os.path.join(folder, "onnxruntime", "capi")
+        if folder and os.path.isdir(capi):
+            return "" if folder == beside else f"{separator}runtime={escaped(capi)}"
+    return ""
+
+
+def shipped() -> str:
+    path = files.shipped_model("phase-ordering-size")
+    if not os.path.isfile(path):
+        raise CommandError(
+            f"the policy that comes with this package is not there ({path}); "
+            "state another with --model"
+        )
+    return f"onnx:{escaped(path)}{runtime_option('?')}"
+
+
+def plugin_file(text: str | None) -> str:
+    path = os.path.abspath(text if text is not None else files.plugin("phase-ordering"))
+    if os.path.isfile(path):
+        return path
+    if text is not None:
+        raise CommandError(f"--plugin: there is no file {path}")
+    raise CommandError(
+        f"the compiler plugin is not there ({path}): this package was built without LLVM 22; "
+        "install llvm-22-dev, then install mlbridge again"
+    )
+
+
+def positive(name: str, text: str) -> str:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
+        raise CommandError(f"{name}: expected a number from 1 on, got '{text}'")
+    return str(int(text))
+
+
+def duration(name: str, text: str) -> str:
+    number = r"(?=.*[1-9])[0-9]+(\.[0-9]+)?"
+    if not re.fullmatch(number + "(us|ms|s|m)", text, re.ASCII):
+        raise CommandError(f"{name}: expected a time such as 5s or 250ms, got '{text}'")
+    return text
+
+
+def quoted(argument: str) -> str:
+    """The argument as it may stand in CC, which make and configure hand to a shell."""
+    if re.fullmatch(r"[\w./:+,=@%?-]+", argument, re.ASCII):
+        return argument
+    bad = re.search(r"[^\w./:+,=@%?&;()\[\]{}<>|*!^~ -]", argument)
+    if bad:
+        raise CommandError(
+            f"{argument!r} has the character {bad[0]!r}, which no quotation carries through make "
+            "and a shell; move the file to another place"
+        )
+    return f"'{argument}'"
+
+
+def flags_line(options: argparse.Namespace) -> str:
+    if options.optimization != "phase-ordering":
+        raise CommandError(
+            f"there is no optimization '{options.optimization}'"
+            + (nearest(options.optimization, ["phase-ordering"]) or "; there is phase-ordering")
+        )
+    line = ["-Xclang", f"-fpass-plugin={plugin_file(options.plugin)}"]
+
+    def add(name: str, value: str) -> None:
+        line.extend(["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"])
+
+    add("model", shipped() if options.model is None else model_uri(options.model))
+    checked: list[tuple[str, str | None, Callable[[str, str], str]]] = [
+        ("max-steps", options.max_steps, positive),
+        ("deadline", options.deadline, duration),
+        ("on-failure", options.on_failure, lambda _, text: text),
+        ("log", options.log, lambda _, text: os.path.abspath(text)),
+    ]
+    for name, value, check in checked:
+        if value is not None:
+            add(name, check(f"--{name}", value))
+    # The warning of a fallback must not become an error under -Werror.
+    line.append("-Wno-error=backend-plugin")
+    return " ".join(map(quoted, line))

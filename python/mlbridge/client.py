@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Asking a model as a compiler would, and Python callables as models in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TypeVar
+
+from ._core import Model, Runner, Signature, _from_function, _register_function
+from .errors import InvalidArgument
+from .server import Policy
+
+P = TypeVar("P", bound=Policy)
+
+
+def open(
+    uri: str,
+    signature: Signature | None = None,
+    *,
+    deadline: float | str | timedelta | None = None,
+    agent: str = "",
+    episode: str = "",
+    context: str = "",
+) -> Runner:
+    """Open any model ("onnx:policy.onnx", "unix:/run/policy.sock", …) for one thread.
+
+    Without a signature the model's own is used; a server that takes any signature has none, and
+    then one must be given. `deadline` bounds opening and every evaluation: seconds, a timedelta
+    or text like "250ms"; 5 seconds unless given. Options of the URI win over the arguments.
+    """
+    model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, context=context)
+    wanted = signature or model.model_signature
+    if wanted is None:
+        raise InvalidArgument(f"{uri} takes any signature: state the one to use")
+    model.bind(wanted)
+    return model.new_runner()
+
+
+def from_function(
+    policy: Policy,
+    signature: Signature | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Model:
+    """A Model that calls `policy(observation, context)` in this process.
+
+    It is called on whatever thread evaluates, with copies of the inputs. An exception becomes
+    PolicyFailed with its type and text.
+    """
+    return _from_function(policy, signature, None if metadata is None else dict(metadata))
+
+
+def function(
+    name: str,
+    signature: Signature | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Callable[[P], P]:
+    """Decorator: make a policy the model "function:NAME" for the rest of this process."""
+
+    def register(policy: P) -> P:
+        _register_function(
+            name, policy, signature, None if metadata is None else dict(metadata)
+        )
+        return policy
+
+    return register

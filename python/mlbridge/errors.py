@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What can go wrong, as exceptions. docs/errors.md lists causes and remedies."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import NamedTuple
+
+__all__ = [
+    "Busy",
+    "Cancelled",
+    "Closed",
+    "Code",
+    "DeadlineExceeded",
+    "Error",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidModel",
+    "LimitExceeded",
+    "Mismatch",
+    "NextStep",
+    "NotFound",
+    "PolicyFailed",
+    "ProtocolError",
+    "Status",
+    "Unavailable",
+    "Unsupported",
+]
+
+
+class Code(enum.IntEnum):
+    """What went wrong; the numbers are those of the C++ library and of the wire."""
+
+    OK = 0
+    DEADLINE_EXCEEDED = 1
+    UNAVAILABLE = 2
+    BUSY = 3
+    CLOSED = 4
+    POLICY_FAILED = 5
+    CANCELLED = 6
+    INVALID_ARGUMENT = 7
+    MISMATCH = 8
+    INVALID_MODEL = 9
+    NOT_FOUND = 10
+    UNSUPPORTED = 11
+    PROTOCOL = 12
+    LIMIT_EXCEEDED = 13
+    INTERNAL = 14
+
+
+class NextStep(enum.Enum):
+    """What a caller can do about it."""
+
+    PROCEED = "proceed"
+    RETRY = "retry"
+    FALL_BACK = "fall back"
+    FIX_CALL = "fix the call"
+    FIX_MODEL = "fix the model"
+    STOP = "stop"
+
+
+_NEXT_STEPS = {
+    Code.OK: NextStep.PROCEED,
+    Code.DEADLINE_EXCEEDED: NextStep.RETRY,
+    Code.UNAVAILABLE: NextStep.RETRY,
+    Code.BUSY: NextStep.RETRY,
+    Code.CLOSED: NextStep.RETRY,
+    Code.POLICY_FAILED: NextStep.FALL_BACK,
+    Code.CANCELLED: NextStep.FALL_BACK,
+    Code.INVALID_ARGUMENT: NextStep.FIX_CALL,
+    Code.MISMATCH: NextStep.FIX_MODEL,
+    Code.INVALID_MODEL: NextStep.FIX_MODEL,
+    Code.NOT_FOUND: NextStep.FIX_CALL,
+    Code.UNSUPPORTED: NextStep.FIX_CALL,
+    Code.PROTOCOL: NextStep.FIX_MODEL,
+    Code.LIMIT_EXCEEDED: NextStep.FIX_CALL,
+    Code.INTERNAL: NextStep.STOP,
+}
+
+
+class Status(NamedTuple):
+    """An outcome that is looked at, not raised."""
+
+    code: Code
+    message: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.OK
+
+    @property
+    def next_step(self) -> NextStep:
+        return _NEXT_STEPS[self.code]
+
+    def __str__(self) -> str:
+        return "ok" if self.ok else f"{self.code.name.lower().replace('_', ' ')}: {self.message}"
+
+
+class Error(Exception):
+    """Every error of MLBridge: a `code`, a `message` and the `next_step` for the caller."""
+
+    code: Code = Code.INTERNAL
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+    @property
+    def next_step(self) -> NextStep:
+        return _NEXT_STEPS[self.code]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class DeadlineExceeded(Error, TimeoutError):
+    """The time given has passed; nothing is known about the other side."""
+
+    code = Code.DEADLINE_EXCEEDED
+
+
+class Unavailable(Error, ConnectionError):
+    """Nobody there, or the circuit of this Model is open after earlier failures."""
+
+    code = Code.UNAVAILABLE
+
+
+class Busy(Error, ConnectionError):
+    """The other side is there and refuses more work now."""
+
+    code = Code.BUSY
+
+
+class Closed(Error, ConnectionError):
+    """The other side ended the connection."""
+
+    code = Code.CLOSED
+
+
+class PolicyFailed(Error, RuntimeError):
+    """The model ran and failed, or answered what the caller cannot use."""
+
+    code = Code.POLICY_FAILED
+
+
+class Cancelled(Error, RuntimeError):
+    """The caller, or a server while stopping, gave the call up."""
+
+    code = Code.CANCELLED
+
+
+class InvalidArgument(Error, ValueError):
+    """The call is wrong: a name, type, count, URI or option."""
+
+    code = Code.INVALID_ARGUMENT
+
+
+class Mismatch(Error, ValueError):
+    """Caller and model disagree on the signature or on what the metadata says."""
+
+    code = Code.MISMATCH
+
+
+class InvalidModel(Error, ValueError):
+    """The model file is damaged or not a model."""
+
+    code = Code.INVALID_MODEL
+
+
+class NotFound(Error, FileNotFoundError):
+    """No such file, component, library or registered name."""
+
+    code = Code.NOT_FOUND
+
+
+class Unsupported(Error, NotImplementedError):
+    """Understood, and not offered here."""
+
+    code = Code.UNSUPPORTED
+
+
+class ProtocolError(Error, ConnectionError):
+    """Bytes that break the protocol, or a peer of another version."""
+
+    code = Code.PROTOCOL
+
+
+class LimitExceeded(Error, ValueError):
+    """A length, count or size beyond the agreed limit."""
+
+    code = Code.LIMIT_EXCEEDED
+
+
+class InternalError(Error, RuntimeError):
+    """A bug in MLBridge; please report it."""
+
+    code = Code.INTERNAL
+
+
+_CLASSES: dict[Code, type[Error]] = {
+    cls.code: cls
+    for cls in (
+        DeadlineExceeded,
+        Unavailable,
+        Busy,
+        Closed,
+        PolicyFailed,
+        Cancelled,
+        InvalidArgument,
+        Mismatch,
+        InvalidModel,
+        NotFound,
+        Unsupported,
+        ProtocolError,
+        LimitExceeded,
+        InternalError,
+    )
+}
+
+
+def _error(code: int, message: str) -> Error:
+    """The exception for a status of the C++ library."""
+    return _CLASSES.get(Code(code), InternalError)(message)
+
+
+def _status(code: int, message: str) -> Status:
+    return Status(Code(code), message)
+
+
+def _describe(what: str, error: BaseException) -> str:
+    """Logs an exception of the user's code and gives its type and text on one line."""
+    logging.getLogger("mlbridge").error("%s raised an exception", what, exc_info=error)
+    name = type(error).__name__
+    text = " ".join(str(error).split())
+    if len(text) > 1000:
+        text = text[:1000] + "…"
+    return f"{name}: {text}" if text else name

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the files of this package lie: components, compiler plugins, models."""
+
+from __future__ import annotations
+
+import os
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def plugin(optimization: str) -> str:
+    """The compiler plugin of an optimization ("phase-ordering"), whether or not it is there."""
+    return os.path.join(PACKAGE, "plugins", f"mlbridge-{optimization}.so")
+
+
+def shipped_model(name: str) -> str:
+    """The ONNX file of a shipped model ("phase-ordering-size"), whether or not it is there."""
+    return os.path.join(PACKAGE, "models", name, "policy.onnx")
+
+
+def component_folders() -> list[str]:
+    """Where components are looked for, in this order."""
+    listed = os.environ.get("MLBRIDGE_COMPONENT_PATH", "").split(":")
+    return [*filter(None, listed), os.path.join(PACKAGE, "components")]
+
+
+def find_component(kind: str, name: str) -> str | None:
+    """The file of a component: `kind` is "engine", "serdes" or "transport"."""
+    for folder in component_folders():
+        path = os.path.join(folder, f"libmlbridge-{kind}-{name}.so")
+        if os.path.isfile(path):
+            return path
+    return None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The model's side: answering compilers with a policy."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol
+
+from ._core import Context, Event, Signature, Statistics, _Server
+
+
+class Policy(Protocol):
+    """Decides: from what a compiler observed to the outputs of the signature.
+
+    `observation` maps the names of the inputs to read-only arrays. They are the server's own
+    memory and cost nothing; keeping one is allowed, it never changes afterwards. The answer is a
+    mapping of all outputs by name, or the value of the only one.
+    """
+
+    def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Any: ...
+
+
+class Server(_Server):
+    """Accepts many compilers at once and hands their requests, one at a time, to one thread.
+
+    It listens as soon as it is made. Input and output are done by threads of its own; `next` and
+    `serve_forever` belong to one thread, `stop` may be called from any.
+
+        with mlbridge.Server("unix:/tmp/policy.sock", signature) as server:
+            server.serve_forever(policy)
+
+    A child process made by fork() must not use its parent's server; it is told so.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        signature: Signature | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **limits: int,
+    ) -> None:
+        """Listen at "unix:PATH", "pipe:BASE" or "pipe:DIR/".
+
+        A compiler whose signature differs from `signature` is refused; None takes what each
+        compiler states. Compilers can read `metadata` before they state theirs. Limits:
+        `max_connections`, `max_streams` (for each connection), `max_message` (bytes),
+        `max_queued` (requests).
+        """
+        super().__init__(uri, signature, None if metadata is None else dict(metadata), **limits)
+
+    def serve_forever(
+        self,
+        policy: Policy,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Statistics:
+        """Answer until stop() is called, `stop` says so after an event, or Ctrl-C.
+
+        A policy that raises, or answers what does not fit the signature, fails that one request:
+        its compiler gets the text, and the traceback goes to the logger "mlbridge". `on_event`
+        is told of the begin, rewards and end of episodes; what it raises ends the serving.
+        """
+        with _signals_wake(self):
+            with contextlib.suppress(KeyboardInterrupt):
+                self._serve(policy, on_event, stop)
+        return self.statistics
+
+    def next(self, timeout: float | str | timedelta | None = None) -> Event | None:
+        """Wait for what a compiler sends next; None if nothing came in `timeout` seconds.
+
+        Raises Cancelled after stop().
+        """
+        with _signals_wake(self):
+            return self._next(timeout)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<mlbridge.Server {self.address}{' (closed)' if self.closed else ''}>"
+
+
+@contextlib.contextmanager
+def _signals_wake(server: Server) -> Iterator[None]:
+    """Lets a signal end the waiting, so that Python's own handlers run at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.set_wakeup_fd(server._wake_descriptor, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+
+
+def serve(
+    policy: Policy,
+    uri: str,
+    signature: Signature | None = None,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    ready: Callable[[Server], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    **limits: int,
+) -> Statistics:
+    """Serve `policy(observation, context)` at `uri` until Ctrl-C; gives what was done.
+
+    `ready` is called with the Server once compilers can connect, from which another thread can
+    stop() it. The rest is described at Server.
+    """
+    with Server(uri, signature, metadata, **limits) as server:
+        if ready is not None:
+            ready(server)
+        return server.serve_forever(policy, on_event=on_event, stop=stop)
