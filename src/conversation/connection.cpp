@@ -351,7 +351,7 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline) {
   while (true) {
     Expected<size_t> taken = channel_->write(at, count);
     if (!taken)
-      return taken.status();
+      return lastWords(taken.status());
     left -= *taken;
     if (left == 0)
       return Status::ok();
@@ -386,6 +386,21 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline) {
       return status;
     }
   }
+}
+
+/// What a peer that no longer reads said before it went says more than that it went.
+Status Connection::lastWords(const Status &why) {
+  {
+    const Lock lock(mutex_);
+    if (reading_)
+      return why;
+    reading_ = true;
+  }
+  Readiness ready;
+  const Status said = pumpAs({true, false}, Deadline::after(Duration::zero()), ready);
+  Lock lock(mutex_);
+  passReaderRole(lock);
+  return said.isOk() || said.code() == Code::DeadlineExceeded ? why : said;
 }
 
 void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,

@@ -68,6 +68,7 @@ private:
   void passReaderRole(Lock &lock);
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
   Status write(const iovec *frames, int count, Deadline deadline);
+  Status lastWords(const Status &why);
   void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
 
   const std::unique_ptr<Channel> channel_;
