@@ -16,7 +16,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -145,11 +144,25 @@ def unpack(archives: list[Path], tree: Path) -> None:
     with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".unpack-") as temporary:
         staging = Path(temporary)
         for archive in archives:
-            try:
-                with tarfile.open(archive) as tar:
-                    tar.extractall(staging, filter="data")
-            except (tarfile.TarError, EOFError, OSError) as error:
-                raise ProgramsError(f"{archive.name}: {error}") from error
+            # GNU tar refuses members that lead out of the folder.
+            command = [
+                "tar",
+                "--no-same-owner",
+                "--no-same-permissions",
+                "-xf",
+                str(archive.resolve()),
+            ]
+            done = subprocess.run(
+                command,
+                cwd=staging,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise ProgramsError(f"{archive.name}: {_tail(done.stderr)}")
         tops = list(staging.iterdir())
         top = tops[0] if len(tops) == 1 and tops[0].is_dir() else staging
         if tree.exists():

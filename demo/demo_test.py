@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the demo counts, reports and refuses, on results made here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import demo.run
+from demo import report as reporting
+from demo.measure import (
+    Build,
+    Configuration,
+    Result,
+    build_program,
+    count_decisions,
+    fallback_warnings,
+)
+from demo.report import draw_chart, failures, geometric_mean, print_table, report
+from programs.build import Compiled, Ran
+from programs.catalog import Program, ProgramsError
+
+PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
+
+
+def build(text: int, decisions: int = 0) -> Build:
+    return Build(text, 2.0, 3.0, {"a.c": b"object"}, decisions, [], b"output")
+
+
+def result(oz: int = 1000, onnx: int = 900) -> Result:
+    return Result(
+        PROGRAM,
+        {"oz": build(oz), "o2": build(1500), "onnx": build(onnx, 4), "server": build(onnx, 4)},
+    )
+
+
+def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
+    made = report([result(1000, 500), result(1000, 2000)])
+    assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
+    assert set(made) == {"programs", "geomean_onnx_over_oz"}
+    assert made["programs"][0] == {
+        "name": "small",
+        "oz_text": 1000,
+        "o2_text": 1500,
+        "onnx_text": 500,
+        "server_text": 500,
+        "oz_seconds": 2.0,
+        "onnx_seconds": 2.0,
+        "server_seconds": 2.0,
+        "decisions": 4,
+        "output_identical": True,
+        "objects_identical": True,
+    }
+    assert geometric_mean([]) != geometric_mean([])
+
+
+def test_a_good_run_has_no_failures() -> None:
+    assert failures([result()]) == []
+    assert failures([result(1000, 1000)]) == []
+
+
+def spoil_output(made: Result) -> None:
+    made.builds["server"].output = b"other"
+
+
+def spoil_test(made: Result) -> None:
+    made.builds["o2"].output = None
+    made.builds["o2"].failure = "ended with -11"
+
+
+def spoil_objects(made: Result) -> None:
+    made.builds["server"].objects = {"a.c": b"another object"}
+
+
+def spoil_decisions(made: Result) -> None:
+    made.builds["server"].decisions = 0
+
+
+def spoil_model(made: Result) -> None:
+    made.builds["onnx"].fallbacks = ["a.c: warning: no server [-Wbackend-plugin]"]
+
+
+def spoil_size(made: Result) -> None:
+    made.builds["onnx"].text = 1001
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_output, "small server: its output differs"),
+        (spoil_test, "small o2: ended with -11"),
+        (spoil_objects, r"objects differ between onnx and server: a\.c"),
+        (spoil_decisions, "small server: the model made no decision"),
+        (spoil_model, "small onnx: fell back: a.c: warning: no server"),
+        (spoil_size, r"1\.0010 x -Oz"),
+    ],
+)
+def test_everything_that_must_not_be_is_named(
+    spoil: Callable[[Result], None], message: str
+) -> None:
+    made = result()
+    spoil(made)
+    (found,) = failures([made])
+    assert re.search(message, found)
+
+
+def test_the_report_says_what_differs() -> None:
+    made = result()
+    spoil_output(made)
+    spoil_objects(made)
+    (line,) = report([made])["programs"]
+    assert not line["output_identical"]
+    assert not line["objects_identical"]
+
+
+def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
+    for name, steps in (("a", 3), ("b", 1)):
+        lines: list[dict[str, object]] = [{"format": "phase-ordering-log", "actions": []}]
+        lines += [{"step": step, "action": 5} for step in range(steps)]
+        lines.append({"outcome": "stop", "decisions": steps})
+        text = "\n".join(json.dumps(line) for line in lines)
+        (tmp_path / f"{name}.c-0.jsonl").write_text(text + "\n")
+    assert count_decisions(tmp_path) == 4
+    (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
+    with pytest.raises(ProgramsError, match=r"c\.jsonl:1: not a decision log"):
+        count_decisions(tmp_path)
+
+
+def test_fallback_warnings_are_found(tmp_path: Path) -> None:
+    text = b"x.c:1:1: remark: inlined\nwarning: model unavailable [-Wbackend-plugin]\n1 warning\n"
+    compiled = [Compiled("x.c", tmp_path / "x.o", Ran(0, b"", text, 1.0, 1.0))]
+    assert fallback_warnings(compiled) == ["x.c: warning: model unavailable [-Wbackend-plugin]"]
+
+
+def test_table_and_chart(tmp_path: Path) -> None:
+    console = Console(width=132, record=True, file=(tmp_path / "table").open("w"))
+    print_table([result(), result(1000, 1100)], console)
+    text = console.export_text()
+    assert "0.900" in text and "1.100" in text and "0.995" in text
+    draw_chart([result()], tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_program_that_fails_its_test_is_a_result_not_an_accident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "source"
+    tree.mkdir()
+    (tree / "main.c").write_text("int main(void) { return CODE; }\n")
+    program = dataclasses.replace(PROGRAM, test=(("small",),))
+    monkeypatch.setattr("programs.build.source_tree", lambda *_: tree)
+    good = build_program(program, Configuration("oz", ("-DCODE=0",)), tmp_path / "good", 1)
+    assert good.output and not good.failure and good.text > 0
+    bad = build_program(program, Configuration("o2", ("-DCODE=3",)), tmp_path / "bad", 1)
+    assert bad.output is None
+    assert "ended with 3, expected 0" in bad.failure
+
+
+def test_a_missing_model_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.run.main(["--model", str(tmp_path / "no.onnx")]) == 1
+    assert "no.onnx" in capsys.readouterr().err
+
+
+def test_json_is_written_whole(tmp_path: Path) -> None:
+    reporting.write_json({"a": 1}, tmp_path / "x.json")
+    assert json.loads((tmp_path / "x.json").read_text()) == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]

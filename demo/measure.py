@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Build one program in each of the demo's configurations and compare what came out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
+from programs.catalog import Program, ProgramsError
+
+COMPILER = "clang-22"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How to compile: a name, the compiler's flags, and whether the model is asked."""
+
+    name: str
+    flags: tuple[str, ...]
+    asks: bool = False
+
+
+@dataclass
+class Build:
+    """One program built in one configuration."""
+
+    text: int
+    wall_seconds: float
+    cpu_seconds: float
+    objects: dict[str, bytes]
+    decisions: int = 0
+    fallbacks: list[str] = field(default_factory=list)
+    output: bytes | None = None
+    failure: str = ""
+
+
+@dataclass
+class Result:
+    """One program in all configurations, by their names."""
+
+    program: Program
+    builds: dict[str, Build]
+
+    def output_identical(self) -> bool:
+        """Whether every build's test ran and gave the bytes that the -Oz build gave."""
+        expected = self.builds["oz"].output
+        return expected is not None and all(b.output == expected for b in self.builds.values())
+
+    def objects_identical(self) -> bool:
+        """Whether asking in process and asking the server gave the same objects."""
+        return self.builds["onnx"].objects == self.builds["server"].objects
+
+
+def count_decisions(folder: Path) -> int:
+    """Decisions in the logs that the compiler plugin wrote into `folder`."""
+    total = 0
+    for log in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(log.read_text().splitlines(), 1):
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
+            total += "action" in entry
+    return total
+
+
+def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
+    """The plugin's warnings that it used the stock pipeline, one for each file that did."""
+    found: list[str] = []
+    for item in compiled:
+        for line in item.ran.stderr.decode(errors="replace").splitlines():
+            if "backend-plugin" in line:
+                found.append(f"{item.source}: {line.strip()}")
+    return found
+
+
+def build_program(program: Program, configuration: Configuration, folder: Path, jobs: int) -> Build:
+    """Compile all files anew, link, run the program's test. Seconds are those of compiling."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    logs = folder / "decisions"
+    logs.mkdir(parents=True)
+    flags = [flag.replace("{log}", str(logs)) for flag in configuration.flags]
+    start = time.perf_counter()
+    compiled = compile_program(program, folder / "objects", (COMPILER,), flags, jobs)
+    wall = time.perf_counter() - start
+    build = Build(
+        text=text_bytes(compiled),
+        wall_seconds=wall,
+        cpu_seconds=sum(item.ran.cpu_seconds for item in compiled),
+        objects={item.source: item.object.read_bytes() for item in compiled},
+    )
+    if configuration.asks:
+        build.decisions = count_decisions(logs)
+        build.fallbacks = fallback_warnings(compiled)
+    try:
+        link_program(program, compiled, folder / "bin")
+        build.output = run_test(program, folder / "bin", folder / "work")
+    except ProgramsError as error:  # a wrong program is a result of the demo, not an accident
+        build.failure = str(error)
+    return build
+
+
+def measure(
+    program: Program,
+    configurations: Sequence[Configuration],
+    folder: Path,
+    jobs: int,
+    before: Callable[[str], None],
+    after: Callable[[], object],
+) -> Result:
+    """One program in all configurations, one after the other; `before` and `after` each build."""
+    builds: dict[str, Build] = {}
+    for configuration in configurations:
+        before(f"{program.name} {configuration.name}")
+        place = folder / program.name / configuration.name
+        builds[configuration.name] = build_program(program, configuration, place, jobs)
+        after()
+    if builds["oz"].failure:
+        raise ProgramsError(f"the plain -Oz build fails its own test: {builds['oz'].failure}")
+    return Result(program, builds)

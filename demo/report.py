@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The demo's results as a table, a picture and JSON, and what makes them a failure."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from rich.console import Console
+from rich.table import Table
+
+from demo.measure import Result
+from programs.fetch import fetched_version
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Geometric mean of positive numbers; NaN of none."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Any], float]) -> float:
+    """Geometric mean over programs of a build's value against the -Oz build's."""
+    return geometric_mean(of(r.builds[name]) / of(r.builds["oz"]) for r in results)
+
+
+def report(results: Sequence[Result]) -> dict[str, Any]:
+    """What build/demo/report.json holds."""
+    return {
+        "programs": [
+            {
+                "name": result.program.name,
+                "oz_text": result.builds["oz"].text,
+                "o2_text": result.builds["o2"].text,
+                "onnx_text": result.builds["onnx"].text,
+                "server_text": result.builds["server"].text,
+                "oz_seconds": round(result.builds["oz"].wall_seconds, 3),
+                "onnx_seconds": round(result.builds["onnx"].wall_seconds, 3),
+                "server_seconds": round(result.builds["server"].wall_seconds, 3),
+                "decisions": result.builds["onnx"].decisions,
+                "output_identical": result.output_identical(),
+                "objects_identical": result.objects_identical(),
+            }
+            for result in results
+        ],
+        "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
+    }
+
+
+def failures(results: Sequence[Result]) -> list[str]:
+    """Everything that must not be: each makes the demo exit with 1."""
+    found: list[str] = []
+    for result in results:
+        name = result.program.name
+        for configuration, build in result.builds.items():
+            if build.failure:
+                found.append(f"{name} {configuration}: {build.failure}")
+            elif build.output != result.builds["oz"].output:
+                found.append(f"{name} {configuration}: its output differs from the -Oz build's")
+            found += [f"{name} {configuration}: fell back: {text}" for text in build.fallbacks]
+        if not result.objects_identical():
+            onnx, server = result.builds["onnx"].objects, result.builds["server"].objects
+            files = [source for source in onnx if onnx[source] != server.get(source)]
+            found.append(f"{name}: objects differ between onnx and server: {', '.join(files)}")
+        for configuration in ("onnx", "server"):
+            if result.builds[configuration].decisions == 0:
+                found.append(f"{name} {configuration}: the model made no decision")
+    mean = ratio_mean(results, "onnx", lambda b: b.text)
+    if not mean <= 1.0:
+        found.append(f"executable bytes are {mean:.4f} x -Oz in geometric mean, expected <= 1.00")
+    return found
+
+
+def print_table(results: Sequence[Result], console: Console) -> None:
+    """One line for each program, geometric means last."""
+    table = Table(title="Executable bytes and compile time against stock clang -Oz")
+    for heading in (
+        "program", "files", "-Oz bytes", "-O2", "onnx bytes", "onnx", "server",
+        "-Oz s", "onnx s", "server s", "decisions", "output", "objects",
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "program" else "right")
+    for result in results:
+        oz, o2 = result.builds["oz"], result.builds["o2"]
+        onnx, server = result.builds["onnx"], result.builds["server"]
+        table.add_row(
+            result.program.name,
+            str(len(oz.objects)),
+            f"{oz.text}",
+            f"{o2.text / oz.text:.3f}",
+            f"{onnx.text}",
+            f"{onnx.text / oz.text:.3f}",
+            f"{server.text / oz.text:.3f}",
+            f"{oz.wall_seconds:.2f}",
+            f"{onnx.wall_seconds:.2f}",
+            f"{server.wall_seconds:.2f}",
+            str(onnx.decisions),
+            "same" if result.output_identical() else "DIFFERS",
+            "same" if result.objects_identical() else "DIFFER",
+        )
+    table.add_section()
+    table.add_row(
+        "all",
+        str(sum(len(r.builds["oz"].objects) for r in results)),
+        str(sum(r.builds["oz"].text for r in results)),
+        f"{ratio_mean(results, 'o2', lambda b: b.text):.3f}",
+        str(sum(r.builds["onnx"].text for r in results)),
+        f"{ratio_mean(results, 'onnx', lambda b: b.text):.3f}",
+        f"{ratio_mean(results, 'server', lambda b: b.text):.3f}",
+        f"{sum(r.builds['oz'].wall_seconds for r in results):.1f}",
+        f"{ratio_mean(results, 'onnx', lambda b: b.wall_seconds):.2f} x",
+        f"{ratio_mean(results, 'server', lambda b: b.wall_seconds):.2f} x",
+        str(sum(r.builds["onnx"].decisions for r in results)),
+    )
+    console.print(table)
+    console.print(
+        "bytes: executable sections of the program's own objects; -O2, onnx, server: bytes against "
+        "-Oz; s: wall seconds of compiling.\nLast line: sums, and geometric means of the ratios.",
+        highlight=False,
+    )
+
+
+def draw_chart(results: Sequence[Result], path: Path) -> None:
+    """Bytes and compile time relative to -Oz, program by program."""
+    names = [result.program.name for result in results] + ["geometric mean"]
+    size = [r.builds["onnx"].text / r.builds["oz"].text for r in results]
+    size.append(geometric_mean(size))
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
+    colors = ["tab:green" if value <= 1 else "tab:red" for value in size]
+    bars = top.bar(names, [100 * (value - 1) for value in size], color=colors)
+    top.bar_label(bars, fmt="%+.1f", padding=2, fontsize=8)
+    top.axhline(0, color="black", linewidth=0.8)
+    top.margins(y=0.15)
+    top.set_ylabel("executable bytes,\n% against -Oz")
+    top.set_title("Stock clang -Oz, its middle end ordered by the model (held-out programs)")
+    for offset, name, label in ((-0.2, "onnx", "in process"), (0.2, "server", "Python server")):
+        times = [r.builds[name].wall_seconds / r.builds["oz"].wall_seconds for r in results]
+        times.append(geometric_mean(times))
+        bottom.bar([index + offset for index in range(len(names))], times, 0.38, label=label)
+    bottom.axhline(1, color="black", linewidth=0.8)
+    bottom.set_ylabel("compile time,\n× -Oz")
+    bottom.margins(y=0.25)
+    bottom.legend(loc="upper left", ncols=2, fontsize=8)
+    bottom.set_xticks(range(len(names)), names, rotation=35, ha="right")
+    temporary = path.with_suffix(".tmp.png")
+    figure.savefig(temporary, dpi=130)
+    plt.close(figure)
+    temporary.replace(path)
+
+
+def details(
+    results: Sequence[Result], flags: Mapping[str, Sequence[str]], jobs: int
+) -> dict[str, Any]:
+    """What report.json has no place for: versions, machine, CPU seconds."""
+    return {
+        "machine": {"system": platform.platform(), "cores": os.cpu_count(), "jobs": jobs},
+        "flags": {name: list(values) for name, values in flags.items()},
+        "programs": [
+            {
+                "name": result.program.name,
+                "kind": result.program.kind,
+                "source": fetched_version(result.program),
+                "files": len(result.builds["oz"].objects),
+                "test_output_bytes": len(result.builds["oz"].output or b""),
+                **{
+                    name: {
+                        "text": build.text,
+                        "wall_seconds": round(build.wall_seconds, 3),
+                        "cpu_seconds": round(build.cpu_seconds, 3),
+                        "decisions": build.decisions,
+                    }
+                    for name, build in result.builds.items()
+                },
+            }
+            for result in results
+        ],
+    }
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write `value` so that the file is never seen half written."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    temporary.replace(path)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Start and stop the process that serves the model while the demo compiles."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from programs.catalog import ROOT, ProgramsError
+
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 20.0
+
+
+class ModelServer:
+    """demo/serve_onnx.py as a context manager; `uri` is where compilers find it."""
+
+    def __init__(self, model: Path, log: Path) -> None:
+        self._model = model
+        self._log = log
+        # Not in the tree: the path of a socket has about a hundred bytes.
+        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-demo-")
+        self.uri = f"unix:{self._folder.name}/policy.sock"
+        self.statistics: dict[str, int] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ModelServer:
+        script = ROOT / "demo" / "serve_onnx.py"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(script), str(self._model), self.uri],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(_START_TIMEOUT) or not self._process.stdout.readline():
+                self._end()
+                raise ProgramsError(
+                    f"the model's server did not start:\n{self._log.read_text()[-2000:]}"
+                )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        process = self._process
+        assert process is not None
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            output, _ = process.communicate(timeout=_STOP_TIMEOUT)
+            lines = output.decode(errors="replace").splitlines()
+            if process.returncode == 0 and lines:
+                self.statistics = json.loads(lines[-1])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        finally:
+            self._folder.cleanup()
