@@ -90,7 +90,8 @@ def run(model: Path, names: Sequence[str], jobs: int, console: Console) -> list[
     write_json(details(results, flags, jobs), OUTPUT / "details.json")
     draw_chart(results, OUTPUT / "chart.png")
     console.print(f"the server answered {server.statistics.get('replies', 0)} requests")
-    console.print(f"report.json, details.json and chart.png are in {OUTPUT}", soft_wrap=True)
+    written = "details.json and chart.png" if names else "report.json, details.json and chart.png"
+    console.print(f"{written} are in {OUTPUT}", soft_wrap=True, highlight=False)
     return failures(results)
 
 

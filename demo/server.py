@@ -38,6 +38,7 @@ class ModelServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                bufsize=0,
             )
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:

@@ -10,6 +10,7 @@ depend on where the tree lies.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -83,7 +84,8 @@ def run(
 
         def stop() -> None:
             timed_out.set()
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
         timer = threading.Timer(timeout, stop)
         timer.start()
@@ -153,7 +155,11 @@ def compile_program(
         return Compiled(source, target, ran)
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        return list(pool.map(one, sources))
+        try:
+            return list(pool.map(one, sources))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def link_program(

@@ -113,7 +113,8 @@ class Apt:
         (self._home / "sources" / "machine.sources").write_text(new)
         (self._home / "sources" / "machine.list").write_text(old)
         code, output = self._run(["update"], self._home)
-        if code != 0:
+        # One broken list, such as a third party's, does not keep the others from being used.
+        if code != 0 and not self.have_lists():
             raise ProgramsError(f"apt-get update of the source lists failed:\n{_tail(output)}")
         self._updated = True
 
