@@ -38,10 +38,18 @@ def signature_of(session: Any) -> mlbridge.Signature:
 
 
 def open_session(path: str) -> Any:
-    """An ONNX Runtime session for small networks: one thread, no work before the answer's."""
+    """A session with the options that mlbridge's onnx engine uses in process.
+
+    Other options choose other kernels, whose last bits differ, and so would decisions.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
