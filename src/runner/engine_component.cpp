@@ -190,8 +190,13 @@ Status EngineRunner::evaluate(Deadline deadline) {
     mlb_tensor tensor{};
     if (const mlb_code code = model_->engine.output(runner_, i, &tensor, error_.get()))
       return error_.status(code, model_->scheme + ": output '" + slot.spec.name + "'");
+    if (!tensor.shape && !slot.spec.shape.empty())
+      return Status(Code::Internal,
+                    model_->scheme + ": output '" + slot.spec.name + "' came without a shape");
     const Span<const int64_t> shape(tensor.shape, slot.spec.shape.size());
     if (slot.spec.type == ElementType::String) {
+      if (Status s = checkShape(slot.spec, shape); !s)
+        return Status(Code::PolicyFailed, model_->scheme + ": " + s.message());
       if (Status s = adopt(slot, tensor, shape); !s)
         return s;
       const auto *from = static_cast<const mlb_string *>(tensor.data);

@@ -137,7 +137,8 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOp
   const std::vector<std::string_view> views(known.begin(), known.end());
   return Status(Code::InvalidArgument,
                 "unknown scheme '" + uri.scheme + "'" + didYouMean(uri.scheme, views) +
-                    " (known: " + listOf(views) + "; " + engine.status().message() + ")");
+                    " (known: " + listOf(views) + "; others are files libmlbridge-engine-" +
+                    uri.scheme + ".so in a folder of MLBRIDGE_COMPONENT_PATH)");
 }
 
 } // namespace mlbridge

@@ -27,6 +27,7 @@ enum { PolicyFailed = 5, InvalidArgument = 7, NotFound = 10, LimitExceeded = 13 
 
 typedef struct model {
   int wrong_count; /* of the output's elements */
+  int wrong_shape; /* of the strings */
   int fails;       /* to evaluate */
 } model;
 
@@ -40,7 +41,7 @@ typedef struct runner {
   mlb_string text_out[2];
 } runner;
 
-static const int64_t x_shape[] = {-1, -1}, words_shape[] = {Words}, text_shape[] = {2};
+static const int64_t x_shape[] = {-1, -1}, words_shape[] = {Words}, text_shape[] = {2}, one[] = {1};
 static const int64_t x_maximum[] = {0, 1000};
 
 static mlb_string str(const char *text) {
@@ -65,13 +66,14 @@ static mlb_code open_model(mlb_string place, const mlb_option *options, uint64_t
   for (i = 0; i < options_size; ++i)
     if (!is(options[i].key, "known"))
       return fail(error, InvalidArgument, "unknown option");
-  if (!is(place, "sum") && !is(place, "wrong-count") && !is(place, "fails") &&
-      !is(place, "bad-signature"))
+  if (!is(place, "sum") && !is(place, "wrong-count") && !is(place, "wrong-shape") &&
+      !is(place, "fails") && !is(place, "bad-signature"))
     return fail(error, NotFound, "no such model");
   m = calloc(1, sizeof *m);
   if (!m)
     return LimitExceeded;
   m->wrong_count = is(place, "wrong-count");
+  m->wrong_shape = is(place, "wrong-shape");
   m->fails = is(place, "fails") ? 1 : is(place, "bad-signature") ? 2 : 0;
   *out = m;
   return 0;
@@ -179,8 +181,8 @@ static mlb_code output(void *r_, uint64_t i, mlb_tensor *tensor, mlb_error *erro
   runner *r = r_;
   (void)error;
   tensor->data = i ? (void *)r->text_out : (void *)&r->sum;
-  tensor->count = i ? 2 : r->of->wrong_count ? 3 : 1;
-  tensor->shape = i ? text_shape : 0;
+  tensor->count = i ? (r->of->wrong_shape ? 1 : 2) : r->of->wrong_count ? 3 : 1;
+  tensor->shape = i ? (r->of->wrong_shape ? one : text_shape) : 0;
   return 0;
 }
 

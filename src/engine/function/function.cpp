@@ -53,7 +53,9 @@ public:
     return Status::ok();
   }
 
-  TensorView output(size_t index) override { return outputs_[index].view(); }
+  TensorView output(size_t index) override {
+    return index < outputs_.size() ? outputs_[index].view() : TensorView();
+  }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
     if (!episode.empty())
@@ -116,7 +118,7 @@ private:
     if (index >= outputs_.size())
       return Status(Code::InvalidArgument, "there is no output " + std::to_string(index));
     if (Status s = outputs_[index].tensor.reshape(signature_.outputs[index], shape); !s)
-      return s;
+      return Status(Code::PolicyFailed, s.message()); // what most functions will pass on
     outputs_[index].hasShape = true;
     clear(outputs_[index].view());
     return outputs_[index].view();

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runner/bind.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlbridge;
+
+namespace {
+
+TensorSpec f(std::string name, Shape shape, Shape maximum = {}) {
+  return TensorSpec::of<float>(std::move(name), std::move(shape), std::move(maximum));
+}
+
+Signature in(TensorSpec spec) { return {{std::move(spec)}, {}}; }
+Signature out(TensorSpec spec) { return {{}, {std::move(spec)}}; }
+
+struct Case {
+  Signature pass, model;
+  std::string bound; ///< what the backend is asked for; empty if it is a mismatch
+};
+
+} // namespace
+
+TEST(Bind, ShapesFitOrNot) {
+  const Case cases[] = {
+      {in(f("x", {3})), in(f("x", {3})), "(x: float32[3]) -> ()"},
+      {in(f("x", {3})), in(f("x", {4})), ""},
+      {in(f("x", {3})), in(f("x", {-1})), "(x: float32[3]) -> ()"},
+      {in(f("x", {3})), in(f("x", {-1}, {2})), ""},
+      {in(f("x", {3})), in(f("x", {1, 3})), "(x: float32[1, 3]) -> ()"},
+      {in(f("x", {3})), in(f("x", {-1, 3})), "(x: float32[1, 3]) -> ()"},
+      {in(f("x", {3})), in(f("x", {-1, -1})), "(x: float32[1, 3]) -> ()"},
+      {in(f("x", {3})), in(f("x", {2, 3})), ""},
+      {in(f("x", {1, 3})), in(f("x", {3})), ""},
+      {in(f("x", {3})), in(f("x", {1, 1, 3})), ""},
+      {in(f("x", {})), in(f("x", {1})), "(x: float32[1]) -> ()"},
+      {in(f("x", {})), in(f("x", {-1})), "(x: float32[1]) -> ()"},
+      {in(f("x", {0})), in(f("x", {-1})), "(x: float32[0]) -> ()"},
+      {in(f("x", {-1})), in(f("x", {3})), ""},
+      {in(f("x", {-1})), in(f("x", {-1})), "(x: float32[?]) -> ()"},
+      {in(f("x", {-1})), in(f("x", {-1}, {9})), "(x: float32[?<=9]) -> ()"},
+      {in(f("x", {-1}, {9})), in(f("x", {-1})), "(x: float32[?<=9]) -> ()"},
+      {in(f("x", {-1}, {9})), in(f("x", {-1}, {8})), ""},
+      {in(f("x", {-1}, {8})), in(f("x", {1, -1}, {0, 9})), "(x: float32[1, ?<=8]) -> ()"},
+      {out(f("y", {-1})), out(f("y", {3})), "() -> (y: float32[3])"},
+      {out(f("y", {-1}, {2})), out(f("y", {3})), ""},
+      {out(f("y", {3})), out(f("y", {-1})), "() -> (y: float32[3])"},
+      {out(f("y", {-1}, {4})), out(f("y", {-1}, {5})), "() -> (y: float32[?<=4])"},
+      {out(f("y", {3})), out(f("y", {1, 3})), "() -> (y: float32[1, 3])"},
+      // A pass may know more than the model, and use less of its answers.
+      {{{f("a", {1}), f("x", {3})}, {}}, in(f("x", {3})), "(x: float32[3]) -> ()"},
+      {out(f("y", {3})), {{}, {f("z", {-1}), f("y", {3})}}, "() -> (z: float32[?], y: float32[3])"},
+      {in(f("x", {3})), {{f("x", {3}), f("z", {1})}, {}}, ""},
+      {out(f("y", {3})), {}, ""},
+      {in(f("x", {3})), in(TensorSpec::of<double>("x", {3})), ""},
+  };
+  for (const Case &c : cases) {
+    SCOPED_TRACE(c.pass.toString() + " against " + c.model.toString());
+    const auto binding = bindSignature(c.pass, &c.model);
+    if (c.bound.empty()) {
+      ASSERT_FALSE(binding) << (*binding)->model.toString();
+      EXPECT_EQ(binding.status().code(), Code::Mismatch);
+      const std::string &why = binding.status().message();
+      EXPECT_NE(why.find("the pass states " + c.pass.toString()), std::string::npos) << why;
+      EXPECT_NE(why.find("the model has " + c.model.toString()), std::string::npos) << why;
+      continue;
+    }
+    ASSERT_TRUE(binding) << binding.status().toString();
+    EXPECT_EQ((*binding)->model.toString(), c.bound);
+    EXPECT_EQ((*binding)->caller, c.pass);
+  }
+}
+
+TEST(Bind, SaysEveryDisagreement) {
+  const Signature pass{{f("embeding", {300}), f("b", {2})}, {TensorSpec::of<int64_t>("action")}};
+  const Signature model{{f("embedding", {300}), f("b", {3})}, {TensorSpec::of<float>("action")}};
+  const auto binding = bindSignature(pass, &model);
+  ASSERT_FALSE(binding);
+  const std::string &why = binding.status().message();
+  for (const char *part :
+       {"the model's input 'embedding: float32[300]'; did you mean 'embeding'?",
+        "input 'b' is another shape in dimension 0: 2 in the pass and 3 in the model",
+        "output 'action' is int64 in the pass and float32 in the model"})
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+}
+
+TEST(Bind, ConnectsByNameWhateverTheOrder) {
+  const Signature pass{{f("a", {1}), f("b", {2}), f("c", {3})}, {f("q", {}), f("p", {})}};
+  const Signature model{{f("c", {1, 3}), f("a", {1})}, {f("p", {}), f("q", {1})}};
+  const auto binding = bindSignature(pass, &model);
+  ASSERT_TRUE(binding) << binding.status().toString();
+  const Binding &b = **binding;
+  EXPECT_EQ(b.inputs[0].model, 1);
+  EXPECT_EQ(b.inputs[1].model, -1);
+  EXPECT_EQ(b.inputs[2].model, 0);
+  EXPECT_TRUE(b.inputs[2].batch);
+  EXPECT_FALSE(b.inputs[0].batch);
+  EXPECT_EQ(b.outputs[0].model, 1);
+  EXPECT_EQ(b.outputs[1].model, 0);
+}
+
+TEST(Bind, AModelThatTakesAnyTakesThisOne) {
+  const Signature pass{{f("a", {-1})}, {f("q", {})}};
+  const auto binding = bindSignature(pass, nullptr);
+  ASSERT_TRUE(binding);
+  EXPECT_EQ((*binding)->model, pass);
+}
+
+TEST(Bind, AMalformedSignatureIsTheCallersFault) {
+  const auto binding = bindSignature({{f("a", {1}), f("a", {1})}, {}}, nullptr);
+  EXPECT_EQ(binding.status().code(), Code::InvalidArgument);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A Runner as a pass uses it, over function models.
+#include <mlbridge/function.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+using namespace mlbridge;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Signature Sum{{TensorSpec::of<float>("x", {3}), TensorSpec::of<int64_t>("scale")},
+                    {TensorSpec::of<float>("y")}};
+
+Status sum(FunctionCall &call) {
+  float total = 0;
+  for (float v : call.in<float>("x"))
+    total += v;
+  call.out<float>("y")[0] = total * static_cast<float>(call.in<int64_t>("scale")[0]);
+  return Status::ok();
+}
+
+Runner runnerOf(Model model, const Signature &signature) {
+  (void)model.bind(signature);
+  return model.newRunner();
+}
+
+Runner sumRunner() { return runnerOf(fromFunction(Sum, sum), Sum); }
+
+} // namespace
+
+TEST(Runner, AnswersThroughThreeLines) {
+  Runner runner = sumRunner();
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_TRUE(runner.set("x", std::vector<float>{1, 2, 3}));
+  EXPECT_TRUE(runner.set("scale", int64_t(2)));
+  EXPECT_EQ(runner.evaluateOr<float>([] { return -1.0f; }), 12.0f);
+  EXPECT_EQ(*runner.evaluate<float>(), 12.0f) << "inputs keep their values";
+  EXPECT_EQ(runner.output<float>("y")[0], 12.0f);
+  runner.input<float>("x")[0] = 5;
+  EXPECT_EQ(*runner.evaluate<float>(), 20.0f);
+}
+
+TEST(Runner, WithoutAModelFallsBackAndSaysWhy) {
+  Runner runner = open("function:no-such-function", Sum);
+  EXPECT_EQ(runner.status().code(), Code::NotFound);
+  // A pass that writes in place does not have to look first.
+  ASSERT_EQ(runner.input<float>("x").size(), 3u);
+  runner.input<float>("x")[2] = 1;
+  EXPECT_FALSE(runner.set("x", {1.0f, 2.0f, 3.0f}));
+  int asked = 0;
+  EXPECT_EQ(runner.evaluateOr<float>([&] { return ++asked, 7; }), 7.0f);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(runner.status().code(), Code::NotFound);
+  runner.clearStatus();
+  EXPECT_EQ(runner.status().code(), Code::NotFound) << "it still has no model";
+  EXPECT_TRUE(runner.output<float>("y").empty());
+  EXPECT_EQ(runner.signature(), nullptr);
+  EXPECT_FALSE(runner.beginEpisode("e", "c"));
+}
+
+TEST(Runner, DefaultAndMovedFromCarryAFailure) {
+  Runner none;
+  EXPECT_EQ(none.status().code(), Code::Unavailable);
+  EXPECT_EQ(none.evaluate().code(), Code::Unavailable);
+  EXPECT_TRUE(none.input<float>("x").empty());
+  EXPECT_FALSE(none.set("x", 1.0f));
+  EXPECT_FALSE(none.resize<float>("x", {1}));
+  EXPECT_TRUE(none.output<float>("x").empty());
+  EXPECT_EQ(none.inputAt(0).data, nullptr);
+  EXPECT_FALSE(none.reward(1));
+  none.clearStatus();
+  Runner runner = sumRunner();
+  Runner moved = std::move(runner);
+  EXPECT_TRUE(moved.set("x", {1.0f, 1.0f, 1.0f}));
+  EXPECT_EQ(runner.evaluate().code(), Code::Unavailable); // NOLINT(bugprone-use-after-move)
+  const Runner given{Status(Code::Busy, "later")};
+  EXPECT_EQ(given.status().code(), Code::Busy);
+  EXPECT_FALSE(Runner(Status()).status().isOk());
+  EXPECT_FALSE(Model().newRunner());
+  EXPECT_EQ(Model().status().code(), Code::Unavailable);
+}
+
+TEST(Runner, AWrongSetNeverEndsInAnAnswerFromOldValues) {
+  Runner runner = sumRunner();
+  ASSERT_TRUE(runner.set("x", {1.0f, 2.0f, 3.0f}));
+  ASSERT_TRUE(runner.set("scale", int64_t(1)));
+  EXPECT_FALSE(runner.set("x", {1.0f}));
+  EXPECT_TRUE(runner.set("scale", int64_t(2))) << "another input is fine";
+  EXPECT_EQ(runner.status().code(), Code::InvalidArgument) << "and does not hide the wrong one";
+  for (int i = 0; i < 2; ++i) {
+    const Status status = runner.evaluate();
+    EXPECT_EQ(status.code(), Code::InvalidArgument);
+    EXPECT_NE(status.message().find("'x: float32[3]' was given 1 elements instead of 3"),
+              std::string::npos)
+        << status.message();
+  }
+  ASSERT_TRUE(runner.set("x", {1.0f, 1.0f, 1.0f}));
+  EXPECT_TRUE(runner);
+  EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
+  EXPECT_FALSE(runner.set("scale", 2)) << "int is int32";
+  runner.clearStatus();
+  EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
+}
+
+TEST(Runner, AnUnknownNameFailsOneEvaluation) {
+  Runner runner = sumRunner();
+  ASSERT_TRUE(runner.set("x", {1.0f, 2.0f, 3.0f}));
+  EXPECT_FALSE(runner.set("scael", int64_t(1)));
+  const Status status = runner.evaluate();
+  EXPECT_EQ(status.code(), Code::InvalidArgument);
+  EXPECT_NE(status.message().find("'scael'; did you mean 'scale'? (inputs: x, scale)"),
+            std::string::npos)
+      << status.message();
+  EXPECT_TRUE(runner.evaluate());
+  EXPECT_TRUE(runner.status().isOk());
+}
+
+TEST(Runner, WrongTypesAndNamesGiveNoBuffer) {
+  Runner runner = sumRunner();
+  EXPECT_TRUE(runner.input<double>("x").empty());
+  EXPECT_EQ(runner.status().code(), Code::InvalidArgument);
+  runner.clearStatus();
+  EXPECT_TRUE(runner.input<float>("z").empty());
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  EXPECT_TRUE(runner.output<float>("y").empty()) << "there was no evaluation";
+  EXPECT_TRUE(runner.evaluate());
+  EXPECT_TRUE(runner.output<int64_t>("y").empty());
+  EXPECT_EQ(runner.status().code(), Code::InvalidArgument);
+  EXPECT_EQ(runner.evaluate<int64_t>().status().code(), Code::InvalidArgument);
+  EXPECT_TRUE(runner.output<float>("nothing").empty());
+  EXPECT_EQ(runner.inputAt(2).data, nullptr);
+  EXPECT_EQ(runner.outputAt(1).data, nullptr);
+  EXPECT_FALSE(runner.resizeAt(2, {}));
+}
+
+TEST(Runner, AllElementTypes) {
+  Signature signature;
+  signature.inputs = {TensorSpec::of<int8_t>("i8"),    TensorSpec::of<uint64_t>("u64"),
+                      TensorSpec::of<Half>("h", {2}),  TensorSpec::of<bool>("b", {3}),
+                      TensorSpec::of<double>("d"),     TensorSpec::of<std::string>("s", {2}),
+                      TensorSpec::of<std::string>("t")};
+  signature.outputs = {TensorSpec::of<std::string>("out")};
+  Runner runner = runnerOf(fromFunction(signature,
+                                        [](FunctionCall &call) {
+                                          std::string text;
+                                          text += std::to_string(call.in<int8_t>("i8")[0]) + " ";
+                                          text += std::to_string(call.in<uint64_t>("u64")[0]) + " ";
+                                          text += std::to_string(call.in<Half>("h")[1].bits) + " ";
+                                          for (bool b : call.in<bool>("b"))
+                                            text += b ? "T" : "F";
+                                          text += std::to_string(call.in<double>("d")[0]) + " ";
+                                          text += call.in<std::string>("s")[1] + " ";
+                                          text += call.in<std::string>("t")[0];
+                                          call.out<std::string>("out")[0] = text;
+                                          return Status::ok();
+                                        }),
+                           signature);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_TRUE(runner.set("i8", int8_t(-128)));
+  EXPECT_TRUE(runner.set("u64", (unsigned long long)UINT64_MAX));
+  EXPECT_TRUE(runner.set("h", {Half{1}, Half{0x7c00}}));
+  EXPECT_TRUE(runner.set("b", std::vector<bool>{true, false, true}));
+  EXPECT_TRUE(runner.set("d", 0.5));
+  EXPECT_TRUE(runner.set("s", std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(runner.set("t", "literal"));
+  EXPECT_EQ(*runner.evaluate<std::string>(),
+            "-128 18446744073709551615 31744 TFT0.500000 b literal");
+}
+
+TEST(Runner, DynamicLengthsFollowTheCountOrResize) {
+  const Signature signature{
+      {TensorSpec::of<float>("row", {-1, 2}, {3, 0}), TensorSpec::of<float>("grid", {-1, -1})},
+      {TensorSpec::of<float>("out", {-1})}};
+  Runner runner = runnerOf(fromFunction(signature,
+                                        [](FunctionCall &call) {
+                                          const int64_t n = call.input(0).shape[0];
+                                          auto out = call.resizeOutput(0, {&n, 1});
+                                          if (!out)
+                                            return out.status();
+                                          for (float &v : out->as<float>())
+                                            v = static_cast<float>(call.input(1).count);
+                                          return Status::ok();
+                                        }),
+                           signature);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  EXPECT_NE(runner.status().message().find("neither set nor resized"), std::string::npos);
+  EXPECT_TRUE(runner.set("row", {1.0f, 2.0f, 3.0f, 4.0f}));
+  EXPECT_FALSE(runner.set("grid", {1.0f, 2.0f})) << "which lengths?";
+  const Expected<Span<float>> grid = runner.resize<float>("grid", {2, 5});
+  ASSERT_TRUE(grid) << grid.status().toString();
+  EXPECT_EQ(grid->size(), 10u);
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  ASSERT_EQ(runner.output<float>("out").size(), 2u);
+  EXPECT_EQ(runner.output<float>("out")[1], 10.0f);
+  EXPECT_TRUE(runner.set("row", std::vector<float>()));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_TRUE(runner.output<float>("out").empty());
+  EXPECT_TRUE(runner.status().isOk()) << "nothing is a legal answer";
+  EXPECT_EQ(runner.evaluate<float>().status().code(), Code::PolicyFailed) << "but has no element";
+  EXPECT_FALSE(runner.set("row", {1.0f})) << "half a row";
+  EXPECT_FALSE(runner.set("row", std::vector<float>(8))) << "over the maximum";
+  EXPECT_FALSE(runner.resize<float>("row", {4, 2}));
+  EXPECT_FALSE(runner.resize<float>("row", {2}));
+  EXPECT_FALSE(runner.resize<float>("grid", {int64_t(1) << 31, int64_t(1) << 31}));
+  EXPECT_FALSE(runner.resize<double>("row", {1, 2}));
+  EXPECT_FALSE(runner.evaluate());
+}
+
+TEST(Runner, InputsThatTheModelDoesNotKnowHaveABufferAllTheSame) {
+  Signature pass = Sum;
+  pass.inputs.insert(pass.inputs.begin(), TensorSpec::of<double>("extra", {1000}));
+  pass.inputs.push_back(TensorSpec::of<float>("list", {-1}));
+  Runner runner = runnerOf(fromFunction(Sum, sum), pass);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  ASSERT_EQ(runner.input<double>("extra").size(), 1000u);
+  runner.input<double>("extra")[999] = 1;
+  EXPECT_TRUE(runner.set("list", {1.0f, 2.0f}));
+  EXPECT_TRUE(runner.set("x", {1.0f, 2.0f, 3.0f}));
+  EXPECT_TRUE(runner.set("scale", int64_t(1)));
+  EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
+  EXPECT_EQ(*runner.signature(), pass);
+}
+
+TEST(Runner, ALeadingDimensionOfOneIsTheModelsOwnBusiness) {
+  const Signature model{
+      {TensorSpec::of<float>("x", {-1, 3}), TensorSpec::of<int64_t>("scale", {1})},
+      {TensorSpec::of<float>("y", {-1, 1})}};
+  const auto answer = [](FunctionCall &call) {
+    EXPECT_EQ(toString(call.input(0).shape), "[1, 3]");
+    if (Status s = sum(call); !s)
+      return s;
+    return Status::ok();
+  };
+  const Signature pass{{TensorSpec::of<float>("x", {3}), TensorSpec::of<int64_t>("scale")},
+                       {TensorSpec::of<float>("y", {1})}};
+  Runner runner = runnerOf(fromFunction(model, answer), pass);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_TRUE(runner.set("x", {1.0f, 2.0f, 3.0f}));
+  EXPECT_TRUE(runner.set("scale", int64_t(3)));
+  EXPECT_EQ(*runner.evaluate<float>(), 18.0f);
+  EXPECT_EQ(toString(runner.inputAt(0).shape), "[3]");
+  EXPECT_EQ(toString(runner.outputAt(0).shape), "[1]");
+}
+
+TEST(Runner, BatchAndDynamicTogether) {
+  const Signature model{{TensorSpec::of<float>("x", {1, -1, 2})},
+                        {TensorSpec::of<float>("y", {1})}};
+  const Signature pass{{TensorSpec::of<float>("x", {-1, 2})}, {TensorSpec::of<float>("y")}};
+  Runner runner = runnerOf(fromFunction(model,
+                                        [](FunctionCall &call) {
+                                          EXPECT_EQ(call.input(0).shape.size(), 3u);
+                                          call.out<float>("y")[0] =
+                                              static_cast<float>(call.input(0).shape[1]);
+                                          return Status::ok();
+                                        }),
+                           pass);
+  ASSERT_TRUE(runner.set("x", std::vector<float>(6))) << runner.status().toString();
+  EXPECT_EQ(*runner.evaluate<float>(), 3.0f);
+  ASSERT_TRUE(runner.resize<float>("x", {4, 2}));
+  EXPECT_EQ(toString(runner.inputAt(0).shape), "[4, 2]");
+  EXPECT_EQ(*runner.evaluate<float>(), 4.0f);
+}
+
+TEST(Runner, AnAnswerOfAnotherShapeIsTheModelsFailure) {
+  const Signature model{{}, {TensorSpec::of<float>("y", {-1})}};
+  const Signature pass{{}, {TensorSpec::of<float>("y", {2})}};
+  // The model promised nothing about the length, the pass takes two.
+  FunctionModel odd;
+  odd.newFunction = [] {
+    return [](FunctionCall &call) {
+      const int64_t three = 3;
+      return call.resizeOutput(0, {&three, 1}).status();
+    };
+  };
+  odd.signature = model;
+  Runner runner = runnerOf(fromFunction(odd), pass);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed) << runner.status().toString();
+  EXPECT_EQ(runner.outputAt(0).data, nullptr);
+}
+
+TEST(Runner, ADeadlineThatHasPassedIsNoCall) {
+  int calls = 0;
+  Runner runner = runnerOf(fromFunction(Sum,
+                                        [&](FunctionCall &) {
+                                          ++calls;
+                                          return Status::ok();
+                                        }),
+                           Sum);
+  EXPECT_EQ(runner.evaluate(Deadline::after(0s)).code(), Code::DeadlineExceeded);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(runner.evaluateOr<float>([] { return 3.0f; }), 0.0f);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Runner, EightThreadsShareAModel) {
+  Model model = fromFunction(Sum, sum);
+  ASSERT_TRUE(model.bind(Sum));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      Runner runner = model.newRunner();
+      for (int i = 0; i < 2000; ++i) {
+        const float v = static_cast<float>(t * 1000 + i % 7);
+        if (!runner.set("x", {v, 1.0f, 0.0f}) || !runner.set("scale", int64_t(2)) ||
+            runner.evaluateOr<float>([] { return -1.0f; }) != 2 * v + 2)
+          ++wrong;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
