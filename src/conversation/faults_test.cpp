@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A Runner against servers that misbehave, written with plain system calls: in each case a clear
+// status within the deadline, and never a wrong answer.
+#include "conversation/frame.h"
+#include "conversation/messages.h"
+#include "testing/server_thread.h"
+
+#include <mlbridge/model.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+namespace mlbridge {
+namespace {
+
+using testing::TemporaryFolder;
+using namespace std::chrono_literals;
+using Bytes = std::vector<uint8_t>;
+
+const Signature OneNumber{{TensorSpec::of<int64_t>("x")}, {TensorSpec::of<int64_t>("y")}};
+constexpr Duration Short = 200ms;
+
+/// The server's end of one conversation, blocking.
+struct Peer {
+  int in = -1, out = -1;
+
+  void write(const Bytes &bytes) const {
+    size_t at = 0;
+    while (at < bytes.size()) {
+      const ssize_t n = ::send(out, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+      const ssize_t m =
+          n < 0 && errno == ENOTSOCK ? ::write(out, bytes.data() + at, bytes.size() - at) : n;
+      if (m <= 0)
+        return;
+      at += static_cast<size_t>(m);
+    }
+  }
+  /// The next frame, or nothing at the end.
+  std::optional<std::pair<FrameHeader, Bytes>> read() const {
+    uint8_t header[FrameHeaderSize];
+    if (!fill(header, sizeof header))
+      return {};
+    Expected<FrameHeader> decoded = decodeFrameHeader(header);
+    if (!decoded)
+      return {};
+    Bytes payload(decoded->length);
+    if (!fill(payload.data(), payload.size()))
+      return {};
+    return std::pair(*decoded, payload);
+  }
+  /// Reads until the compiler is gone.
+  void drain() const {
+    uint8_t waste[4096];
+    while (::read(in, waste, sizeof waste) > 0) {
+    }
+  }
+
+private:
+  bool fill(uint8_t *to, size_t size) const {
+    for (size_t at = 0; at < size;) {
+      const ssize_t n = ::read(in, to + at, size - at);
+      if (n <= 0)
+        return false;
+      at += static_cast<size_t>(n);
+    }
+    return true;
+  }
+};
+
+Bytes frameOf(FrameKind kind, const Buffer &payload, uint32_t stream = 0, uint64_t request = 0,
+              uint16_t flags = 0) {
+  FrameHeader header;
+  header.kind = kind;
+  header.stream = stream;
+  header.request = request;
+  header.flags = flags;
+  header.length = payload.size();
+  Bytes bytes(FrameHeaderSize);
+  encode(header, bytes.data());
+  bytes.insert(bytes.end(), payload.data(), payload.data() + payload.size());
+  return bytes;
+}
+
+Bytes welcomeTo(const Bytes &helloPayload) {
+  Expected<Hello> hello = decodeHello({helloPayload.data(), helloPayload.size()});
+  Welcome welcome;
+  welcome.nonce = hello->nonce;
+  welcome.maxMessage = 1 << 20;
+  welcome.serdes = hello->serdes;
+  welcome.signature = OneNumber;
+  Buffer payload;
+  EXPECT_TRUE(encode(welcome, payload));
+  return frameOf(FrameKind::Welcome, payload);
+}
+
+Bytes replyOf(int64_t value, uint64_t request, uint32_t stream = 1) {
+  Buffer payload;
+  EXPECT_TRUE(payload.append(&value, sizeof value));
+  return frameOf(FrameKind::Reply, payload, stream, request);
+}
+
+using Script = std::function<void(const Peer &)>;
+
+/// Accepts one compiler and plays the script, over a socket or FIFOs.
+class FakeServer {
+public:
+  FakeServer(const std::string &scheme, Script script) : scheme_(scheme) {
+    const std::string path = folder_ / "s";
+    uri_ = scheme + ":" + path;
+    if (scheme == "unix") {
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      path.copy(address.sun_path, sizeof address.sun_path - 1);
+      listening_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      EXPECT_EQ(::bind(listening_, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
+      EXPECT_EQ(::listen(listening_, 4), 0);
+    } else {
+      EXPECT_EQ(::mkfifo((path + ".in").c_str(), 0600), 0);
+      EXPECT_EQ(::mkfifo((path + ".out").c_str(), 0600), 0);
+      listening_ = ::open((path + ".out").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    thread_ = std::thread([this, path, script = std::move(script)] {
+      Peer peer;
+      if (scheme_ == "unix") {
+        peer.in = peer.out = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC);
+      } else {
+        pollfd fd{listening_, POLLIN, 0};
+        ::poll(&fd, 1, -1);
+        ::fcntl(listening_, F_SETFL, 0);
+        peer.in = listening_;
+        peer.out = ::open((path + ".in").c_str(), O_WRONLY | O_CLOEXEC);
+      }
+      script(peer);
+      ::close(peer.out);
+      if (peer.in != peer.out)
+        ::close(peer.in);
+    });
+  }
+  ~FakeServer() {
+    thread_.join();
+    if (scheme_ == "unix")
+      ::close(listening_);
+  }
+  const std::string &uri() const { return uri_; }
+
+private:
+  const std::string scheme_;
+  TemporaryFolder folder_;
+  std::string uri_;
+  int listening_ = -1;
+  std::thread thread_;
+};
+
+/// Handshake and the first request, then what the test is about.
+Script afterFirstRequest(Script rest) {
+  return [rest = std::move(rest)](const Peer &peer) {
+    const auto hello = peer.read();
+    if (!hello)
+      return;
+    peer.write(welcomeTo(hello->second));
+    while (true) {
+      const auto frame = peer.read();
+      if (!frame)
+        return;
+      if (frame->first.kind == FrameKind::Request)
+        break;
+    }
+    rest(peer);
+  };
+}
+
+OpenOptions within(Duration deadline) {
+  OpenOptions options;
+  options.deadline = deadline;
+  return options;
+}
+
+class Faults : public ::testing::TestWithParam<const char *> {
+protected:
+  /// What one evaluation gives; the answer must never be taken for right.
+  Status ask(Script script, Duration deadline = Short) {
+    const FakeServer server(GetParam(), std::move(script));
+    const auto begin = Deadline::Clock::now();
+    Status status;
+    {
+      Runner runner = open(server.uri(), OneNumber, within(deadline));
+      Expected<int64_t> answer = runner.evaluate<int64_t>();
+      EXPECT_FALSE(answer) << "took " << *answer << " for an answer";
+      status = answer.status();
+      EXPECT_EQ(runner.evaluateOr<int64_t>([] { return int64_t(-7); }), -7);
+    }
+    EXPECT_LT(Deadline::Clock::now() - begin, deadline + 5s);
+    EXPECT_FALSE(status.message().empty());
+    return status;
+  }
+};
+
+TEST_P(Faults, ClosesInsteadOfAWelcome) {
+  const Code code = ask([](const Peer &) {}).code();
+  EXPECT_TRUE(code == Code::Closed || code == Code::Unavailable) << name(code);
+}
+
+TEST_P(Faults, NeverWelcomes) {
+  EXPECT_EQ(ask([](const Peer &peer) { peer.drain(); }).code(),
+            std::string(GetParam()) == "pipe" ? Code::DeadlineExceeded : Code::DeadlineExceeded);
+}
+
+TEST_P(Faults, SpeaksSomethingElse) {
+  const Status status = ask([](const Peer &peer) {
+    const char text[] = "220 mail.example ESMTP ready, please go on and say hello\r\n";
+    peer.write(Bytes(text, text + sizeof text));
+    peer.drain();
+  });
+  EXPECT_EQ(status.code(), Code::Protocol) << status.toString();
+}
+
+TEST_P(Faults, SpeaksAnotherVersion) {
+  const Status status = ask([](const Peer &peer) {
+    const auto hello = peer.read();
+    Bytes welcome = welcomeTo(hello->second);
+    welcome[FrameHeaderSize + 8] = 9;
+    peer.write(welcome);
+    peer.drain();
+  });
+  EXPECT_EQ(status.code(), Code::Protocol);
+  EXPECT_NE(status.message().find("version 9"), std::string::npos) << status.message();
+}
+
+TEST_P(Faults, RefusesWithAReason) {
+  const Status status = ask([](const Peer &peer) {
+    (void)peer.read();
+    Buffer text;
+    EXPECT_TRUE(encodeError(Status(Code::Unsupported, "no such serdes here"), text));
+    peer.write(frameOf(FrameKind::Error, text));
+    peer.drain();
+  });
+  EXPECT_EQ(status.code(), Code::Unsupported);
+  EXPECT_NE(status.message().find("no such serdes here"), std::string::npos) << status.message();
+}
+
+TEST_P(Faults, AWelcomeForSomebodyElseIsIgnored) {
+  EXPECT_EQ(ask([](const Peer &peer) {
+              const auto hello = peer.read();
+              Bytes welcome = welcomeTo(hello->second);
+              welcome[FrameHeaderSize + 12] ^= 1; // the nonce
+              peer.write(welcome);
+              peer.drain();
+            }).code(),
+            Code::DeadlineExceeded);
+}
+
+TEST_P(Faults, NeverAnswers) {
+  EXPECT_EQ(ask(afterFirstRequest([](const Peer &peer) { peer.drain(); })).code(),
+            Code::DeadlineExceeded);
+}
+
+TEST_P(Faults, EndsAtEveryByteOfAReply) {
+  const Bytes reply = replyOf(42, 1);
+  for (size_t cut = 0; cut < reply.size(); ++cut) {
+    const Status status = ask(afterFirstRequest([&](const Peer &peer) {
+                                peer.write(Bytes(reply.begin(), reply.begin() + cut));
+                              }),
+                              20s);
+    EXPECT_EQ(status.code(), Code::Closed) << "cut at " << cut << ": " << status.toString();
+  }
+}
+
+TEST_P(Faults, StallsInTheMiddleOfAReply) {
+  const Bytes reply = replyOf(42, 1);
+  for (const size_t cut : {size_t(1), FrameHeaderSize, reply.size() - 1})
+    EXPECT_EQ(ask(afterFirstRequest([&](const Peer &peer) {
+                peer.write(Bytes(reply.begin(), reply.begin() + cut));
+                peer.drain();
+              })).code(),
+              Code::DeadlineExceeded);
+}
+
+TEST_P(Faults, StatesAHostileLength) {
+  for (const uint64_t length : {uint64_t(1) << 60, UINT64_MAX, uint64_t(1) << 32}) {
+    const Status status = ask(afterFirstRequest([&](const Peer &peer) {
+      FrameHeader header;
+      header.kind = FrameKind::Reply;
+      header.stream = 1;
+      header.request = 1;
+      header.length = length;
+      Bytes bytes(FrameHeaderSize);
+      encode(header, bytes.data());
+      peer.write(bytes);
+      peer.drain();
+    }));
+    EXPECT_EQ(status.code(), Code::LimitExceeded) << status.toString();
+  }
+}
+
+TEST_P(Faults, AnswersTooLittleOrTooMuch) {
+  for (const size_t size : {size_t(0), size_t(7), size_t(9), size_t(4096)}) {
+    const Status status = ask(afterFirstRequest([&](const Peer &peer) {
+      Buffer payload;
+      EXPECT_TRUE(payload.resize(size));
+      std::memset(payload.data(), 1, size);
+      peer.write(frameOf(FrameKind::Reply, payload, 1, 1));
+      peer.drain();
+    }));
+    EXPECT_EQ(status.code(), Code::Protocol) << status.toString();
+    EXPECT_NE(status.message().find(std::to_string(size)), std::string::npos);
+  }
+}
+
+TEST_P(Faults, AnswersAnotherQuestion) {
+  EXPECT_EQ(ask(afterFirstRequest([](const Peer &peer) {
+              peer.write(replyOf(1, 2));
+              peer.write(replyOf(2, 0));
+              peer.write(replyOf(3, 1, 77));
+              peer.drain();
+            })).code(),
+            Code::DeadlineExceeded);
+}
+
+TEST_P(Faults, AnswersWithADamagedHeader) {
+  EXPECT_EQ(ask(afterFirstRequest([](const Peer &peer) {
+              Bytes reply = replyOf(42, 1);
+              reply[24] ^= 4;
+              peer.write(reply);
+              peer.drain();
+            })).code(),
+            Code::Protocol);
+}
+
+TEST_P(Faults, SaysGoodbye) {
+  const Status status = ask(afterFirstRequest([](const Peer &peer) {
+    Buffer text;
+    EXPECT_TRUE(encodeText("maintenance", text));
+    peer.write(frameOf(FrameKind::Bye, text));
+    peer.drain();
+  }));
+  EXPECT_EQ(status.code(), Code::Closed);
+  EXPECT_NE(status.message().find("maintenance"), std::string::npos) << status.message();
+}
+
+TEST_P(Faults, SendsAKindThatNobodyKnows) {
+  EXPECT_EQ(ask(afterFirstRequest([](const Peer &peer) {
+              peer.write(frameOf(static_cast<FrameKind>(777), Buffer()));
+              peer.drain();
+            })).code(),
+            Code::Protocol);
+}
+
+/// What is strange but allowed, before a right answer.
+TEST_P(Faults, StrangeButAllowedThingsDoNotHurt) {
+  const FakeServer server(
+      GetParam(), afterFirstRequest([](const Peer &peer) {
+        peer.write(frameOf(static_cast<FrameKind>(777), Buffer(), 0, 0, FlagSkippable));
+        peer.write(frameOf(FrameKind::StreamOpened, Buffer(), 1));
+        peer.write(replyOf(13, 99)); // late, of no request
+        peer.write(frameOf(FrameKind::Ping, Buffer(), 0, 5));
+        EXPECT_EQ(peer.read()->first.kind, FrameKind::Pong);
+        for (const uint8_t byte : replyOf(42, 1)) // byte by byte
+          peer.write({byte});
+        peer.drain();
+      }));
+  Runner runner = open(server.uri(), OneNumber, within(20s));
+  Expected<int64_t> answer = runner.evaluate<int64_t>();
+  ASSERT_TRUE(answer) << answer.status().toString();
+  EXPECT_EQ(*answer, 42);
+}
+
+TEST_P(Faults, IsAskedToBeDrivenAndSaysThatItCannot) {
+  const FakeServer server(GetParam(), afterFirstRequest([](const Peer &peer) {
+                            Buffer reset;
+                            EXPECT_TRUE(encode(ResetMessage{"b.c", 1}, reset));
+                            peer.write(frameOf(FrameKind::Reset, reset, 1, 8));
+                            const auto error = peer.read();
+                            ASSERT_TRUE(error);
+                            EXPECT_EQ(error->first.kind, FrameKind::Error);
+                            EXPECT_EQ(error->first.request, 8u);
+                            peer.write(replyOf(42, 1));
+                            peer.drain();
+                          }));
+  Runner runner = open(server.uri(), OneNumber, within(20s));
+  EXPECT_TRUE(runner.evaluate<int64_t>());
+}
+
+TEST_P(Faults, DoesNotReadALargeRequest) {
+  const Signature large{{TensorSpec::of<float>("x", {16 << 20})}, {TensorSpec::of<int64_t>("y")}};
+  const FakeServer server(GetParam(), [&](const Peer &peer) {
+    const auto hello = peer.read();
+    Welcome welcome;
+    welcome.nonce = decodeHello({hello->second.data(), hello->second.size()})->nonce;
+    welcome.maxMessage = uint64_t(1) << 30;
+    welcome.serdes = "bitstream";
+    Buffer payload;
+    EXPECT_TRUE(encode(welcome, payload));
+    peer.write(frameOf(FrameKind::Welcome, payload));
+    pollfd gone{peer.out, 0, 0}; // hung up
+    ::poll(&gone, 1, -1);
+  });
+  Runner runner = open(server.uri(), large, within(Short));
+  EXPECT_FALSE(runner.evaluate<int64_t>());
+  EXPECT_FALSE(runner.evaluate<int64_t>());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Values("unix", "pipe"),
+                         [](const auto &info) { return std::string(info.param); });
+
+} // namespace
+} // namespace mlbridge
