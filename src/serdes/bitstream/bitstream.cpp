@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Writes and reads bitstream messages. Every length of a message is checked against the bytes that
+// are left before anything is made of it.
+#include "serdes/bitstream/bitstream.h"
+
+#include <cstring>
+
+namespace mlbridge {
+namespace {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they are");
+
+constexpr size_t Alignment = 8;
+constexpr size_t Word = sizeof(uint64_t);
+
+size_t aligned(size_t offset) { return (offset + Alignment - 1) & ~(Alignment - 1); }
+
+uint64_t readWord(const uint8_t *from) {
+  uint64_t word;
+  std::memcpy(&word, from, Word);
+  return word;
+}
+
+std::string number(uint64_t value) { return std::to_string(value); }
+
+std::string about(const TensorSpec &spec) { return "bitstream: tensor '" + spec.name + "' "; }
+
+Status tooShort(const TensorSpec &spec, size_t needed, size_t offset, size_t left) {
+  return Status(Code::Protocol, about(spec) + "needs " + number(needed) + " bytes at offset " +
+                                    number(offset) + ", message has " + number(left) + " left");
+}
+
+Status leftover(size_t expected, size_t size) {
+  return Status(Code::Protocol, "bitstream: message ends at offset " + number(expected) +
+                                    ", but has " + number(size) + " bytes");
+}
+
+/// What does not change from message to message.
+struct Plan {
+  TensorSpec spec;
+  size_t elementSize = 0; ///< 0 for strings
+  size_t words = 0;       ///< Dynamic dimensions
+  size_t count = 0;       ///< elements, if no dimension is Dynamic
+};
+
+Status checkPadding(const Plan &plan, const uint8_t *message, size_t from, size_t to) {
+  for (size_t i = from; i < to; ++i)
+    if (message[i] != 0)
+      return Status(Code::Protocol, "bitstream: padding byte at offset " + number(i) +
+                                        " before tensor '" + plan.spec.name + "' is " +
+                                        number(message[i]) + ", expected 0");
+  return Status::ok();
+}
+
+/// The first byte that is neither 0 nor 1, or `size`.
+size_t findBadBool(const uint8_t *bytes, size_t size) {
+  uint8_t all = 0;
+  for (size_t i = 0; i < size; ++i)
+    all |= bytes[i];
+  if (all <= 1)
+    return size;
+  size_t bad = 0;
+  while (bytes[bad] <= 1)
+    ++bad;
+  return bad;
+}
+
+Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_t size) {
+  size_t bad = findBadBool(message + offset, size);
+  if (bad == size)
+    return Status::ok();
+  return Status(Code::Protocol, about(plan.spec) + "element " + number(bad) + " at offset " +
+                                    number(offset + bad) + " is " + number(message[offset + bad]) +
+                                    ", a bool is 0 or 1");
+}
+
+class BitstreamCodec final : public Codec {
+public:
+  static Expected<std::unique_ptr<Codec>> make(Span<const TensorSpec> specs);
+
+  const Layout *layout() const override { return fixed_ ? &layout_ : nullptr; }
+  Status check(Span<const uint8_t> message) const override;
+  Status encode(Span<const TensorView> tensors, Buffer &out) const override;
+  Status decode(Span<const uint8_t> message, TensorSink &sink) const override;
+
+private:
+  Status checkViews(Span<const TensorView> tensors) const;
+  Status readShape(const Plan &plan, Span<const uint8_t> message, size_t &at, Shape &shape,
+                   size_t &count) const;
+  Status readStrings(size_t index, Span<const uint8_t> message, size_t &at, const Shape &shape,
+                     size_t count, TensorSink &sink) const;
+  Status prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
+                 TensorView &view) const;
+
+  std::vector<Plan> plans_;
+  bool fixed_ = true;
+  Layout layout_;
+};
+
+Expected<std::unique_ptr<Codec>> BitstreamCodec::make(Span<const TensorSpec> specs) {
+  auto codec = std::make_unique<BitstreamCodec>();
+  size_t end = 0;
+  for (const TensorSpec &spec : specs) {
+    if (Status s = spec.check(); !s)
+      return s.withContext("bitstream");
+    Plan plan;
+    plan.spec = spec;
+    plan.elementSize = sizeOf(spec.type);
+    for (int64_t length : spec.shape)
+      plan.words += length == Dynamic;
+    if (plan.words == 0) {
+      std::optional<size_t> count = spec.count();
+      size_t bytes = 0;
+      if (!count || __builtin_mul_overflow(*count, std::max(plan.elementSize, size_t(1)), &bytes) ||
+          __builtin_add_overflow(bytes, end + 2 * Alignment, &bytes))
+        return Status(Code::LimitExceeded, about(spec) + "is too large: " + spec.toString());
+      plan.count = *count;
+    }
+    codec->fixed_ &= plan.words == 0 && plan.elementSize != 0;
+    if (codec->fixed_) {
+      codec->layout_.offsets.push_back(aligned(end));
+      end = aligned(end) + plan.count * plan.elementSize;
+      codec->layout_.size = end;
+    }
+    codec->plans_.push_back(std::move(plan));
+  }
+  return Expected<std::unique_ptr<Codec>>(std::move(codec));
+}
+
+Status BitstreamCodec::check(Span<const uint8_t> message) const {
+  if (!fixed_)
+    return Status(Code::Unsupported, "bitstream: these tensors have no fixed layout");
+  size_t at = 0;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Plan &plan = plans_[i];
+    size_t start = layout_.offsets[i], bytes = plan.count * plan.elementSize;
+    if (start > message.size() || bytes > message.size() - start)
+      return tooShort(plan.spec, bytes, start, message.size() - std::min(start, message.size()));
+    if (Status s = checkPadding(plan, message.data(), at, start); !s)
+      return s;
+    if (plan.spec.type == ElementType::Bool)
+      if (Status s = checkBools(plan, message.data(), start, bytes); !s)
+        return s;
+    at = start + bytes;
+  }
+  return at == message.size() ? Status::ok() : leftover(at, message.size());
+}
+
+Status BitstreamCodec::checkViews(Span<const TensorView> tensors) const {
+  if (tensors.size() != plans_.size())
+    return Status(Code::InvalidArgument, "bitstream: expected " + number(plans_.size()) +
+                                             " tensors, got " + number(tensors.size()));
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const TensorSpec &spec = plans_[i].spec;
+    const TensorView &view = tensors[i];
+    if (view.type != spec.type)
+      return Status(Code::InvalidArgument,
+                    about(spec) + "is " + name(spec.type) + ", got " + name(view.type));
+    if (Status s = checkShape(spec, view.shape); !s)
+      return Status(Code::InvalidArgument, "bitstream: " + s.message());
+    if (elementCount(view.shape) != view.count)
+      return Status(Code::InvalidArgument, about(spec) + "of shape " + toString(view.shape) +
+                                               " has " + number(view.count) + " elements");
+  }
+  return Status::ok();
+}
+
+Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const {
+  if (Status s = checkViews(tensors); !s)
+    return s;
+  size_t size = 0;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Plan &plan = plans_[i];
+    size = aligned(size) + plan.words * Word;
+    if (plan.elementSize) {
+      size += tensors[i].bytes();
+      continue;
+    }
+    size += tensors[i].count * Word;
+    for (const std::string &s : tensors[i].as<std::string>())
+      size += s.size();
+  }
+
+  const size_t start = out.size();
+  if (Status s = out.resize(start + size); !s)
+    return s;
+  uint8_t *const message = out.data() + start;
+  size_t at = 0;
+  auto put = [&](const void *bytes, size_t count) {
+    if (count)
+      std::memcpy(message + at, bytes, count);
+    at += count;
+  };
+  auto putWord = [&](uint64_t word) { put(&word, Word); };
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Plan &plan = plans_[i];
+    const TensorView &view = tensors[i];
+    std::memset(message + at, 0, aligned(at) - at);
+    at = aligned(at);
+    for (size_t d = 0; d < plan.spec.shape.size(); ++d)
+      if (plan.spec.shape[d] == Dynamic)
+        putWord(static_cast<uint64_t>(view.shape[d]));
+    if (plan.elementSize) {
+      size_t bad = plan.spec.type == ElementType::Bool
+                       ? findBadBool(static_cast<const uint8_t *>(view.data), view.count)
+                       : view.count;
+      if (bad != view.count) {
+        Status s(Code::InvalidArgument, about(plan.spec) + "element " + number(bad) + " is " +
+                                            number(static_cast<const uint8_t *>(view.data)[bad]) +
+                                            ", a bool is 0 or 1");
+        (void)out.resize(start);
+        return s;
+      }
+      put(view.data, view.bytes());
+      continue;
+    }
+    Span<std::string> strings = view.as<std::string>();
+    for (const std::string &s : strings)
+      putWord(s.size());
+    for (const std::string &s : strings)
+      put(s.data(), s.size());
+  }
+  return Status::ok();
+}
+
+Status BitstreamCodec::readShape(const Plan &plan, Span<const uint8_t> message, size_t &at,
+                                 Shape &shape, size_t &count) const {
+  const TensorSpec &spec = plan.spec;
+  shape = spec.shape;
+  count = plan.count;
+  if (plan.words == 0)
+    return Status::ok();
+  if (plan.words > (message.size() - at) / Word)
+    return tooShort(spec, plan.words * Word, at, message.size() - at);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (spec.shape[d] != Dynamic)
+      continue;
+    uint64_t length = readWord(message.data() + at);
+    uint64_t most = static_cast<uint64_t>(INT64_MAX);
+    if (!spec.maximum.empty() && spec.maximum[d] > 0)
+      most = static_cast<uint64_t>(spec.maximum[d]);
+    if (length > most)
+      return Status(Code::Protocol, about(spec) + "dimension " + number(d) + " at offset " +
+                                        number(at) + " is " + number(length) + ", at most " +
+                                        number(most) + " is allowed");
+    shape[d] = static_cast<int64_t>(length);
+    at += Word;
+  }
+  std::optional<size_t> product = elementCount(shape);
+  if (!product)
+    return Status(Code::Protocol, about(spec) +
+                                      "has more elements than any message: its shape is " +
+                                      toString(shape) + " before offset " + number(at));
+  count = *product;
+  return Status::ok();
+}
+
+Status BitstreamCodec::prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
+                               TensorView &view) const {
+  Expected<TensorView> prepared = sink.prepare(index, shape);
+  if (!prepared)
+    return prepared.status();
+  view = *prepared;
+  if (view.count != count || view.type != plans_[index].spec.type)
+    return Status(Code::Internal, about(plans_[index].spec) + "got storage for " +
+                                      number(view.count) + " " + name(view.type) +
+                                      " elements, asked for " + number(count));
+  return Status::ok();
+}
+
+Status BitstreamCodec::readStrings(size_t index, Span<const uint8_t> message, size_t &at,
+                                   const Shape &shape, size_t count, TensorSink &sink) const {
+  const TensorSpec &spec = plans_[index].spec;
+  if (count > (message.size() - at) / Word)
+    return tooShort(spec, count * Word, at, message.size() - at);
+  const uint8_t *lengths = message.data() + at;
+  at += count * Word;
+  size_t left = message.size() - at;
+  for (size_t k = 0; k < count; ++k) {
+    uint64_t length = readWord(lengths + k * Word);
+    if (length > left)
+      return Status(Code::Protocol, about(spec) + "element " + number(k) + " needs " +
+                                        number(length) + " bytes, message has " + number(left) +
+                                        " left");
+    left -= length;
+  }
+  TensorView view;
+  if (Status s = prepare(index, shape, count, sink, view); !s)
+    return s;
+  Span<std::string> strings = view.as<std::string>();
+  for (size_t k = 0; k < count; ++k) {
+    size_t length = readWord(lengths + k * Word);
+    strings[k].assign(reinterpret_cast<const char *>(message.data() + at), length);
+    at += length;
+  }
+  return Status::ok();
+}
+
+Status BitstreamCodec::decode(Span<const uint8_t> message, TensorSink &sink) const {
+  size_t at = 0;
+  Shape shape;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Plan &plan = plans_[i];
+    size_t start = aligned(at);
+    if (start > message.size())
+      return Status(Code::Protocol, about(plan.spec) + "starts at offset " + number(start) +
+                                        ", message has " + number(message.size()) + " bytes");
+    if (Status s = checkPadding(plan, message.data(), at, start); !s)
+      return s;
+    at = start;
+    size_t count = 0;
+    if (Status s = readShape(plan, message, at, shape, count); !s)
+      return s;
+    if (plan.elementSize == 0) {
+      if (Status s = readStrings(i, message, at, shape, count, sink); !s)
+        return s;
+      continue;
+    }
+    size_t left = message.size() - at;
+    if (count > left / plan.elementSize)
+      return tooShort(plan.spec, count * plan.elementSize, at, left);
+    size_t bytes = count * plan.elementSize;
+    if (plan.spec.type == ElementType::Bool)
+      if (Status s = checkBools(plan, message.data(), at, bytes); !s)
+        return s;
+    TensorView view;
+    if (Status s = prepare(i, shape, count, sink, view); !s)
+      return s;
+    if (bytes)
+      std::memcpy(view.data, message.data() + at, bytes);
+    at += bytes;
+  }
+  return at == message.size() ? Status::ok() : leftover(at, message.size());
+}
+
+class BitstreamSerDes final : public SerDes {
+public:
+  Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const override {
+    return BitstreamCodec::make(specs);
+  }
+};
+
+} // namespace
+
+const SerDes &bitstreamSerDes() {
+  static const SerDes &instance = *new BitstreamSerDes; // outlives every thread
+  return instance;
+}
+
+} // namespace mlbridge

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Translates between Codec and mlb_serdes, and holds the component to what it promises: a shape is
+// checked before storage is given, and every tensor comes exactly once.
+#include "serdes/component_serdes.h"
+#include "core/component_values.h"
+
+namespace mlbridge {
+namespace {
+
+mlb_code reply(const Status &status, mlb_error *error) {
+  if (!status)
+    fill(error, status.message());
+  return static_cast<mlb_code>(status.code());
+}
+
+/// The tail of a Buffer as a component sees it.
+class BufferTail : public mlb_buffer {
+public:
+  explicit BufferTail(Buffer &buffer) : buffer_(buffer) {
+    sync();
+    reserve = [](mlb_buffer *self, uint64_t capacity) -> mlb_code {
+      auto *tail = static_cast<BufferTail *>(self);
+      if (tail->size > tail->buffer_.capacity())
+        return static_cast<mlb_code>(Code::Internal);
+      (void)tail->buffer_.resize(tail->size); // so that growing keeps what was written
+      Status grown = tail->buffer_.reserve(capacity);
+      tail->sync();
+      return static_cast<mlb_code>(grown.code());
+    };
+  }
+  Status finish() {
+    if (size > buffer_.capacity())
+      return Status(Code::Internal, "the component wrote past the end of its buffer");
+    return buffer_.resize(size);
+  }
+
+private:
+  void sync() {
+    data = buffer_.data();
+    size = buffer_.size();
+    capacity = buffer_.capacity();
+  }
+  Buffer &buffer_;
+};
+
+/// A TensorSink as a component sees it.
+class SinkAdaptor : public mlb_tensor_sink {
+public:
+  SinkAdaptor(const std::vector<TensorSpec> &specs, TensorSink &sink)
+      : specs_(specs), sink_(sink), views_(specs.size()), filled_(specs.size(), 0) {
+    context = this;
+    numbers = [](void *self, uint64_t i, const int64_t *shape, void **data,
+                 mlb_error *error) -> mlb_code {
+      auto &adaptor = *static_cast<SinkAdaptor *>(self);
+      Status s = adaptor.prepare(i, shape, false);
+      if (s)
+        *data = adaptor.views_[i].data;
+      return reply(s, error);
+    };
+    strings = [](void *self, uint64_t i, const int64_t *shape, mlb_error *error) -> mlb_code {
+      return reply(static_cast<SinkAdaptor *>(self)->prepare(i, shape, true), error);
+    };
+    string = [](void *self, uint64_t i, uint64_t k, mlb_string value, mlb_error *error) {
+      return reply(static_cast<SinkAdaptor *>(self)->put(i, k, value), error);
+    };
+  }
+
+  Status finish(const std::string &where) const {
+    for (size_t i = 0; i < specs_.size(); ++i)
+      if (!filled_[i])
+        return Status(Code::Internal,
+                      where + ": the component did not deliver tensor '" + specs_[i].name + "'");
+    return Status::ok();
+  }
+
+private:
+  Status prepare(uint64_t i, const int64_t *shape, bool strings) {
+    if (i >= specs_.size())
+      return Status(Code::Internal, "the component delivered tensor " + std::to_string(i) + " of " +
+                                        std::to_string(specs_.size()));
+    const TensorSpec &spec = specs_[i];
+    if (filled_[i])
+      return Status(Code::Protocol, "tensor '" + spec.name + "' is there twice");
+    if (strings != (spec.type == ElementType::String))
+      return Status(Code::Internal, "the component mistook the type of tensor '" + spec.name + "'");
+    Span<const int64_t> lengths(shape, spec.shape.size());
+    if (Status s = checkShape(spec, lengths); !s)
+      return Status(Code::Protocol, s.message());
+    Expected<TensorView> view = sink_.prepare(i, lengths);
+    if (!view)
+      return view.status();
+    views_[i] = *view;
+    filled_[i] = 1;
+    return Status::ok();
+  }
+  Status put(uint64_t i, uint64_t k, mlb_string value) {
+    if (i >= specs_.size() || !filled_[i] || specs_[i].type != ElementType::String ||
+        k >= views_[i].count)
+      return Status(Code::Internal, "the component delivered string " + std::to_string(k) +
+                                        " of tensor " + std::to_string(i) + " unasked");
+    auto &text = static_cast<std::string *>(views_[i].data)[k];
+    if (value.size)
+      text.assign(value.data, value.size);
+    else
+      text.clear();
+    return Status::ok();
+  }
+
+  const std::vector<TensorSpec> &specs_;
+  TensorSink &sink_;
+  std::vector<TensorView> views_;
+  std::vector<uint8_t> filled_;
+};
+
+class ComponentCodec final : public Codec {
+public:
+  ComponentCodec(std::string name, const mlb_serdes *table, Span<const TensorSpec> specs)
+      : name_(std::move(name)), table_(table), specs_(specs.begin(), specs.end()) {}
+  ComponentCodec(const ComponentCodec &) = delete;
+  ComponentCodec &operator=(const ComponentCodec &) = delete;
+  ~ComponentCodec() override {
+    if (codec_)
+      table_->destroy(codec_);
+  }
+
+  Status create() {
+    for (const TensorSpec &spec : specs_)
+      if (Status s = spec.check(); !s)
+        return s.withContext(name_);
+    ComponentSpecs specs(specs_);
+    ComponentError error;
+    if (mlb_code code = table_->create(specs.data(), specs.size(), &codec_, error.get()))
+      return error.status(code, name_);
+    if (!codec_)
+      return Status(Code::Internal, name_ + ": the component gave no codec");
+    return Status::ok();
+  }
+
+  Status encode(Span<const TensorView> tensors, Buffer &out) const override;
+  Status decode(Span<const uint8_t> message, TensorSink &sink) const override;
+
+private:
+  std::string name_;
+  const mlb_serdes *table_;
+  std::vector<TensorSpec> specs_;
+  void *codec_ = nullptr;
+};
+
+Status ComponentCodec::encode(Span<const TensorView> tensors, Buffer &out) const {
+  if (tensors.size() != specs_.size())
+    return Status(Code::InvalidArgument, name_ + ": expected " + std::to_string(specs_.size()) +
+                                             " tensors, got " + std::to_string(tensors.size()));
+  size_t texts = 0;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const TensorView &view = tensors[i];
+    if (view.type != specs_[i].type)
+      return Status(Code::InvalidArgument, name_ + ": tensor '" + specs_[i].name + "' is " +
+                                               name(specs_[i].type) + ", got " + name(view.type));
+    if (Status s = checkShape(specs_[i], view.shape); !s)
+      return Status(Code::InvalidArgument, name_ + ": " + s.message());
+    if (elementCount(view.shape) != view.count)
+      return Status(Code::InvalidArgument, name_ + ": tensor '" + specs_[i].name + "' of shape " +
+                                               toString(view.shape) + " has " +
+                                               std::to_string(view.count) + " elements");
+    if (view.type == ElementType::String)
+      texts += view.count;
+  }
+  std::vector<mlb_string> strings;
+  strings.reserve(texts);
+  std::vector<mlb_tensor> raw;
+  raw.reserve(tensors.size());
+  for (const TensorView &view : tensors) {
+    void *data = view.data;
+    if (view.type == ElementType::String) {
+      data = strings.data() + strings.size();
+      for (const std::string &s : view.as<std::string>())
+        strings.push_back({s.data(), s.size()});
+    }
+    raw.push_back({data, view.count, view.shape.data()});
+  }
+
+  const size_t start = out.size();
+  ComponentError error;
+  BufferTail tail(out);
+  mlb_code code = table_->encode(codec_, raw.data(), &tail, error.get());
+  Status end = tail.finish();
+  if (code || !end) {
+    (void)out.resize(start);
+    return code ? error.status(code, name_) : end.withContext(name_);
+  }
+  return Status::ok();
+}
+
+Status ComponentCodec::decode(Span<const uint8_t> message, TensorSink &sink) const {
+  ComponentError error;
+  SinkAdaptor adaptor(specs_, sink);
+  if (mlb_code code = table_->decode(codec_, message.data(), message.size(), &adaptor, error.get()))
+    return error.status(code, name_);
+  return adaptor.finish(name_);
+}
+
+class ComponentSerDes final : public SerDes {
+public:
+  ComponentSerDes(std::string name, const mlb_serdes *table)
+      : name_(std::move(name)), table_(table) {}
+
+  Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const override {
+    auto codec = std::make_unique<ComponentCodec>(name_, table_, specs);
+    if (Status s = codec->create(); !s)
+      return s;
+    return Expected<std::unique_ptr<Codec>>(std::move(codec));
+  }
+
+private:
+  std::string name_;
+  const mlb_serdes *table_;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<SerDes>> newComponentSerDes(std::string name, const mlb_serdes *table) {
+  // All functions are there since the first version.
+  if (table->size < sizeof(mlb_serdes))
+    return Status(Code::InvalidArgument,
+                  "serdes '" + name + "': its table has " + std::to_string(table->size) +
+                      " bytes, expected at least " + std::to_string(sizeof(mlb_serdes)));
+  return Expected<std::unique_ptr<SerDes>>(
+      std::make_unique<ComponentSerDes>(std::move(name), table));
+}
+
+} // namespace mlbridge

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads with simdjson's on-demand interface, straight into the storage that the sink gives. The
+// whole message is visited, so that nothing in it goes unchecked; nothing in it nests deeper than
+// the format does; and no storage is asked for more elements than the text has room for.
+#include "serdes/json/read.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <simdjson.h>
+
+namespace mlbridge::json {
+
+namespace ondemand = simdjson::ondemand;
+using simdjson::error_code;
+
+class Reader {
+public:
+  ondemand::parser parser;
+  std::vector<uint8_t> seen;
+};
+
+void DeleteReader::operator()(Reader *reader) const { delete reader; }
+Reader *newReader() { return new (std::nothrow) Reader; }
+
+namespace {
+
+/// An element, or why there is none.
+using Item = simdjson::simdjson_result<ondemand::value>;
+
+constexpr mlb_code Done = 0;
+/// The element is not of its tensor's type; the caller makes the message.
+constexpr mlb_code Refused = -1;
+/// Object, object of a Dynamic tensor, array; and one for simdjson.
+constexpr size_t MaxDepth = 4;
+
+mlb_code malformed(mlb_error *error, const std::string &where, error_code code) {
+  if (code == simdjson::MEMALLOC || code == simdjson::CAPACITY)
+    return fail(error, Code::LimitExceeded, "the message is too large to parse");
+  std::string_view why = simdjson::error_message(code);
+  while (!why.empty() && why.back() == '.')
+    why.remove_suffix(1);
+  return fail(error, Code::Protocol, where + "not valid JSON: " + std::string(why));
+}
+
+/// What stands in the message, for an error: printable and short.
+std::string excerpt(std::string_view token) {
+  constexpr size_t Most = 24;
+  std::string text;
+  for (char c : token.substr(0, Most))
+    text += c >= 0x20 && c < 0x7f ? c : ' ';
+  while (!text.empty() && text.back() == ' ')
+    text.pop_back();
+  return token.size() > Most ? text + "..." : text;
+}
+
+mlb_code unexpected(mlb_error *error, const std::string &where, const std::string &wanted,
+                    ondemand::value &value) {
+  return fail(error, Code::Protocol,
+              where + ": expected " + wanted + ", got " + excerpt(value.raw_json_token()));
+}
+
+/// Whether rounding to double and then to float may differ from rounding once: only where the
+/// double lies halfway between two floats.
+[[gnu::always_inline]] inline bool mayRoundTwice(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  constexpr uint64_t Below = (uint64_t(1) << 29) - 1, Half = uint64_t(1) << 28;
+  return (bits & Below) == Half ||
+         std::fabs(value) < static_cast<double>(std::numeric_limits<float>::min());
+}
+
+/// The element as it stands in the message.
+std::string_view textOf(Item &item) {
+  std::string_view text;
+  return item.raw_json_token().get(text) ? std::string_view() : text;
+}
+
+/// simdjson 3.0 misreads a number that begins with "0." and has more than 19 digits after the zeros
+/// (the check for an overflow of the digits measures the zeros).
+[[gnu::always_inline]] inline bool mayBeMisread(std::string_view text) {
+  constexpr size_t Shortest = 2 + 20;
+  return __builtin_expect(text.size() >= Shortest, false) && text[text[0] == '-'] == '0';
+}
+
+/// `misread` is of the right order.
+[[gnu::noinline]] double doubleFromText(std::string_view text, double misread) {
+  double to;
+  if (std::from_chars(text.data(), text.data() + text.size(), to).ec == std::errc())
+    return to;
+  return std::copysign(std::fabs(misread) < 1 ? 0 : HUGE_VAL, misread);
+}
+
+[[gnu::noinline]] float narrowFromText(Item &item, double from) {
+  std::string_view text = textOf(item);
+  float to;
+  if (std::from_chars(text.data(), text.data() + text.size(), to).ec == std::errc())
+    return to;
+  return static_cast<float>(from); // beyond the range: an infinity or zero
+}
+
+/// The nearest float, which may be an infinity.
+[[gnu::always_inline]] inline float narrow(Item &item, double from) {
+  float to = static_cast<float>(from);
+  if (__builtin_expect(static_cast<double>(to) != from && mayRoundTwice(from), false))
+    to = narrowFromText(item, from);
+  return to;
+}
+
+template <typename T> bool fromBits(typename Float<T>::Bits bits, T &to) {
+  std::memcpy(static_cast<void *>(&to), &bits, sizeof bits);
+  return true;
+}
+
+/// The strings that stand for what is not a finite number.
+template <typename T> [[gnu::noinline]] bool readNonFinite(Item &item, T &to) {
+  using F = Float<T>;
+  using Bits = typename F::Bits;
+  std::string_view text;
+  if (item.get_string().get(text))
+    return false;
+  if (text == Infinity)
+    return fromBits<T>(F::Exponent, to);
+  if (text == MinusInfinity)
+    return fromBits<T>(F::Exponent | F::Sign, to);
+  if (text == NaN)
+    return fromBits<T>(F::QuietNaN, to);
+  if (text.size() != NaNPrefix.size() + 2 * sizeof(Bits) ||
+      text.substr(0, NaNPrefix.size()) != NaNPrefix)
+    return false;
+  Bits bits = 0;
+  auto end = std::from_chars(text.data() + NaNPrefix.size(), text.data() + text.size(), bits, 16);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size())
+    return false;
+  if ((bits & F::Exponent) != F::Exponent || (bits & ~(F::Exponent | F::Sign)) == 0)
+    return false;
+  return fromBits<T>(bits, to);
+}
+
+/// The element, or false if the value has another type or is out of range.
+template <typename T> [[gnu::always_inline]] inline bool readElement(Item &item, T &to) {
+  if constexpr (Float<T>::value) {
+    double number;
+    if (__builtin_expect(item.get_double().get(number) != simdjson::SUCCESS, false))
+      return readNonFinite(item, to);
+    if (std::string_view text = textOf(item); mayBeMisread(text))
+      number = doubleFromText(text, number);
+    if constexpr (std::is_same_v<T, double>) {
+      to = number;
+      return std::isfinite(number);
+    } else {
+      float single = narrow(item, number);
+      if (!std::isfinite(single))
+        return false;
+      if constexpr (std::is_same_v<T, Half>) {
+        to = toHalf(single);
+        return (to.bits & Float<Half>::Exponent) != Float<Half>::Exponent;
+      } else {
+        to = single;
+        return true;
+      }
+    }
+  } else {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    Wide number;
+    if constexpr (std::is_signed_v<T>) {
+      if (item.get_int64().get(number))
+        return false;
+    } else {
+      if (item.get_uint64().get(number))
+        return false;
+    }
+    to = static_cast<T>(number);
+    return to == number;
+  }
+}
+
+template <> [[gnu::always_inline]] inline bool readElement(Item &item, bool &to) {
+  bool truth;
+  if (item.get_bool().get(truth))
+    return false;
+  to = truth;
+  return true;
+}
+
+/// Reads one message.
+class Message {
+public:
+  Message(Reader &reader, const Codec &codec, const uint8_t *data, size_t size,
+          const mlb_tensor_sink &sink, mlb_error *error)
+      : reader_(reader), codec_(codec), data_(data), size_(size), sink_(sink), error_(error) {}
+
+  mlb_code read();
+
+private:
+  mlb_code readTensor(size_t index, ondemand::value &value);
+  mlb_code readDynamic(size_t index, ondemand::value &value);
+  mlb_code readShape(const Slot &slot, ondemand::value &value, Shape &shape);
+  mlb_code readList(size_t index, const int64_t *shape, size_t count, ondemand::value &value);
+  mlb_code readElements(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                        ondemand::array *list);
+  template <typename T>
+  mlb_code readNumbers(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                       ondemand::array *list);
+  mlb_code readStrings(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                       ondemand::array *list);
+  /// Calls take(k, item), which gives Done, Refused or a Code, for the elements of the list, which
+  /// must be `count`.
+  template <typename Take>
+  mlb_code forEach(const Slot &slot, size_t count, ondemand::array &list, const Take &take);
+  template <typename Take> mlb_code forScalar(const Slot &slot, Item &item, const Take &take) {
+    mlb_code code = take(0, item);
+    return code == Refused ? refuse(slot, 0, item) : code;
+  }
+  mlb_code refuse(const Slot &slot, size_t k, Item &item);
+
+  Reader &reader_;
+  const Codec &codec_;
+  const uint8_t *data_;
+  size_t size_;
+  const mlb_tensor_sink &sink_;
+  mlb_error *error_;
+};
+
+std::string elements(size_t count) {
+  return std::to_string(count) + (count == 1 ? " element" : " elements");
+}
+
+mlb_code Message::refuse(const Slot &slot, size_t k, Item &item) {
+  const std::string where = slot.spec.shape.empty() ? about(slot) : about(slot, k);
+  if (item.error())
+    return malformed(error_, where + ": ", item.error());
+  ondemand::value value = item.value_unsafe();
+  std::string_view text;
+  if (error_code e = value.get_string().get(text); e == simdjson::STRING_ERROR)
+    return malformed(error_, where + ": ", e);
+  return unexpected(error_, where, name(slot.spec.type), value);
+}
+
+template <typename Take>
+mlb_code Message::forEach(const Slot &slot, size_t count, ondemand::array &list, const Take &take) {
+  size_t k = 0;
+  for (auto item : list) {
+    if (__builtin_expect(k == count, false))
+      return fail(error_, Code::Protocol,
+                  about(slot) + " has more than the expected " + elements(count));
+    if (mlb_code code = take(k, item); __builtin_expect(code != Done, false))
+      return code == Refused ? refuse(slot, k, item) : code;
+    ++k;
+  }
+  if (k != count)
+    return fail(error_, Code::Protocol,
+                about(slot) + " has " + elements(k) + ", expected " + std::to_string(count));
+  return Done;
+}
+
+template <typename T>
+mlb_code Message::readNumbers(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                              ondemand::array *list) {
+  const Slot &slot = codec_.slots()[index];
+  void *data = nullptr;
+  if (mlb_code code = sink_.numbers(sink_.context, index, shape, &data, error_))
+    return code;
+  T *to = static_cast<T *>(data);
+  auto take = [&](size_t k, Item &item) __attribute__((always_inline)) {
+    return readElement(item, to[k]) ? Done : Refused;
+  };
+  return scalar ? forScalar(slot, *scalar, take) : forEach(slot, count, *list, take);
+}
+
+mlb_code Message::readStrings(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                              ondemand::array *list) {
+  const Slot &slot = codec_.slots()[index];
+  if (mlb_code code = sink_.strings(sink_.context, index, shape, error_))
+    return code;
+  auto take = [&](size_t k, Item &item) {
+    std::string_view text;
+    if (item.get_string().get(text))
+      return Refused;
+    return sink_.string(sink_.context, index, k, {text.data(), text.size()}, error_);
+  };
+  return scalar ? forScalar(slot, *scalar, take) : forEach(slot, count, *list, take);
+}
+
+mlb_code Message::readElements(size_t index, const int64_t *shape, size_t count, Item *scalar,
+                               ondemand::array *list) {
+  switch (codec_.slots()[index].spec.type) {
+  case ElementType::Int8:
+    return readNumbers<int8_t>(index, shape, count, scalar, list);
+  case ElementType::Int16:
+    return readNumbers<int16_t>(index, shape, count, scalar, list);
+  case ElementType::Int32:
+    return readNumbers<int32_t>(index, shape, count, scalar, list);
+  case ElementType::Int64:
+    return readNumbers<int64_t>(index, shape, count, scalar, list);
+  case ElementType::UInt8:
+    return readNumbers<uint8_t>(index, shape, count, scalar, list);
+  case ElementType::UInt16:
+    return readNumbers<uint16_t>(index, shape, count, scalar, list);
+  case ElementType::UInt32:
+    return readNumbers<uint32_t>(index, shape, count, scalar, list);
+  case ElementType::UInt64:
+    return readNumbers<uint64_t>(index, shape, count, scalar, list);
+  case ElementType::Float16:
+    return readNumbers<Half>(index, shape, count, scalar, list);
+  case ElementType::Float32:
+    return readNumbers<float>(index, shape, count, scalar, list);
+  case ElementType::Float64:
+    return readNumbers<double>(index, shape, count, scalar, list);
+  case ElementType::Bool:
+    return readNumbers<bool>(index, shape, count, scalar, list);
+  case ElementType::String:
+    return readStrings(index, shape, count, scalar, list);
+  }
+  return fail(error_, Code::Internal, about(codec_.slots()[index]) + " has no valid type");
+}
+
+mlb_code Message::readList(size_t index, const int64_t *shape, size_t count,
+                           ondemand::value &value) {
+  const Slot &slot = codec_.slots()[index];
+  // Each element takes a character and a comma or bracket.
+  if (count > size_ / 2)
+    return fail(error_, Code::Protocol,
+                about(slot) + " needs " + elements(count) + ", the message has " +
+                    std::to_string(size_) + " bytes");
+  ondemand::array list;
+  error_code e = value.get_array().get(list);
+  if (e == simdjson::INCORRECT_TYPE)
+    return unexpected(error_, about(slot), "an array of " + elements(count), value);
+  if (e)
+    return malformed(error_, about(slot) + ": ", e);
+  return readElements(index, shape, count, nullptr, &list);
+}
+
+mlb_code Message::readShape(const Slot &slot, ondemand::value &value, Shape &shape) {
+  const TensorSpec &spec = slot.spec;
+  const std::string wanted = "an array of " + std::to_string(spec.shape.size()) + " lengths";
+  ondemand::array list;
+  error_code e = value.get_array().get(list);
+  if (e == simdjson::INCORRECT_TYPE)
+    return unexpected(error_, about(slot) + " shape", wanted, value);
+  if (e)
+    return malformed(error_, about(slot) + " shape: ", e);
+  shape.clear();
+  for (auto item : list) {
+    ondemand::value length;
+    if ((e = item.get(length)))
+      return malformed(error_, about(slot) + " shape: ", e);
+    int64_t number;
+    const size_t d = shape.size();
+    if (d == spec.shape.size())
+      return fail(error_, Code::Protocol,
+                  about(slot) + " shape has too many lengths, expected " +
+                      std::to_string(spec.shape.size()));
+    const std::string where = about(slot) + " dimension " + std::to_string(d);
+    if (length.get_int64().get(number) || number < 0)
+      return unexpected(error_, where, "a length", length);
+    if (spec.shape[d] != Dynamic && number != spec.shape[d])
+      return unexpected(error_, where, std::to_string(spec.shape[d]), length);
+    if (spec.shape[d] == Dynamic && !spec.maximum.empty() && spec.maximum[d] > 0 &&
+        number > spec.maximum[d])
+      return unexpected(error_, where, "at most " + std::to_string(spec.maximum[d]), length);
+    shape.push_back(number);
+  }
+  if (shape.size() != spec.shape.size())
+    return fail(error_, Code::Protocol,
+                about(slot) + " shape has " + std::to_string(shape.size()) + " lengths, expected " +
+                    std::to_string(spec.shape.size()));
+  return Done;
+}
+
+mlb_code Message::readDynamic(size_t index, ondemand::value &value) {
+  const Slot &slot = codec_.slots()[index];
+  ondemand::object object;
+  error_code e = value.get_object().get(object);
+  if (e == simdjson::INCORRECT_TYPE)
+    return unexpected(error_, about(slot), R"({"shape":[...],"data":[...]})", value);
+  if (e)
+    return malformed(error_, about(slot) + ": ", e);
+  Shape shape;
+  bool hasShape = false, hasData = false, dataRead = false;
+  // A second pass over the object if "data" comes before "shape".
+  for (int pass = 0; pass < 2; ++pass) {
+    for (auto item : object) {
+      ondemand::field field;
+      if ((e = std::move(item).get(field)))
+        return malformed(error_, about(slot) + ": ", e);
+      std::string_view key;
+      if ((e = field.unescaped_key().get(key)))
+        return malformed(error_, about(slot) + ": ", e);
+      bool isShape = key == "shape";
+      if (!isShape && key != "data")
+        return fail(error_, Code::Protocol,
+                    about(slot) + " has the unknown member '" + excerpt(key) + "'");
+      if (pass == 0 && (isShape ? hasShape : hasData))
+        return fail(error_, Code::Protocol,
+                    about(slot) + " has the member '" + std::string(key) + "' twice");
+      (isShape ? hasShape : hasData) = true;
+      ondemand::value member = field.value();
+      if (isShape && pass == 0) {
+        if (mlb_code code = readShape(slot, member, shape))
+          return code;
+      } else if (!isShape && hasShape && !dataRead) {
+        std::optional<size_t> count = elementCount(shape);
+        if (!count)
+          return fail(error_, Code::Protocol,
+                      about(slot) + " has more elements than any message: its shape is " +
+                          toString(shape));
+        if (mlb_code code = readList(index, shape.data(), *count, member))
+          return code;
+        dataRead = true;
+      }
+    }
+    if (!hasShape || !hasData)
+      return fail(error_, Code::Protocol,
+                  about(slot) + " has no member '" + (hasShape ? "data" : "shape") + "'");
+    if (dataRead)
+      return Done;
+    if ((e = object.reset().error()))
+      return malformed(error_, about(slot) + ": ", e);
+  }
+  return fail(error_, Code::Internal, about(slot) + " was not read");
+}
+
+mlb_code Message::readTensor(size_t index, ondemand::value &value) {
+  const Slot &slot = codec_.slots()[index];
+  if (slot.dynamic)
+    return readDynamic(index, value);
+  const int64_t *shape = slot.spec.shape.data();
+  if (slot.spec.shape.empty()) {
+    Item item(std::move(value));
+    return readElements(index, shape, 1, &item, nullptr);
+  }
+  return readList(index, shape, slot.count, value);
+}
+
+mlb_code Message::read() {
+  if (size_ > reader_.parser.capacity() || reader_.parser.capacity() == 0) {
+    // Half as much again, so that messages that grow do not allocate each time.
+    if (size_ > simdjson::SIMDJSON_MAXSIZE_BYTES / 2)
+      return fail(error_, Code::LimitExceeded,
+                  "the message has " + std::to_string(size_) + " bytes, JSON is read up to 2 GiB");
+    if (error_code e = reader_.parser.allocate(size_ + size_ / 2 + 64, MaxDepth))
+      return malformed(error_, "", e);
+  }
+  ondemand::document document;
+  simdjson::padded_string_view text(data_, size_, size_ + simdjson::SIMDJSON_PADDING);
+  if (error_code e = reader_.parser.iterate(text).get(document))
+    return malformed(error_, "", e);
+  ondemand::object object;
+  error_code e = document.get_object().get(object);
+  if (e == simdjson::INCORRECT_TYPE)
+    return fail(error_, Code::Protocol,
+                "expected an object with a member for each tensor, got " +
+                    excerpt({reinterpret_cast<const char *>(data_), size_}));
+  if (e)
+    return malformed(error_, "", e);
+
+  const std::vector<Slot> &slots = codec_.slots();
+  reader_.seen.assign(slots.size(), 0);
+  size_t next = 0;
+  for (auto item : object) {
+    ondemand::field field;
+    if ((e = std::move(item).get(field)))
+      return malformed(error_, "", e);
+    std::string_view key;
+    if ((e = field.unescaped_key().get(key)))
+      return malformed(error_, "", e);
+    size_t index = codec_.find(key, next);
+    if (index == slots.size())
+      return fail(error_, Code::Protocol, "unknown tensor '" + excerpt(key) + "'");
+    if (reader_.seen[index])
+      return fail(error_, Code::Protocol, about(slots[index]) + " is there twice");
+    reader_.seen[index] = 1;
+    next = index + 1;
+    ondemand::value value = field.value();
+    if (mlb_code code = readTensor(index, value))
+      return code;
+  }
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (!reader_.seen[i])
+      return fail(error_, Code::Protocol, about(slots[i]) + " is missing");
+  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
+    return fail(error_, Code::Protocol, "there is more after the object");
+  return Done;
+}
+
+} // namespace
+
+mlb_code read(Reader &reader, const Codec &codec, const uint8_t *data, size_t size,
+              const mlb_tensor_sink &sink, mlb_error *error) {
+  return Message(reader, codec, data, size, sink, error).read();
+}
+
+} // namespace mlbridge::json

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Finds serdes by name.
+#include "serdes/serdes.h"
+#include "core/component.h"
+#include "serdes/bitstream/bitstream.h"
+#include "serdes/component_serdes.h"
+
+#include <map>
+#include <mutex>
+
+namespace mlbridge {
+
+TensorSink::~TensorSink() = default;
+Codec::~Codec() = default;
+SerDes::~SerDes() = default;
+
+Expected<const SerDes *> serdesNamed(std::string_view name) {
+  if (name == "bitstream")
+    return &bitstreamSerDes();
+
+  struct Opened {
+    std::mutex mutex;
+    std::map<std::string, std::unique_ptr<SerDes>, std::less<>> byName;
+  };
+  static Opened &opened = *new Opened; // lives for ever: threads may decode while the process ends
+  std::lock_guard<std::mutex> lock(opened.mutex);
+  if (auto it = opened.byName.find(name); it != opened.byName.end())
+    return it->second.get();
+  Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
+  if (!component)
+    return component.status();
+  auto made = newComponentSerDes(std::string(name), (*component)->serdes);
+  if (!made)
+    return made.status();
+  return opened.byName.emplace(name, std::move(*made)).first->second.get();
+}
+
+} // namespace mlbridge
