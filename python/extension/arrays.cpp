@@ -224,25 +224,27 @@ Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &vie
   });
 }
 
+/// Whether the finite number would become an infinity.
+bool overflows(double number, ElementType type) {
+  if (std::isinf(number) || type == ElementType::Float64)
+    return false;
+  if (type == ElementType::Float16)
+    return std::abs(number) >= 65520; // halfway between the largest float16 and the next
+  return std::isinf(static_cast<float>(number));
+}
+
 /// Copies numbers into a floating-point tensor, which must not overflow.
 Status toFloats(PyArrayObject *from, const TensorSpec &spec, const TensorView &view,
                 const char *what) {
-  nb::object cast = own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)),
-                                          NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-  PyErr_Clear();
-  nb::object wide = own(PyArray_FromArray(from, PyArray_DescrFromType(NPY_FLOAT64),
-                                          NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  constexpr int flags = NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST;
+  nb::object wide = own(PyArray_FromArray(from, PyArray_DescrFromType(NPY_FLOAT64), flags));
   const double *numbers = static_cast<const double *>(PyArray_DATA(arrayOf(wide)));
-  std::memcpy(view.data, PyArray_DATA(arrayOf(cast)), view.bytes());
-  for (size_t i = 0; i < view.count; ++i) {
-    const double stored =
-        spec.type == ElementType::Float64 ? static_cast<const double *>(view.data)[i]
-        : spec.type == ElementType::Float32
-            ? static_cast<double>(static_cast<const float *>(view.data)[i])
-            : static_cast<double>(toFloat(static_cast<const Half *>(view.data)[i]));
-    if (std::isinf(stored) && !std::isinf(numbers[i]))
+  for (size_t i = 0; i < view.count; ++i)
+    if (overflows(numbers[i], spec.type))
       return outOfRange(what, spec, std::to_string(numbers[i]));
-  }
+  nb::object cast =
+      own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), flags));
+  std::memcpy(view.data, PyArray_DATA(arrayOf(cast)), view.bytes());
   return Status::ok();
 }
 

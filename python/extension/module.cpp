@@ -5,6 +5,8 @@
 namespace mlbridge::python {
 
 NB_MODULE(_core, m) {
+  // A library never prints. What is alive at the end of the process may be a running server's.
+  nb::set_leak_warnings(false);
   importNumpy();
   m.attr("__version__") = MLBRIDGE_VERSION;
   bindErrors(m);

@@ -58,9 +58,7 @@ def function(
     """Decorator: make a policy the model "function:NAME" for the rest of this process."""
 
     def register(policy: P) -> P:
-        _register_function(
-            name, policy, signature, None if metadata is None else dict(metadata)
-        )
+        _register_function(name, policy, signature, None if metadata is None else dict(metadata))
         return policy
 
     return register

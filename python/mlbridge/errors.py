@@ -74,7 +74,7 @@ _NEXT_STEPS = {
     Code.NOT_FOUND: NextStep.FIX_CALL,
     Code.UNSUPPORTED: NextStep.FIX_CALL,
     Code.PROTOCOL: NextStep.FIX_MODEL,
-    Code.LIMIT_EXCEEDED: NextStep.FIX_CALL,
+    Code.LIMIT_EXCEEDED: NextStep.FALL_BACK,
     Code.INTERNAL: NextStep.STOP,
 }
 
@@ -230,9 +230,12 @@ def _status(code: int, message: str) -> Status:
 
 def _describe(what: str, error: BaseException) -> str:
     """Logs an exception of the user's code and gives its type and text on one line."""
-    logging.getLogger("mlbridge").error("%s raised an exception", what, exc_info=error)
     name = type(error).__name__
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "(its text cannot be had)"
+    logging.getLogger("mlbridge").error("%s raised %s", what, name, exc_info=error)
     if len(text) > 1000:
         text = text[:1000] + "…"
     return f"{name}: {text}" if text else name

@@ -66,9 +66,8 @@ class Server(_Server):
         its compiler gets the text, and the traceback goes to the logger "mlbridge". `on_event`
         is told of the begin, rewards and end of episodes; what it raises ends the serving.
         """
-        with _signals_wake(self):
-            with contextlib.suppress(KeyboardInterrupt):
-                self._serve(policy, on_event, stop)
+        with _signals_wake(self), contextlib.suppress(KeyboardInterrupt):
+            self._serve(policy, on_event, stop)
         return self.statistics
 
     def next(self, timeout: float | str | timedelta | None = None) -> Event | None:
@@ -124,6 +123,8 @@ def serve(
     stop() it. The rest is described at Server.
     """
     with Server(uri, signature, metadata, **limits) as server:
-        if ready is not None:
-            ready(server)
-        return server.serve_forever(policy, on_event=on_event, stop=stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            if ready is not None:
+                ready(server)
+            server.serve_forever(policy, on_event=on_event, stop=stop)
+        return server.statistics

@@ -30,15 +30,15 @@ def nearest(word: str, known: list[str]) -> str:
 def escaped(place: str) -> str:
     """A place as it may stand in a URI, in a shell and in a makefile without quotes."""
     return "".join(
-        c if re.match(r"[\w./:+,=@-]", c, re.ASCII) else "".join(f"%{b:02X}" for b in os.fsencode(c))
+        c
+        if re.match(r"[\w./:+,=@-]", c, re.ASCII)
+        else "".join(f"%{b:02X}" for b in os.fsencode(c))
         for c in place
     )
 
 
 def unescaped(place: str) -> str:
-    raw = re.sub(
-        rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), os.fsencode(place)
-    )
+    raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), os.fsencode(place))
     return os.fsdecode(raw)
 
 

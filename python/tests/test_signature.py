@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import Signature, TensorSpec
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("float32", "float32"),
+        (np.float16, "float16"),
+        (np.dtype("int8"), "int8"),
+        (float, "float64"),
+        (int, "int64"),
+        (bool, "bool"),
+        (str, "string"),
+        ("string", "string"),
+        (np.uint64, "uint64"),
+    ],
+)
+def test_element_types(dtype: Any, name: str) -> None:
+    spec = TensorSpec("x", dtype, [2])
+    assert spec.type == name
+    assert spec.dtype == (np.dtype(object) if name == "string" else np.dtype(name))
+
+
+def test_shapes() -> None:
+    assert TensorSpec("x").shape == ()
+    assert TensorSpec("x", "float32", 3).shape == (3,)
+    nodes = TensorSpec("nodes", "float32", [None, 100], [600, None])
+    assert nodes.shape == (-1, 100)
+    assert nodes.maximum == (600, 0)
+    assert str(nodes) == "nodes: float32[?<=600, 100]"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("", "float32"), ("x", "complex64"), ("x", "nonsense"), ("x", "float32", [-2])]
+)
+def test_nonsense_is_refused(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        TensorSpec(*arguments)
+
+
+def test_signature() -> None:
+    signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
+    assert str(signature) == "(x: float32[4]) -> (y: int64)"
+    assert signature == Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
+    assert signature != Signature([TensorSpec("x", "float32", [5])], [TensorSpec("y", "int64")])
+    assert len({signature, Signature(list(signature.inputs), list(signature.outputs))}) == 1
+    assert signature != "something else"
+    with pytest.raises(mlbridge.InvalidArgument, match="x"):
+        Signature([TensorSpec("x"), TensorSpec("x")], [])
