@@ -19,12 +19,11 @@ from demo.measure import (
     Configuration,
     Result,
     build_program,
-    count_decisions,
     fallback_warnings,
 )
 from demo.report import draw_chart, failures, geometric_mean, print_table, report
 from programs.build import Compiled, Ran
-from programs.catalog import Program, ProgramsError
+from programs.catalog import Program
 
 PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 
@@ -117,19 +116,6 @@ def test_the_report_says_what_differs() -> None:
     (line,) = report([made])["programs"]
     assert not line["output_identical"]
     assert not line["objects_identical"]
-
-
-def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
-    for name, steps in (("a", 3), ("b", 1)):
-        lines: list[dict[str, object]] = [{"format": "phase-ordering-log", "actions": []}]
-        lines += [{"step": step, "action": 5} for step in range(steps)]
-        lines.append({"outcome": "stop", "decisions": steps})
-        text = "\n".join(json.dumps(line) for line in lines)
-        (tmp_path / f"{name}.c-0.jsonl").write_text(text + "\n")
-    assert count_decisions(tmp_path) == 4
-    (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
-    with pytest.raises(ProgramsError, match=r"c\.jsonl:1: not a decision log"):
-        count_decisions(tmp_path)
 
 
 def test_fallback_warnings_are_found(tmp_path: Path) -> None:

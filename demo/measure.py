@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
+from programs.plugin import LOG, count_decisions
 
 COMPILER = "clang-22"
 
@@ -56,19 +56,6 @@ class Result:
         return self.builds["onnx"].objects == self.builds["server"].objects
 
 
-def count_decisions(folder: Path) -> int:
-    """Decisions in the logs that the compiler plugin wrote into `folder`."""
-    total = 0
-    for log in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(log.read_text().splitlines(), 1):
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
-            total += "action" in entry
-    return total
-
-
 def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     """The plugin's warnings that it used the stock pipeline, one for each file that did."""
     found: list[str] = []
@@ -85,7 +72,7 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
         shutil.rmtree(folder)
     logs = folder / "decisions"
     logs.mkdir(parents=True)
-    flags = [flag.replace("{log}", str(logs)) for flag in configuration.flags]
+    flags = [flag.replace(LOG, str(logs)) for flag in configuration.flags]
     start = time.perf_counter()
     compiled = compile_program(program, folder / "objects", (COMPILER,), flags, jobs)
     wall = time.perf_counter() - start

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -30,27 +28,10 @@ from demo.report import details, draw_chart, failures, print_table, report, writ
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch
+from programs.plugin import MODEL, plugin_flags
 
 OUTPUT = ROOT / "build" / "demo"
-MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
 LEAST_PROGRAMS = 8
-
-
-def plugin_flags(uri: str) -> list[str]:
-    """What `mlbridge flags` adds to a compiler's command line to ask the model at `uri`."""
-    tool = Path(sys.executable).with_name("mlbridge")
-    command = [str(tool), "flags", "phase-ordering", "--model", uri, "--log", "LOG-FOLDER"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except OSError as error:
-        raise ProgramsError(f"{tool} is missing ({error.strerror}); run `make build`") from error
-    if done.returncode != 0:
-        raise ProgramsError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
-    # The folder of decisions is each build's own; measure.py fills it in.
-    return [
-        flag.replace(str(Path("LOG-FOLDER").absolute()), "{log}").replace("LOG-FOLDER", "{log}")
-        for flag in shlex.split(done.stdout)
-    ]
 
 
 def configurations(model: Path, server: str) -> list[Configuration]:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compiler flags that ask a model for the order of passes, from the `mlbridge` command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from programs.catalog import ROOT, ProgramsError
+
+MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
+LOG = "{log}"
+
+
+def plugin_flags(uri: str) -> list[str]:
+    """What `mlbridge flags` adds to ask the model at `uri`; "{log}" stands for a log folder."""
+    tool = Path(sys.executable).with_name("mlbridge")
+    placeholder = "/log-folder-of-one-build"
+    command = [str(tool), "flags", "phase-ordering", "--model", uri, "--log", placeholder]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except OSError as error:
+        raise ProgramsError(f"{tool} is missing ({error.strerror}); run `make build`") from error
+    if done.returncode != 0:
+        raise ProgramsError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
+    flags = [flag.replace(placeholder, LOG) for flag in shlex.split(done.stdout)]
+    if not any(LOG in flag for flag in flags):
+        raise ProgramsError(f"{shlex.join(command)} printed no log folder: {done.stdout.strip()}")
+    return flags
+
+
+def count_decisions(folder: Path) -> int:
+    """Decisions in the logs that the compiler plugin wrote into `folder`."""
+    total = 0
+    for log in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(log.read_text().splitlines(), 1):
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
+            total += "action" in entry
+    return total

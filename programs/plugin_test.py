@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Flags taken from a stand-in for the `mlbridge` command, and decisions counted in logs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from programs.catalog import ProgramsError
+from programs.plugin import count_decisions, plugin_flags
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "bin" / "mlbridge"
+    path.parent.mkdir()
+    monkeypatch.setattr(sys, "executable", str(path.with_name("python")))
+    return path
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def test_flags_are_split_like_a_shell_does(tool: Path) -> None:
+    script(tool, """echo "-Xclang '-model=$4' -Xclang -log=$6 '-fplugin=/a b.so'"\n""")
+    assert plugin_flags("onnx:/x y.onnx") == [
+        "-Xclang", "-model=onnx:/x y.onnx", "-Xclang", "-log={log}", "-fplugin=/a b.so",
+    ]  # fmt: skip
+
+
+def test_what_the_command_says_is_passed_on(tool: Path) -> None:
+    with pytest.raises(ProgramsError, match=r"is missing .*run `make build`"):
+        plugin_flags("onnx:x")
+    script(tool, "echo 'no such model' >&2; exit 1\n")
+    with pytest.raises(ProgramsError, match=r"(?s)failed:.*no such model"):
+        plugin_flags("onnx:x")
+    script(tool, "echo -flag\n")
+    with pytest.raises(ProgramsError, match="no log folder: -flag"):
+        plugin_flags("onnx:x")
+
+
+def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
+    for name, steps in (("a", 3), ("b", 1)):
+        lines: list[dict[str, object]] = [{"format": "phase-ordering-log", "actions": []}]
+        lines += [{"step": step, "action": 5} for step in range(steps)]
+        lines.append({"outcome": "stop", "decisions": steps})
+        text = "\n".join(json.dumps(line) for line in lines)
+        (tmp_path / f"{name}.c-0.jsonl").write_text(text + "\n")
+    assert count_decisions(tmp_path) == 4
+    (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
+    with pytest.raises(ProgramsError, match=r"c\.jsonl:1: not a decision log"):
+        count_decisions(tmp_path)
