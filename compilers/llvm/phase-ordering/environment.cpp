@@ -92,8 +92,7 @@ bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
 }
 
 void PhaseOrderingEnvironment::observe(Observation &To) {
-  Module &Current = Copy->module();
-  Now = countIR(Current, MAM.getResult<FunctionAnalysisManagerModuleProxy>(Current).getManager());
+  Now = countIR(Copy->module());
   if (Log.Decisions.empty())
     Feature.reset(Now);
   std::vector<float> Values(Features::size());

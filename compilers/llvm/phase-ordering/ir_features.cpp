@@ -4,7 +4,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -32,7 +31,7 @@ constexpr Count Changes[] = {
     Count::backward_edges,
     Count::single_predecessor_blocks,
     Count::instructions,
-    Count::size_cost,
+    Count::size_estimate,
     Count::allocas,
     Count::promotable_allocas,
     Count::loads,
@@ -60,7 +59,7 @@ constexpr Count Changes[] = {
 // Per instruction.
 constexpr Count Densities[] = {
     Count::blocks,
-    Count::size_cost,
+    Count::size_estimate,
     Count::promotable_allocas,
     Count::loads,
     Count::stores,
@@ -83,8 +82,8 @@ constexpr Count Densities[] = {
 
 // log2 of the ratio to the count before the last step.
 constexpr Count LastSteps[] = {
-    Count::instructions,   Count::size_cost, Count::blocks,
-    Count::internal_calls, Count::loads,     Count::stores,
+    Count::instructions,   Count::size_estimate, Count::blocks,
+    Count::internal_calls, Count::loads,         Count::stores,
 };
 
 // log2(1 + N), linear between powers of two: the same on every machine, unlike that of libm.
@@ -95,13 +94,51 @@ float log2Plus1(uint64_t N) {
   return float(Exponent) + float(Rest) / float(uint64_t(1) << Exponent);
 }
 
+// Machine instructions that an instruction becomes, roughly, on any target: a fixed table, because
+// the target's own cost model takes longer than all other counting.
+unsigned sizeEstimate(const Instruction &I) {
+  switch (I.getOpcode()) {
+  case Instruction::Alloca:
+  case Instruction::BitCast:
+  case Instruction::AddrSpaceCast:
+  case Instruction::PtrToInt:
+  case Instruction::IntToPtr:
+  case Instruction::Trunc:
+  case Instruction::Freeze:
+  case Instruction::Unreachable:
+  case Instruction::LandingPad:
+    return 0;
+  case Instruction::GetElementPtr:
+    return cast<GetElementPtrInst>(I).hasAllConstantIndices() ? 0 : 1;
+  case Instruction::Call:
+  case Instruction::Invoke:
+    if (I.isLifetimeStartOrEnd() || I.isDebugOrPseudoInst())
+      return 0;
+    return isa<IntrinsicInst>(I) ? 2 : 1 + cast<CallBase>(I).arg_size();
+  case Instruction::Br:
+    return cast<BranchInst>(I).isConditional() ? 2 : 1;
+  case Instruction::Switch:
+    return 2 + 2 * cast<SwitchInst>(I).getNumCases();
+  case Instruction::Ret:
+  case Instruction::Select:
+    return 2;
+  case Instruction::UDiv:
+  case Instruction::SDiv:
+  case Instruction::URem:
+  case Instruction::SRem:
+    return 3;
+  default:
+    return I.getType()->isVectorTy() ? 2 : 1;
+  }
+}
+
 class Counter {
 public:
   Counter(Counts &Result) : Result(Result) {}
 
   void add(Count Which, uint64_t N = 1) { Result[unsigned(Which)] += N; }
 
-  void visit(const Function &F, const TargetTransformInfo &TTI) {
+  void visit(const Function &F) {
     add(Count::functions);
     add(Count::internal_functions, F.hasLocalLinkage());
     add(Count::single_use_functions, F.hasLocalLinkage() && F.hasOneUse());
@@ -117,22 +154,20 @@ public:
     for (const BasicBlock &Block : F) {
       add(Count::blocks);
       add(Count::single_predecessor_blocks, Block.getSinglePredecessor() != nullptr);
-      add(Count::empty_blocks, Block.sizeWithoutDebug() == 1);
+      add(Count::empty_blocks, &Block.front() == Block.getTerminator());
       // Block numbers follow the layout unless blocks were moved; either way they are stable.
       for (const BasicBlock *Next : successors(&Block))
         add(Count::backward_edges, Next->getNumber() <= Block.getNumber());
       for (const Instruction &I : Block)
         if (!I.isDebugOrPseudoInst())
-          visit(I, F, TTI);
+          visit(I, F);
     }
   }
 
 private:
-  void visit(const Instruction &I, const Function &F, const TargetTransformInfo &TTI) {
+  void visit(const Instruction &I, const Function &F) {
     add(Count::instructions);
-    const InstructionCost Cost = TTI.getInstructionCost(&I, TargetTransformInfo::TCK_CodeSize);
-    if (Cost.isValid() && Cost.getValue() > 0)
-      add(Count::size_cost, Cost.getValue());
+    add(Count::size_estimate, sizeEstimate(I));
     if (!I.getType()->isVoidTy()) {
       add(Count::single_use_values, I.hasOneUse());
       add(Count::unused_values, I.use_empty());
@@ -281,7 +316,7 @@ private:
 
 } // namespace
 
-Counts countIR(const Module &M, FunctionAnalysisManager &FAM) {
+Counts countIR(const Module &M) {
   Counts Result{};
   Counter C(Result);
   for (const GlobalVariable &Variable : M.globals()) {
@@ -295,7 +330,7 @@ Counts countIR(const Module &M, FunctionAnalysisManager &FAM) {
     if (F.isDeclaration())
       C.add(Count::declarations);
     else
-      C.visit(F, FAM.getResult<TargetIRAnalysis>(const_cast<Function &>(F)));
+      C.visit(F);
   }
   return Result;
 }

@@ -6,7 +6,6 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Module.h"
-#include "llvm/IR/PassManager.h"
 
 #include <array>
 #include <cstdint>
@@ -36,7 +35,7 @@ namespace mlbridge::phase_ordering {
   X(empty_blocks)                                                                                  \
   X(backward_edges)                                                                                \
   X(instructions)                                                                                  \
-  X(size_cost)                                                                                     \
+  X(size_estimate)                                                                                 \
   X(allocas)                                                                                       \
   X(promotable_allocas)                                                                            \
   X(loads)                                                                                         \
@@ -94,8 +93,8 @@ inline constexpr unsigned NumCounts = 0
 
 using Counts = std::array<uint64_t, NumCounts>;
 
-/// Linear in the number of instructions.
-Counts countIR(const llvm::Module &M, llvm::FunctionAnalysisManager &FAM);
+/// Linear in the number of instructions; needs no analysis and no target.
+Counts countIR(const llvm::Module &M);
 
 /// Identifies an observation: 16 hexadecimal digits.
 std::string featuresDigest(llvm::ArrayRef<float> Values);
