@@ -310,7 +310,7 @@ def test_stop_predicate_and_statistics(address: str) -> None:
 
 def test_metadata_and_any_signature(address: str) -> None:
     with running(
-        lambda o, c: {s: 1 for s in ("a",)}, address, None, metadata={"actions": "π=3"}
+        lambda o, c: dict.fromkeys(("a",), 1), address, None, metadata={"actions": "π=3"}
     ) as server:
         model = mlbridge.Model.open(server.uri)
         assert model.metadata == {"actions": "π=3"}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge doctor` says what is there, and what to do about what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from mlbridge import files
+
+
+def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
+    result = subprocess.run(
+        [sys.executable, "-m", "mlbridge", "doctor", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert result.stderr == ""
+    return result.returncode, result.stdout
+
+
+def report(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    code, text = doctor("--json", **environment)
+    found = json.loads(text)
+    assert found["ok"] == (code == 0)
+    assert found["ok"] == all(c["ok"] for c in found["checks"] if c["required"])
+    for check in found["checks"]:
+        assert check["detail"] and check["needed_for"]
+        assert bool(check["fix"]) != check["ok"]
+    return code, {check["part"]: check for check in found["checks"]}
+
+
+def test_what_is_there_is_found() -> None:
+    _, checks = report()
+    assert checks["library"]["ok"]
+    assert checks["serdes bitstream"]["ok"]
+    assert checks["serdes json"]["ok"] == (files.find_component("serdes", "json") is not None)
+    plugin = Path(files.plugin("phase-ordering")).is_file()
+    assert checks["plugin phase-ordering"]["ok"] == plugin
+
+
+def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:
+    code, checks = report(PATH=str(tmp_path), MLBRIDGE_ONNXRUNTIME=str(tmp_path))
+    assert code == 1
+    assert not checks["clang-22"]["ok"] and "apt-get install clang-22" in checks["clang-22"]["fix"]
+    assert not checks["engine onnx"]["ok"]
+    if files.find_component("engine", "onnx"):
+        assert "pip install onnxruntime" in checks["engine onnx"]["fix"]
+
+
+def test_plain_text(tmp_path: Path) -> None:
+    code, text = doctor(PATH=str(tmp_path))
+    assert code == 1
+    assert "MISSING  clang-22" in text and "to get it:  apt-get install clang-22" in text
+    assert text.endswith("The default set-up does not work yet; see above.\n")

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `mlbridge flags` prints, as a shell, make and a compiler driver see it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbridge import files
+from mlbridge.cli import main
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a plugin and a model, as far as `flags` looks at them."""
+    (tmp_path / "plugin.so").write_bytes(b"")
+    (tmp_path / "policy.onnx").write_bytes(b"")
+    return tmp_path
+
+
+def flags(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    code = main(["flags", "phase-ordering", *arguments])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, ""), err
+    assert out.count("\n") == 1 and out.endswith("\n")
+    return out.strip()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    code = main(["flags", *arguments])
+    out, err = capsys.readouterr()
+    assert (code, out) == (1, "")
+    assert err.startswith("mlbridge flags: ") and err.count("\n") == 1
+    return err
+
+
+def options(line: str) -> dict[str, str]:
+    """What cc1 is told; every such word must come through -Xclang."""
+    words = shlex.split(line)
+    assert words.pop() == "-Wno-error=backend-plugin"
+    assert words[0::2] == ["-Xclang"] * (len(words) // 2)
+    told = [word for word in words[1::2] if word != "-mllvm"]
+    return dict(word.lstrip("-").split("=", 1) for word in told)
+
+
+def test_all_options(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", [])
+    line = flags(
+        capsys,
+        *("--plugin", "plugin.so", "--model", "onnx:policy.onnx", "--max-steps", "7"),
+        *("--deadline", "250ms", "--on-failure", "fail", "--log", "decisions"),
+    )
+    assert options(line) == {
+        "fpass-plugin": f"{place}/plugin.so",
+        "phase-ordering-model": f"onnx:{place}/policy.onnx",
+        "phase-ordering-max-steps": "7",
+        "phase-ordering-deadline": "250ms",
+        "phase-ordering-on-failure": "fail",
+        "phase-ordering-log": f"{place}/decisions",
+    }
+    assert "'" not in line  # plain paths need no quotes, so that $CC without eval works too
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ("unix:s?serdes=json", "unix:{place}/s?serdes=json"),
+        ("unix:/run/policy.sock", "unix:/run/policy.sock"),
+        ("pipe:base", "pipe:{place}/base"),
+        ("function:stop", "function:stop"),
+        ("onnx:./policy.onnx", "onnx:{place}/policy.onnx"),
+        ("onnx:my%20model.onnx", "onnx:{place}/my%20model.onnx"),
+        ("onnx:my model.onnx", "onnx:{place}/my%20model.onnx"),
+        ("onnx:zażółć$`'\"&;.onnx", None),
+        ("replay:logs", "replay:{place}/logs"),
+    ],
+)
+def test_models(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    printed: str | None,
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", [])
+    for name in ("my model.onnx", "zażółć$`'\"&;.onnx"):
+        (place / name).write_bytes(b"")
+    (place / "logs").mkdir()
+    line = flags(capsys, "--plugin", "plugin.so", "--model", given)
+    uri = options(line)["phase-ordering-model"]
+    if printed is not None:
+        assert uri == printed.format(place=place)
+    assert line.isascii() and not set(line) & set("'\"$`&; \\") - {" "}
+
+
+def test_several_options_of_a_uri_are_quoted(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = flags(capsys, "--plugin", f"{place}/plugin.so", "--model", "unix:/s?serdes=json&wait=5s")
+    assert options(line)["phase-ordering-model"] == "unix:/s?serdes=json&wait=5s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["phase-odering"], "did you mean 'phase-ordering'"),
+        (["vectorize-everything"], "there is phase-ordering"),
+        (["phase-ordering", "--plugin", "no.so"], "there is no file"),
+        (["phase-ordering", "--model", "onnx:no.onnx"], "there is no file"),
+        (["phase-ordering", "--model", "policy.onnx"], "did you mean 'onnx:policy.onnx'"),
+        (["phase-ordering", "--model", "onxx:policy.onnx"], "did you mean 'onnx'"),
+        (["phase-ordering", "--model", "onnx:"], "names nothing"),
+        (["phase-ordering", "--model", ""], "not a URI"),
+        (["phase-ordering", "--model", "replay:no"], "no file or folder"),
+        (["phase-ordering", "--model", "unix:/s", "--deadline", "5"], "such as 5s"),
+        (["phase-ordering", "--model", "unix:/s", "--deadline", "0s"], "such as 5s"),
+        (["phase-ordering", "--model", "unix:/s", "--max-steps", "0"], "from 1 on"),
+        (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "from 1 on"),
+        (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "no quotation"),
+        (["phase-ordering", "--model", "unix:/s", "--log", "a$b"], "no quotation"),
+    ],
+)
+def test_refusals(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(place)
+    if "--plugin" not in arguments:
+        arguments = [*arguments, "--plugin", "plugin.so"]
+    assert message in refused(capsys, *arguments)
+
+
+def test_a_package_without_plugin_or_model(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PACKAGE", str(place))
+    assert "llvm-22-dev" in refused(capsys, "phase-ordering")
+    plugin = ["--plugin", f"{place}/plugin.so"]
+    assert "--model" in refused(capsys, "phase-ordering", *plugin)
+    (place / "models" / "phase-ordering-size").mkdir(parents=True)
+    shipped = place / "models" / "phase-ordering-size" / "policy.onnx"
+    shipped.write_bytes(b"")
+    uri = options(flags(capsys, *plugin))["phase-ordering-model"]
+    assert uri.partition("?")[0] == f"onnx:{shipped}"
+
+
+def test_onnx_runtime_in_another_place_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capi = place / "else where" / "onnxruntime" / "capi"
+    capi.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(place), str(place / "else where")])
+    monkeypatch.setattr(files, "PACKAGE", str(place / "site" / "mlbridge"))
+    model = f"onnx:{place}/policy.onnx"
+    told = flags(capsys, "--plugin", f"{place}/plugin.so", "--model", model)
+    assert options(told)["phase-ordering-model"] == (
+        f"{model}?runtime={place}/else%20where/onnxruntime/capi"
+    )
+    assert options(
+        flags(capsys, "--plugin", f"{place}/plugin.so", "--model", model + "?runtime=/x")
+    )["phase-ordering-model"] == (f"{model}?runtime=/x")
+
+
+@pytest.mark.parametrize("folder", ["plain", "with blank", "semi;colon (1) & [2]"])
+def test_cc_in_make_compile_assemble_and_link(tmp_path: Path, folder: str) -> None:
+    """CC="… $(mlbridge flags …)" with a stand-in for the compiler that shows its words."""
+    place = tmp_path / folder
+    place.mkdir()
+    (place / "plugin.so").write_bytes(b"")
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$OUT"\n')
+    compiler.chmod(0o755)
+    (tmp_path / "Makefile").write_text("all:\n\t@$(CC) -c x.c\n")
+    command = (
+        f'make -C {tmp_path} CC="{compiler} $({sys.executable} -m mlbridge flags phase-ordering'
+        f' --plugin {shlex.quote(str(place / "plugin.so"))} --model unix:/s --log logs)"'
+    )
+    environment = {**os.environ, "OUT": str(tmp_path / "words"), "MAKEFLAGS": ""}
+    subprocess.run(["/bin/sh", "-c", command], env=environment, check=True, timeout=60)
+    words = (tmp_path / "words").read_text().splitlines()
+    assert f"-fpass-plugin={place}/plugin.so" in words
+    assert words[-3:] == ["-Wno-error=backend-plugin", "-c", "x.c"]
+
+
+def test_flags_starts_neither_numpy_nor_the_extension(place: Path) -> None:
+    code = (
+        "import sys; from mlbridge.cli import main\n"
+        f"main(['flags', 'phase-ordering', '--plugin', {str(place / 'plugin.so')!r},"
+        " '--model', 'unix:/s'])\n"
+        "loaded = {'numpy', 'mlbridge._core', 'asyncio', 'rich', 'importlib.metadata'}"
+        " & set(sys.modules)\n"
+        "sys.exit(f'loaded {loaded}' if loaded else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("mlbridge 0.")
+    assert main([]) == 2
+    assert "flags" in capsys.readouterr().out
+    for command in ([], ["flags"], ["doctor"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--help"])
+        assert ended.value.code == 0
+
+
+@pytest.mark.skipif(
+    not Path(files.plugin("phase-ordering")).is_file() or not shutil.which("clang-22"),
+    reason="needs the compiler plugin and clang-22",
+)
+def test_clang_takes_the_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compile, assemble, link under -Werror; without a server a warning and the stock object."""
+    line = flags(capsys, "--model", f"unix:{tmp_path}/nobody")
+    (tmp_path / "a.c").write_text("int f(int x) { return x * 2; }\nint main(void) { return 0; }\n")
+    (tmp_path / "b.S").write_text(".text\n.globl g\ng: ret\n.section .note.GNU-stack\n")
+    script = (
+        f"set -e; cd {tmp_path}; clang-22 {line} -Werror -Oz -c a.c -o a.o 2> warnings;"
+        " clang-22 -Oz -c a.c -o stock.o; cmp a.o stock.o;"
+        f" clang-22 {line} -Werror -c b.S; clang-22 {line} -Werror a.o b.o -o a.out; ./a.out"
+    )
+    subprocess.run(["/bin/sh", "-c", script], check=True, timeout=100)
+    assert (tmp_path / "warnings").read_text().count("warning:") == 1
