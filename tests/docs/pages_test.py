@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs or compiles every example of the README, the contributor's guide and docs/."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blocks import TESTED, Block, blocks, commands, fits
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+BODY = """
+#include <mlbridge/environment.h>
+#include <mlbridge/function.h>
+#include <mlbridge/model.h>
+#include <mlbridge/server.h>
+#include <string>
+#include <vector>
+using namespace std::chrono_literals;
+{file_scope}
+int main() {{
+  std::string uri = "function:none";
+  mlbridge::Signature signature;
+  std::vector<float> embedding(3);
+  auto heuristic = [] {{ return int64_t{{0}}; }};
+  (void)uri, (void)signature, (void)embedding, (void)heuristic;
+{body}
+}}
+"""
+
+
+class Page:
+    """A folder in which the blocks of one page are run in order, and its servers."""
+
+    def __init__(self, folder: Path, prefix: Path) -> None:
+        self.folder = folder
+        self.prefix = prefix
+        self.servers: list[tuple[Block, subprocess.Popen[str]]] = []
+        self.env = dict(os.environ, PREFIX=str(prefix), PYTHONUNBUFFERED="1")
+        self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{self.env['PATH']}"
+
+    def call(self, block: Block, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=ROOT if block.options.get("cwd") == "root" else self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def must(self, block: Block, *command: str) -> None:
+        done = self.call(block, *command)
+        assert done.returncode == 0, f"{block} gave {done.returncode}:\n{done.stdout}"
+
+    def run(self, block: Block) -> None:
+        kind = block.options.get("test", "")
+        if "file" in block.options:
+            (self.folder / block.options["file"]).write_text(block.text)
+        if kind == "quoted":
+            return
+        if block.language == "sh" and kind == "make":
+            for line in block.text.splitlines():
+                words = line.split("#")[0].split()
+                assert words[:1] == ["make"], f"{block}: not a make command: {line}"
+                self.must(block, "make", "-n", "-C", str(ROOT), *words[1:])
+        elif block.language == "sh" and kind == "check":
+            self.must(block, "bash", "-n", "-c", block.text)
+        elif block.language == "sh":
+            self.must(block, "bash", "-euo", "pipefail", "-c", block.text)
+        elif block.language == "console":
+            for command, shown in commands(block):
+                done = self.call(block, "bash", "-c", command)
+                assert fits(shown, done.stdout), f"{block}: {command} printed\n{done.stdout}"
+        elif block.language == "python" and kind == "server":
+            file = self.folder / block.options.get("file", "server.py")
+            file.write_text(block.text)
+            self.servers.append((block, self.start(file)))
+        elif block.language == "python" and "file" not in block.options:
+            self.must(block, sys.executable, "-c", block.text)
+        elif block.language == "cpp" and "file" not in block.options:
+            self.compile(block)
+        else:
+            assert "file" in block.options, f"{block}: nothing says how to test it"
+
+    def start(self, file: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, file],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def compile(self, block: Block) -> None:
+        source = self.folder / f"line{block.line}.cpp"
+        if "int main(" in block.text or block.options.get("test") == "unit":
+            source.write_text(block.text)
+        elif re.search(r"^(class|struct|template|namespace|#include)\b", block.text, re.MULTILINE):
+            source.write_text(BODY.format(file_scope=block.text, body=""))
+        else:
+            source.write_text(BODY.format(file_scope="", body=block.text))
+        options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-fsyntax-only"]
+        includes = [f"-I{self.prefix}/include"]
+        self.must(block, "g++", *options, *includes, str(source))
+
+    def close(self) -> None:
+        for block, server in self.servers:
+            assert server.poll() is None, f"{block}: ended early:\n{server.communicate()[0]}"
+            server.send_signal(signal.SIGINT)
+            output, _ = server.communicate(timeout=60)
+            assert server.returncode in (0, 130), f"{block}: {server.returncode}\n{output}"
+
+    def kill(self) -> None:
+        for _, server in self.servers:
+            if server.poll() is None:
+                server.kill()
+                server.wait()
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prefix")
+    dev = ROOT / "build" / "cmake" / "dev"
+    done = subprocess.run(
+        ["cmake", "--install", dev, "--prefix", folder],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
+    page = Page(tmp_path, prefix)
+    yield page
+    page.kill()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_the_examples_of(path: Path, page_run: Page) -> None:
+    for block in blocks(path):
+        if block.language in TESTED:
+            page_run.run(block)
+    page_run.close()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_the_links_of(path: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (path.parent / target).exists(), f"{path.name}: no file {target}"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the pages quote or list is what the sources say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import textwrap
+from pathlib import Path
+
+import mlbridge
+from blocks import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+PASS = ROOT / "compilers/llvm/phase-ordering/phase_ordering_pass.cpp"
+
+
+def three_lines() -> str:
+    match = re.search(r"// \[three-lines\]\n(.*?)\n *// \[/three-lines\]", PASS.read_text(), re.S)
+    assert match, f"no marked lines in {PASS}"
+    return textwrap.dedent(match[1]) + "\n"
+
+
+def test_the_readme_quotes_the_three_lines() -> None:
+    (quoted,) = [b for b in blocks(ROOT / "README.md") if b.options.get("test") == "quoted"]
+    assert quoted.text == three_lines()
+
+
+def test_they_are_three() -> None:
+    statements = [s for s in three_lines().splitlines() if not s.lstrip().startswith("//")]
+    assert len(statements) == 3
+    assert all(s.endswith(";") and s.count(";") == 1 for s in statements)
+
+
+def table() -> dict[str, tuple[int, str, list[str]]]:
+    text = (ROOT / "docs/errors.md").read_text()
+    match = re.search(r"<!-- codes.*?-->\n(.*?)<!-- /codes -->", text, re.DOTALL)
+    assert match
+    rows = {}
+    for line in match[1].splitlines()[2:]:
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        rows[cells[0].strip("`")] = (int(cells[1]), cells[2].strip("`"), cells[3:])
+    return rows
+
+
+def test_every_code_is_explained() -> None:
+    header = (ROOT / "include/mlbridge/status.h").read_text()
+    enum = re.search(r"enum class Code[^{]*\{(.*?)\};", header, re.DOTALL)
+    assert enum
+    codes = {name: int(n) for name, n in re.findall(r"^\s*(\w+) = (\d+),", enum[1], re.MULTILINE)}
+    assert codes
+    assert {name: row[0] for name, row in table().items()} == codes
+    for name, (number, _, text) in table().items():
+        assert number == 0 or all(text), f"{name} lacks a cause or a remedy"
+
+
+def test_the_next_steps_are_those_of_both_libraries(tmp_path: Path) -> None:
+    stated = {name: step for name, (_, step, _) in table().items()}
+    source = tmp_path / "steps.cpp"
+    calls = "".join(
+        f'  std::printf("{name} %s\\n", mlbridge::name(mlbridge::nextStep(mlbridge::Code::{name})));\n'
+        for name in stated
+    )
+    source.write_text(
+        f"#include <mlbridge/status.h>\n#include <cstdio>\nint main() {{\n{calls}}}\n"
+    )
+    program = tmp_path / "steps"
+    library = ROOT / "build/cmake/dev/src/libmlbridge.a"
+    options = ["-std=c++17", f"-I{ROOT}/include", source, library, "-o", program]
+    subprocess.run(["g++", *options, "-pthread", "-ldl"], check=True, timeout=120)
+    printed = subprocess.run([program], capture_output=True, text=True, check=True, timeout=30)
+    actual = dict(line.split(" ", 1) for line in printed.stdout.splitlines())
+
+    def words(step: str) -> str:
+        return re.sub(r"[^a-z]", "", re.sub(r" (the|a) ", " ", step.lower()))
+
+    assert {n: words(s) for n, s in stated.items()} == {n: words(s) for n, s in actual.items()}
+    python = {
+        re.sub("_", "", code.name).lower(): words(mlbridge.Status(code).next_step.value)
+        for code in mlbridge.Code
+    }
+    assert {n.lower(): words(s) for n, s in stated.items()} == python
+
+
+def test_the_tables_of_requirements_agree() -> None:
+    """Each Debian and Python package that the tools install is listed with its licence."""
+    page = (ROOT / "docs/dependencies.md").read_text()
+    for file in sorted((ROOT / "tools/requirements").glob("*.txt")):
+        for line in file.read_text().splitlines():
+            words = line.split("#")[0].split()
+            if words:
+                assert f"`{words[0]}`" in page, f"{words[0]} of {file.name} is not explained"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rules for every file of the tree: licence, size, nothing of the machine that it was written on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = (".h", ".c", ".cpp", ".py", ".sh")
+LONGEST = 700
+
+
+def files() -> list[Path]:
+    """What is committed; in a source archive, what is there."""
+    if (ROOT / ".git").exists():
+        names = subprocess.run(
+            ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True, timeout=60
+        ).stdout.decode()
+        found = [ROOT / name for name in names.split("\0") if name]
+    else:
+        found = [p for p in ROOT.rglob("*") if not p.is_relative_to(ROOT / "build")]
+    return [p for p in found if p.is_file()]
+
+
+def text(path: Path) -> str:
+    data = path.read_bytes()
+    return "" if b"\0" in data else data.decode("utf-8", errors="replace")
+
+
+def test_sources_state_their_licence_and_role() -> None:
+    bad = []
+    for path in files():
+        if path.suffix not in CODE or "config" in path.parts or "inputs" in path.parts:
+            continue
+        head = text(path).splitlines()[:4]
+        if head and not any("SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" in s
+                            for s in head):
+            bad.append(str(path.relative_to(ROOT)))
+    assert not bad, f"no licence line: {bad}"
+
+
+def test_no_source_is_too_long() -> None:
+    lengths = {str(p.relative_to(ROOT)): len(text(p).splitlines())
+               for p in files() if p.suffix in CODE}
+    assert not {name: n for name, n in lengths.items() if n > LONGEST}
+
+
+def test_nothing_names_a_place_of_one_machine() -> None:
+    bad = []
+    pattern = re.compile(r"/root/|/home/(?!user\b|you\b)\w+/|/tmp/b-|/work/main|/work/shared")
+    for path in files():
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(text(path).splitlines(), 1):
+            if pattern.search(line):
+                bad.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert not bad, "\n".join(bad)
+
+
+def test_json_files_can_be_read() -> None:
+    for path in files():
+        if path.suffix == ".json" and "bad" not in path.parts and "golden" not in path.parts:
+            json.loads(path.read_text())
+
+
+def test_scripts_can_be_run() -> None:
+    for name in (".ci/run", "tools/setup", "tools/onnxruntime-headers"):
+        assert os.access(ROOT / name, os.X_OK), f"{name} is not executable"
+
+
+def test_ci_runs_the_tests() -> None:
+    assert re.search(r"^(exec )?make test$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
