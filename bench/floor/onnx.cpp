@@ -170,7 +170,7 @@ int main(int count, char **arguments) {
       for (Bound &model : models) {
         std::memcpy(model.inputData, model.source.data(), model.source.size() * sizeof(float));
         check(useBinding ? api->RunWithBinding(model.session, runOptions, model.binding)
-                         : api->Run(model.session, nullptr, model.inputNames, &model.input, 1,
+                         : api->Run(model.session, runOptions, model.inputNames, &model.input, 1,
                                     model.outputNames, 1, &model.output));
         sum += model.integer ? static_cast<double>(*static_cast<int64_t *>(model.outputData))
                              : static_cast<double>(*static_cast<float *>(model.outputData));

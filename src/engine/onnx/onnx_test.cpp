@@ -161,6 +161,23 @@ TEST(Onnx, AnInputThatWasNeverResizedIsAnError) {
   EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
 }
 
+TEST(Onnx, ResizesInputsOfAModelWithFixedOutputs) {
+  Model model = Model::open(golden("pool"));
+  ASSERT_TRUE(model) << model.status().toString();
+  ASSERT_TRUE(model.bind(*model.modelSignature()));
+  Runner runner = model.newRunner();
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  runner.clearStatus();
+  for (const int64_t rows : {2, 1, 500, 3}) {
+    Expected<Span<float>> nodes = runner.resize<float>("nodes", {rows, 2});
+    ASSERT_TRUE(nodes) << nodes.status().toString();
+    for (float &element : *nodes)
+      element = 0.5f;
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("total")[1], 0.5f * static_cast<float>(rows));
+  }
+}
+
 TEST(Onnx, HoldsADynamicDimensionAtTheLengthThatThePassStates) {
   const Signature signature{{TensorSpec::of<float>("nodes", {2, 2})},
                             {TensorSpec::of<float>("total", {2})}};
@@ -217,6 +234,21 @@ TEST(Onnx, AnOutputOfAnotherShapeThanDeclaredIsAnError) {
   EXPECT_EQ(evaluate(4, 2), Code::PolicyFailed);
   EXPECT_EQ(evaluate(2, 4), Code::PolicyFailed);
   EXPECT_EQ(evaluate(2, 2), Code::Ok) << runner.status().toString();
+}
+
+TEST(Onnx, AFixedOutputOfAnotherShapeThanDeclaredIsAnErrorAndTheNextOneWorks) {
+  Model model = Model::open(golden("lies-fixed"));
+  ASSERT_TRUE(model) << model.status().toString();
+  ASSERT_TRUE(model.bind(*model.modelSignature()));
+  Runner runner = model.newRunner();
+  ASSERT_TRUE(runner.set("x", {1.f, 2.f, 3.f, 4.f}));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(runner.set("shape", {int64_t(4), int64_t(1)}));
+    EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed);
+    ASSERT_TRUE(runner.set("shape", {int64_t(2), int64_t(2)}));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("fixed")[3], 4.f);
+  }
 }
 
 TEST(Onnx, ReadsExternalDataFromTheModelsFolderAndFromNowhereElse) {

@@ -73,7 +73,7 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
       ++runner->unsized_;
       continue;
     }
-    if (Status s = runner->bind(slot, shapes[i], runner->inputValues_[i]); !s)
+    if (Status s = runner->makeValue(slot, shapes[i], runner->inputValues_[i]); !s)
       return s;
     std::memset(slot.own.data(), 0, slot.own.size());
   }
@@ -85,23 +85,45 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
       slot.shape = slot.spec->shape;
       continue;
     }
-    if (Status s = runner->bind(slot, slot.spec->shape.data(), runner->outputValues_[i]); !s)
+    if (Status s = runner->makeValue(slot, slot.spec->shape.data(), runner->outputValues_[i]); !s)
       return s;
     std::memset(slot.own.data(), 0, slot.own.size());
   }
   runner->releasePerCallOutputs();
+  if (!runner->anyPerCall_)
+    if (Status s = runner->makeBinding(); !s)
+      return s;
   return runner;
+}
+
+Status Runner::makeBinding() {
+  const OrtApi *api = model_.runtime().api;
+  const auto done = [&](OrtStatus *status) {
+    return take(api, status, Code::Internal, "binding the buffers");
+  };
+  if (Status s = done(api->CreateIoBinding(model_.session(), &binding_)); !s)
+    return s;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].sized)
+      if (Status s = done(api->BindInput(binding_, model_.inputNames()[i], inputValues_[i])); !s)
+        return s;
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (Status s = done(api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i])); !s)
+      return s;
+  return Status::ok();
 }
 
 Runner::~Runner() {
   const OrtApi *api = model_.runtime().api;
+  if (binding_)
+    api->ReleaseIoBinding(binding_);
   for (std::vector<OrtValue *> *values : {&inputValues_, &outputValues_})
     for (OrtValue *value : *values)
       if (value)
         api->ReleaseValue(value);
 }
 
-Status Runner::bind(Slot &slot, const int64_t *shape, OrtValue *&value) {
+Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   const OrtApi *api = model_.runtime().api;
   const TensorSpec &spec = *slot.spec;
   const Span<const int64_t> wanted(shape, spec.shape.size());
@@ -151,10 +173,16 @@ Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
   Slot &slot = inputs_[i];
   if (!slot.sized || !std::equal(slot.shape.begin(), slot.shape.end(), shape)) {
     unsized_ -= !slot.sized;
-    const Status bound = bind(slot, shape, inputValues_[i]);
+    Status status = makeValue(slot, shape, inputValues_[i]);
+    if (status && binding_)
+      status =
+          take(model_.runtime().api,
+               model_.runtime().api->BindInput(binding_, model_.inputNames()[i], inputValues_[i]),
+               Code::Internal, "binding the buffers");
+    slot.sized = slot.sized && status;
     unsized_ += !slot.sized;
-    if (!bound)
-      return bound;
+    if (!status)
+      return status;
   }
   return input(i, tensor);
 }
@@ -169,9 +197,12 @@ Status Runner::evaluate() {
   if (anyPerCall_)
     releasePerCallOutputs();
   const OrtApi *api = model_.runtime().api;
-  OrtStatus *failure = api->Run(
-      model_.session(), nullptr, model_.inputNames().data(), inputValues_.data(),
-      inputValues_.size(), model_.outputNames().data(), outputValues_.size(), outputValues_.data());
+  const OrtRunOptions *options = model_.runtime().runOptions;
+  OrtStatus *failure =
+      binding_ ? api->RunWithBinding(model_.session(), options, binding_)
+               : api->Run(model_.session(), options, model_.inputNames().data(),
+                          inputValues_.data(), inputValues_.size(), model_.outputNames().data(),
+                          outputValues_.size(), outputValues_.data());
   if (failure)
     return take(api, failure, Code::PolicyFailed, "the model failed");
   if (anyPerCall_)

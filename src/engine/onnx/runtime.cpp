@@ -67,7 +67,11 @@ Status load(const std::string &path, Runtime &runtime) {
           Code::Internal, where);
       !s)
     return s;
-  return take(api, api->GetAllocatorWithDefaultOptions(&runtime.allocator), Code::Internal, where);
+  if (Status s =
+          take(api, api->GetAllocatorWithDefaultOptions(&runtime.allocator), Code::Internal, where);
+      !s)
+    return s;
+  return take(api, api->CreateRunOptions(&runtime.runOptions), Code::Internal, where);
 }
 
 struct Loaded {

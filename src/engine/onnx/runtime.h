@@ -18,8 +18,9 @@ namespace mlbridge::onnx {
 struct Runtime {
   const OrtApi *api = nullptr;
   OrtEnv *env = nullptr;
-  OrtMemoryInfo *memory = nullptr;   ///< of the CPU
-  OrtAllocator *allocator = nullptr; ///< the default one, which gives out names and metadata
+  OrtMemoryInfo *memory = nullptr;     ///< of the CPU
+  OrtAllocator *allocator = nullptr;   ///< the default one, which gives out names and metadata
+  OrtRunOptions *runOptions = nullptr; ///< the default ones, never changed
   std::string path;
   std::string version; ///< "1.22.0"
   /// Whether models with external data files can be loaded from memory (since 1.18).

@@ -158,6 +158,27 @@ def lies() -> onnx.ModelProto:
 
 
 @model
+def lies_fixed() -> onnx.ModelProto:
+    """Declares the shape [2, 2], and gives what the input says."""
+    return build(
+        [helper.make_node("Reshape", ["x", "shape"], ["fixed"])],
+        [floats("x", 4), ints("shape", 2)],
+        [floats("fixed", 2, 2)],
+    )
+
+
+@model
+def pool() -> onnx.ModelProto:
+    """A dimension that changes from call to call in, none out."""
+    return build(
+        [helper.make_node("ReduceSum", ["nodes", "axis"], ["total"], keepdims=0)],
+        [floats("nodes", "N", 2)],
+        [floats("total", 2)],
+        [constant("axis", [0], np.int64)],
+    )
+
+
+@model
 def strings() -> onnx.ModelProto:
     """A string input."""
     text = helper.make_tensor_value_info("text", TensorProto.STRING, [1])
