@@ -21,8 +21,6 @@ mlb_code report(const Status &status, mlb_error *error) {
 
 /// Calls what returns a Status, and turns what it throws into one.
 template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept {
-  const char *what = "an unknown exception";
-  Code code = Code::Internal;
   try {
     try {
       return report(body(), error);
@@ -32,12 +30,10 @@ template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept
       return report({Code::Internal, std::string("onnx engine: ") + e.what()}, error);
     }
   } catch (...) {
+    if (error)
+      error->size = 0;
+    return static_cast<mlb_code>(Code::Internal);
   }
-  if (error) {
-    error->size = std::min<uint64_t>(std::strlen(what), error->capacity);
-    std::memcpy(error->text, what, error->size);
-  }
-  return static_cast<mlb_code>(code);
 }
 
 mlb_string borrow(const std::string &text) { return {text.data(), text.size()}; }

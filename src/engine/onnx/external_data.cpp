@@ -103,9 +103,8 @@ bool staysInFolder(std::string_view location) {
 }
 
 bool decimal(std::string_view text, uint64_t &out) {
-  const char *end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, out);
-  return error == std::errc() && stop == end;
+  const auto [stop, error] = std::from_chars(text.begin(), text.end(), out);
+  return error == std::errc() && stop == text.end();
 }
 
 class Walk {

@@ -49,22 +49,25 @@ std::vector<std::string> entries(const std::string &folder, std::string_view pre
   return names;
 }
 
+std::string join(std::string path, std::string_view name) { return path.append("/").append(name); }
+
 std::string libraryIn(const std::string &folder) {
   for (const std::string &name : entries(folder, "libonnxruntime.so"))
-    if (isFile(folder + "/" + name))
-      return folder + "/" + name;
+    if (std::string path = join(folder, name); isFile(path))
+      return path;
   return {};
 }
 
 std::string wheelIn(const std::string &sitePackages) {
-  return libraryIn(sitePackages + "/onnxruntime/capi");
+  return libraryIn(join(sitePackages, "onnxruntime/capi"));
 }
 
 /// A virtual environment or another Python prefix.
 std::string wheelBelow(const std::string &prefix) {
-  for (const std::string &python : entries(prefix + "/lib", "python3"))
-    for (const char *packages : {"/site-packages", "/dist-packages"})
-      if (std::string found = wheelIn(prefix + "/lib/" + python + packages); !found.empty())
+  const std::string lib = join(prefix, "lib");
+  for (const std::string &python : entries(lib, "python3"))
+    for (const char *packages : {"site-packages", "dist-packages"})
+      if (std::string found = wheelIn(join(join(lib, python), packages)); !found.empty())
         return found;
   return {};
 }
@@ -86,8 +89,10 @@ std::string folderOfThisComponent() {
 std::string libraryAt(const std::string &path) {
   if (isFile(path))
     return path;
-  for (const char *below : {"", "/lib", "/capi", "/onnxruntime/capi"})
-    if (std::string found = libraryIn(path + below); !found.empty())
+  if (std::string found = libraryIn(path); !found.empty())
+    return found;
+  for (const char *below : {"lib", "capi", "onnxruntime/capi"})
+    if (std::string found = libraryIn(join(path, below)); !found.empty())
       return found;
   return wheelBelow(path);
 }
@@ -112,8 +117,8 @@ bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
     if (isTrustedFolder(folder)) {
       if (std::string found = wheelIn(folder); !found.empty() && tryOne(found))
         return true;
-      for (const char *venv : {"/venv", "/.venv"})
-        if (std::string found = wheelBelow(folder + venv); !found.empty() && tryOne(found))
+      for (const char *venv : {"venv", ".venv"})
+        if (std::string found = wheelBelow(join(folder, venv)); !found.empty() && tryOne(found))
           return true;
     }
     folder.resize(folder.rfind('/'));
@@ -125,7 +130,7 @@ bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
       if (offer(libraryAt(prefix), prefix + " (" + name + ")"))
         return true;
   if (const std::string home = environment("HOME"); !home.empty())
-    if (offer(wheelBelow(home + "/.local"), home + "/.local"))
+    if (offer(wheelBelow(join(home, ".local")), join(home, ".local")))
       return true;
   for (const char *prefix : {"/usr/local", "/usr"})
     if (offer(wheelBelow(prefix), std::string(prefix) + "/lib/python3*"))

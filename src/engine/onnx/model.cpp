@@ -88,12 +88,13 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, const B
   std::vector<char *> data;
   std::vector<size_t> sizes;
   for (const auto &[name, used] : *files) {
-    Expected<Buffer> content = readFile(folder + name, ExternalLimit);
+    Expected<Buffer> content = readFile(std::string(folder).append(name), ExternalLimit);
     if (!content)
       return {content.status().code(), path + ": its weights: " + content.status().message()};
     if (content->size() < used)
-      return {Code::InvalidModel, path + ": '" + name + "' has " + std::to_string(content->size()) +
-                                      " of at least " + std::to_string(used) + " bytes"};
+      return {Code::InvalidModel, std::string(path).append(": '").append(name) + "' has " +
+                                      std::to_string(content->size()) + " of at least " +
+                                      std::to_string(used) + " bytes"};
     contents.push_back(std::move(*content));
     names.push_back(name.c_str());
     data.push_back(reinterpret_cast<char *>(contents.back().data()));
@@ -224,9 +225,11 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   std::unique_ptr<Model> model(new Model(**runtime));
   if (Status s = model->load(path, *bytes, options); !s)
     return s;
-  for (Status s : {model->readSignature(), model->readMetadata()})
-    if (!s)
-      return Status(s.code(), path + ": " + s.message());
+  Status s = model->readSignature();
+  if (s)
+    s = model->readMetadata();
+  if (!s)
+    return Status(s.code(), path + ": " + s.message());
   return model;
 }
 
@@ -286,10 +289,11 @@ Status Model::readMetadata() {
       !s)
     return s;
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i)
     names.push_back(takeText(runtime_, keys[i]));
   if (keys)
-    allocator->Free(allocator, keys);
+    allocator->Free(allocator, static_cast<void *>(keys));
   for (std::string &name : names) {
     char *value = nullptr;
     if (Status s = done(api->ModelMetadataLookupCustomMetadataMap(source.get(), allocator,

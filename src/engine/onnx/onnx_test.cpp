@@ -84,6 +84,7 @@ template <typename T> void expectPassedThrough(Runner &runner, const std::string
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
   const Span<const T> out = runner.output<T>(name + "_out");
   ASSERT_EQ(out.size(), 2u) << name;
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits count, as in a NaN
   EXPECT_EQ(std::memcmp(in.data(), out.data(), 2 * sizeof(T)), 0) << name;
   EXPECT_NE(in.data(), out.data());
 }
@@ -276,6 +277,7 @@ TEST(Onnx, EightThreadsShareOneModel) {
   Model model = Model::open(golden("policy"));
   ASSERT_TRUE(model.bind(*model.modelSignature()));
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::vector<int> right(8);
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&model, &right, t] {
@@ -298,6 +300,7 @@ TEST(Onnx, EightThreadsShareOneModel) {
 
 TEST(Onnx, ThreadsOpenModelsAtTheSameTime) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::vector<float> answers(8);
   for (size_t t = 0; t < 8; ++t)
     threads.emplace_back([&answers, t] {

@@ -31,9 +31,9 @@ Expected<Options> Options::parse(const mlb_option *options, uint64_t size) {
         return wrong(key, value, "the path of ONNX Runtime's library or its folder");
       parsed.runtime = value;
     } else if (key == "threads") {
-      const char *end = value.data() + value.size();
-      const auto [stop, error] = std::from_chars(value.data(), end, parsed.threads);
-      if (error != std::errc() || stop != end || parsed.threads < 1 || parsed.threads > MostThreads)
+      const auto [stop, error] = std::from_chars(value.begin(), value.end(), parsed.threads);
+      if (error != std::errc() || stop != value.end() || parsed.threads < 1 ||
+          parsed.threads > MostThreads)
         return wrong(key, value, "1 to " + std::to_string(MostThreads));
     } else if (key == "prepack") {
       if (value != "0" && value != "1")

@@ -4,7 +4,6 @@
 #include "locate.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <map>
@@ -41,11 +40,12 @@ Status load(const std::string &path, Runtime &runtime) {
   const char *text = base->GetVersionString();
   runtime.path = path;
   runtime.version = text ? text : "";
-  int major = 0;
-  int minor = 0;
-  const bool known = std::sscanf(runtime.version.c_str(), "%d.%d", &major, &minor) == 2;
   // Asked for an API that it does not have, the library prints; so ask only where it may be there.
-  const bool tooOld = known && major == 1 && minor < static_cast<int>(ApiVersion);
+  // Version 1.N has the API of version N.
+  char *rest = nullptr;
+  const long major = std::strtol(runtime.version.c_str(), &rest, 10);
+  const long minor = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
+  const bool tooOld = major == 1 && minor < static_cast<long>(ApiVersion);
   runtime.api = tooOld ? nullptr : base->GetApi(ApiVersion);
   if (!runtime.api)
     return {Code::Unsupported,
