@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, running
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
+from serving import SMALL, running
 
 
 def addresses_seen(keep: Any, address: str, serdes: str, count: int = 6) -> list[Any]:
@@ -99,13 +99,12 @@ def test_memory_is_given_back(address: str) -> None:
 def test_arrays_cannot_be_written(address: str) -> None:
     def policy(observation: Any, _: mlbridge.Context) -> int:
         array = observation["x"]
-        for attempt in (
-            lambda: array.__setitem__(0, 1),
-            lambda: array.setflags(write=True),
-            lambda: observation.__setitem__("x", 1),
-        ):
-            with pytest.raises((ValueError, TypeError, AttributeError)):
-                attempt()
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+        with pytest.raises(TypeError):
+            observation["x"] = 1
         return int(array.flags.aligned and array.flags.c_contiguous)
 
     with running(policy, address, SMALL) as server:

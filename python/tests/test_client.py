@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, running
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
+from serving import SMALL, running
 
 VARIABLE = Signature(
     [TensorSpec("nodes", "float32", [None, 2], [4, 0]), TensorSpec("names", str, [2])],

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import running
-from wire import GOLDEN, NAMES, Frame, Peer, connected, protocol
 
 import mlbridge
+from serving import running
+from wire import GOLDEN, NAMES, Frame, Peer, connected, protocol
 
 FOLDER = GOLDEN / "serdes"
 CASES = json.loads((FOLDER / "index.json").read_text())["cases"]

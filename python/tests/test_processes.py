@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, running
 
 import mlbridge
+from serving import SMALL, running
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -158,10 +158,13 @@ def test_a_server_that_is_killed(address: str, moment: str) -> None:
         server.kill()
         server.wait()
     elif moment == "during":
-        killer = threading.Thread(
-            target=lambda: (server.stdout.readline(), server.kill())  # type: ignore[union-attr]
-        )
-        killer.start()
+        output = server.stdout
+
+        def kill_when_asked() -> None:
+            output.readline()
+            server.kill()
+
+        threading.Thread(target=kill_when_asked).start()
     else:
         assert runner.evaluate_scalar() == 1
         server.kill()

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, running
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
+from serving import SMALL, running
 
 NUMBERS = [
     "int8",
@@ -133,7 +133,9 @@ def test_an_answer_that_does_not_fit_fails_that_request_alone(
     address: str, dtype: Any, shape: list[int], answer: Any, message: str
 ) -> None:
     signature = Signature([TensorSpec("x")], [TensorSpec("y", dtype, shape)])
-    good = {"int64": 1, "bool": True}.get(dtype, np.ones([2 if d < 0 else d for d in shape], "f4"))
+    good: Any = {"int64": 1, "bool": True}.get(
+        dtype, np.ones([2 if d < 0 else d for d in shape], "f4")
+    )
     if dtype is str:
         good = ["a", "b"]
     elif isinstance(good, np.ndarray) and dtype != "float32":

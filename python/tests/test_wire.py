@@ -9,14 +9,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import running
-from wire import GOLDEN, Peer, connected, fake_server, protocol, welcome
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
+from serving import running
+from wire import GOLDEN, Peer, connected, fake_server, protocol, welcome
 
 INDEX = json.loads((GOLDEN / "protocol" / "index.json").read_text())
 SUM = Signature(
@@ -27,7 +28,7 @@ CODES = {code.name.lower().replace("_", " "): int(code) for code in mlbridge.Cod
 
 
 def golden(kind: str, name: str) -> bytes:
-    return (GOLDEN / "protocol" / kind / f"{name}.bin").read_bytes()
+    return Path(GOLDEN, "protocol", kind, f"{name}.bin").read_bytes()
 
 
 def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
@@ -130,18 +131,17 @@ def at_once(*messages: bytes, close: bool = False) -> Callable[[Peer], None]:
     return behave
 
 
+def too_new(peer: Peer) -> None:
+    peer.until("hello")
+    peer.send(protocol.frame("error", struct.pack("<i", 12) + protocol.text("too new")))
+
+
 GOOD_REPLY = golden("good", "reply")
 MISBEHAVIOUR: dict[str, tuple[Callable[[Peer], None], tuple[str, ...]]] = {
     "silent": (at_once(), ("DEADLINE_EXCEEDED",)),
     "closes": (at_once(close=True), ("CLOSED",)),
     "garbage": (at_once(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 4), ("PROTOCOL",)),
-    "other version": (
-        lambda peer: (
-            peer.until("hello"),
-            peer.send(protocol.frame("error", struct.pack("<i", 12) + protocol.text("too new"))),
-        )[1],
-        ("PROTOCOL",),
-    ),
+    "other version": (too_new, ("PROTOCOL",)),
     "stale welcome": (at_once(golden("good", "welcome")), ("DEADLINE_EXCEEDED",)),
     "half a welcome": (at_once(golden("good", "welcome")[:50], close=True), ("CLOSED",)),
     "no answer": (after_welcome(), ("DEADLINE_EXCEEDED",)),

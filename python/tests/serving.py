@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Servers on threads, for the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlbridge
+
+SMALL = mlbridge.Signature(
+    [mlbridge.TensorSpec("x", "float32", [4])], [mlbridge.TensorSpec("action", "int64")]
+)
+
+
+@dataclass
+class Running:
+    """A server on a thread."""
+
+    server: mlbridge.Server
+    thread: threading.Thread
+    uri: str
+    #: The result of serve_forever, or what it raised.
+    result: list[Any] = field(default_factory=list)
+
+    def open(self, signature: mlbridge.Signature | None = None, **options: Any) -> mlbridge.Runner:
+        options.setdefault("deadline", 20)
+        return mlbridge.open(self.uri, signature, **options)
+
+    def finish(self) -> Any:
+        self.server.stop()
+        self.thread.join(30)
+        assert not self.thread.is_alive(), "the server did not stop"
+        (result,) = self.result
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+@contextlib.contextmanager
+def running(
+    policy: Callable[..., Any],
+    uri: str,
+    signature: mlbridge.Signature | None = None,
+    *,
+    query: str = "",
+    **options: Any,
+) -> Iterator[Running]:
+    metadata = options.pop("metadata", None)
+    limits = {k: options.pop(k) for k in list(options) if k.startswith("max_")}
+    with mlbridge.Server(uri, signature, metadata, **limits) as server:
+
+        def run() -> None:
+            try:
+                result.append(server.serve_forever(policy, **options))
+            except BaseException as error:
+                result.append(error)
+
+        result: list[Any] = []
+        thread = threading.Thread(target=run)
+        thread.start()
+        state = Running(server, thread, uri + query, result)
+        try:
+            yield state
+        finally:
+            server.stop()
+            thread.join(30)
