@@ -4,8 +4,8 @@
     python3 compilers/llvm/phase-ordering/test/campaign.py build/programs/corpus --orders 4
 
 No fallback catches a crash of the compiler, so a list ships only after a campaign without one. Each
-file goes through `orders` random permutations of the whole list, in pieces, with the verifier at the
-end of each piece and code generation at the end of the order. Prints the failures as JSON lines.
+file goes through `orders` random permutations of the whole list, in pieces, with the verifier at
+the end of each piece and code generation at the end of the order. Prints failures as JSON lines.
 """
 
 from __future__ import annotations

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Groups run in the order in which the model names them, and the compiler says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import LEVELS, ROOT, SOURCES, Compiler
+
+SEQUENCE = "function:sequence?actions=30,5,23,39"
+ACTIONS = json.loads((ROOT / "compilers/llvm/phase-ordering/actions.json").read_text())["actions"]
+
+
+def text_bytes(compiler: Compiler) -> int:
+    said = compiler.run("llvm-size-22", "-A", compiler.folder / "object.o").stdout
+    return sum(int(line.split()[1]) for line in said.splitlines() if line.startswith(".text"))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("source", ["words.c", "shapes.c", "library.cpp"])
+def test_the_chosen_groups_take_the_place_of_the_middle_end(
+    compiler: Compiler, level: str, source: str
+) -> None:
+    expected = compiler.run(compiler.program(source, level, plugin=False)).stdout
+    sizes = {}
+    for model in ("function:stop", SEQUENCE):
+        assert compiler.run(compiler.program(source, level, model=model)).stdout == expected
+        compiler.object(source, level, model=model)
+        sizes[model] = text_bytes(compiler)
+    # Without groups the code is that of an unoptimized module; with some it is much smaller.
+    assert sizes[SEQUENCE] < 0.8 * sizes["function:stop"]
+
+
+def test_decisions_are_remarks(compiler: Compiler) -> None:
+    _, said = compiler.object("words.c", "-Oz", "-Rpass=phase-ordering", model=SEQUENCE)
+    remarks = [line for line in said.splitlines() if "remark:" in line]
+    names = [ACTIONS[i]["name"] for i in (30, 5, 23, 39)] + ["stop"]
+    assert len(remarks) == len(names)
+    for step, (line, name) in enumerate(zip(remarks, names)):
+        assert f"step {step}: {name} (action " in line and "[-Rpass=phase-ordering]" in line
+    _, said = compiler.object("words.c", "-Oz", model=SEQUENCE)
+    assert said == ""
+
+
+def test_remarks_reach_the_optimization_record(compiler: Compiler) -> None:
+    record = compiler.folder / "record.yaml"
+    compiler.object("words.c", "-Oz", f"-foptimization-record-file={record}", model=SEQUENCE)
+    assert record.read_text().count("Pass:            phase-ordering") == 5
+
+
+def test_the_limit_on_steps_ends_the_episode(compiler: Compiler) -> None:
+    limited, said = compiler.object("words.c", "-Oz", model=SEQUENCE, max_steps=2, log="log")
+    assert said == ""
+    assert limited == compiler.object("words.c", "-Oz", model="function:sequence?actions=30,5")[0]
+    lines = compiler.log()
+    assert [d["action"] for d in lines[1:-1]] == [30, 5]
+    assert lines[-1] == {"outcome": "limit", "decisions": 2}
+
+
+def test_the_same_decisions_give_the_same_object(compiler: Compiler) -> None:
+    for source in ("words.c", "library.cpp"):
+        objects = {compiler.object(source, "-Oz", "-g", model=SEQUENCE)[0] for _ in range(3)}
+        assert len(objects) == 1
+
+
+def test_debug_information_changes_no_observation(compiler: Compiler) -> None:
+    for flags in (["-Oz"], ["-Oz", "-g"]):
+        name = "log" + flags[-1]
+        compiler.object("library.cpp", *flags, model=SEQUENCE, log=name)
+    plain, debug = compiler.log("log-Oz"), compiler.log("log-g")
+    assert plain[1:] == debug[1:] and len(plain) == 7
+
+
+def test_debug_information_stays_valid(compiler: Compiler) -> None:
+    for source in ("words.c", "library.cpp"):
+        compiler.object(source, "-O2", "-g", model=SEQUENCE)
+        said = compiler.run("llvm-dwarfdump-22", "--verify", compiler.folder / "object.o").stdout
+        assert "No errors." in said
+        info = compiler.run("llvm-dwarfdump-22", compiler.folder / "object.o").stdout
+        assert "DW_TAG_subprogram" in info and "DW_TAG_variable" in info
+
+
+def test_the_log_says_what_was_decided_and_on_what(compiler: Compiler) -> None:
+    compiler.object("words.c", "-Oz", model=SEQUENCE, log="new/log")
+    header, *decisions, end = compiler.log("new/log")
+    assert header["format"] == "phase-ordering-log" and header["version"] == 1
+    assert header["source"] == str(SOURCES / "words.c") and header["model"] == SEQUENCE
+    assert header["observation"] == "phase-ordering-counts-1"
+    assert header["actions"]["actions"] == ACTIONS
+    assert [d["action"] for d in decisions] == [30, 5, 23, 39, len(ACTIONS)]
+    assert [d["step"] for d in decisions] == [0, 1, 2, 3, 4]
+    assert decisions[0]["instructions"] > decisions[-1]["instructions"] > 0
+    assert len({d["features"] for d in decisions}) == 5
+    assert end == {"outcome": "stop", "decisions": 5}
+
+
+@pytest.mark.parametrize("source", ["words.c", "library.cpp"])
+def test_a_replayed_log_gives_the_same_object(compiler: Compiler, source: str) -> None:
+    first = compiler.object(source, "-Oz", model=SEQUENCE, log="log")[0]
+    (log,) = (compiler.folder / "log").iterdir()
+    for place in (log, log.parent):
+        again, said = compiler.object(source, "-Oz", model=f"replay:{place}")
+        assert again == first and said == ""
+
+
+def test_a_folder_is_replayed_module_by_module(compiler: Compiler) -> None:
+    models = {
+        "words.c": SEQUENCE,
+        "shapes.c": "function:sequence?actions=23",
+        "library.cpp": SEQUENCE,
+    }
+    first = {s: compiler.object(s, "-Oz", model=m, log="log")[0] for s, m in models.items()}
+    # The same source again, with other flags: told apart by what the module looks like.
+    other = compiler.object(
+        "words.c", "-Oz", "-DNDEBUG", "-fno-builtin", model="function:stop", log="log"
+    )
+    for source, expected in first.items():
+        assert compiler.object(source, "-Oz", model=f"replay:{compiler.folder}/log")[0] == expected
+    again = compiler.object(
+        "words.c", "-Oz", "-DNDEBUG", "-fno-builtin", model=f"replay:{compiler.folder}/log"
+    )
+    assert again == other
+
+
+def test_opt_runs_the_pass_where_it_stands(compiler: Compiler) -> None:
+    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"]
+    compiler.run("clang-22", *flags, SOURCES / "words.c", "-o", "words.bc")
+    load = [f"-load-pass-plugin={compiler.plugin}", f"-phase-ordering-model={SEQUENCE}"]
+
+    def instructions(*command: str) -> int:
+        done = compiler.run("opt-22", *command, "words.bc", "-S", "-o", "-")
+        return sum(line.startswith("  ") for line in done.stdout.splitlines())
+
+    chosen = instructions(*load, "-passes=phase-ordering,verify")
+    assert chosen < 0.8 * instructions("-passes=verify")
+    # In a default pipeline it replaces the rest, as in clang.
+    assert instructions(*load, "-passes=default<Oz>") == chosen
+    assert instructions(*load, "-passes=default<O0>") == instructions("-passes=default<O0>")
+
+
+def test_what_is_not_optimized_is_left_alone(compiler: Compiler) -> None:
+    missing = "onnx:/nowhere/policy.onnx"
+    empty = compiler.folder / "empty.c"
+    empty.write_text("extern int x;\nint y = 3;\n")
+    for source, flags in (
+        ("words.c", ["-O0"]),
+        ("words.c", ["-O0", "-g"]),
+        ("words.c", ["-Oz", "-flto"]),
+        ("words.c", ["-Oz", "-flto=thin"]),
+        (empty, ["-Oz"]),
+    ):
+        made, said = compiler.object(source, *flags, model=missing)
+        assert made == compiler.plain(source, *flags) and said == ""
+
+
+def test_builds_with_werror_assembler_and_links(compiler: Compiler) -> None:
+    line = compiler.options("onnx:/nowhere/policy.onnx")
+    flags = ["-Oz", "-Wall", "-Wextra", "-Werror"]
+    caller = compiler.folder / "caller.c"
+    caller.write_text("int answer(void);\nint main(void) { return answer() != 42; }\n")
+    said = compiler.run("clang-22", *flags, *line, "-c", caller, "-o", "caller.o").stderr
+    assert said.count("warning: phase-ordering") == 1 and "error" not in said
+    compiler.run("clang-22", *flags, *line, "-c", SOURCES / "answer.S", "-o", "answer.o")
+    assert compiler.run("clang-22", *flags, *line, "caller.o", "answer.o", "-o", "a").stderr == ""
+    compiler.run(compiler.folder / "a")
+
+
+def test_the_plugin_exports_its_entry_only(plugin: Path) -> None:
+    done = subprocess.run(
+        ["nm", "-D", "--defined-only", str(plugin)], capture_output=True, text=True, check=True
+    )
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["llvmGetPassPluginInfo"]

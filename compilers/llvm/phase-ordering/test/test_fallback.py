@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whatever is wrong with the model, the object is plain clang's, after one warning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import LEVELS, SOURCES, Compiler
+
+STOP = 48  # index of stop with the built-in list
+
+
+def check_falls_back(
+    compiler: Compiler,
+    model: str | None,
+    *expected: str,
+    source: str = "words.c",
+    **settings: Any,
+) -> str:
+    made, said = compiler.object(source, "-Oz", model=model, **settings)
+    warnings = [line for line in said.splitlines() if "warning:" in line]
+    assert len(warnings) == 1, said
+    assert warnings[0].startswith("warning: phase-ordering: ")
+    assert warnings[0].endswith("[-Wbackend-plugin]")
+    for text in expected:
+        assert text in warnings[0]
+    assert made == compiler.plain(source, "-Oz")
+    return warnings[0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_failure_at_each_step_leaves_plain_clangs_object(compiler: Compiler, level: str) -> None:
+    for source, flags in (("words.c", []), ("library.cpp", ["-g"]), ("shapes.c", ["-fPIC"])):
+        plain = compiler.plain(source, level, *flags)
+        for step in (0, 1, 2, 5, 11):
+            model = f"function:fail-at?step={step}"
+            made, said = compiler.object(source, level, *flags, model=model)
+            assert f"fails at step {step}, as asked" in said
+            assert made == plain
+
+
+def test_every_step_of_a_long_episode(compiler: Compiler) -> None:
+    plain = compiler.plain("library.cpp", "-Oz")
+    for step in range(0, STOP, 3):
+        model = f"function:fail-at?step={step}"
+        made, said = compiler.object("library.cpp", "-Oz", model=model, max_steps=99)
+        assert f"fails at step {step}, as asked" in said and made == plain
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (None, ["no model was given", "-phase-ordering-model=URI"]),
+        ("onnx:/nowhere/policy.onnx", ["onnx:/nowhere/policy.onnx", "not found"]),
+        ("onnnx:policy.onnx", ["unknown scheme 'onnnx'", "did you mean 'onnx'"]),
+        ("policy.onnx", ["invalid argument"]),
+        ("unix:/nowhere/policy.sock", ["unavailable", "/nowhere/policy.sock"]),
+        ("unix:/" + "x" * 200, ["invalid argument"]),
+        ("pipe:/nowhere/policy", ["unavailable", "/nowhere/policy"]),
+        ("function:nothing", ["not found", "nothing"]),
+        ("function:sequence?actions=3,x", ["invalid argument", "'x' is not a number"]),
+        ("function:sequence?actions=49", ["step 1: action: expected 0 to 48, got 49"]),
+        ("function:sequence?actions=3,-1", ["step 2: action: expected 0 to 48, got -1"]),
+        (
+            "function:sequence?actions=3,9223372036854775807",
+            ["expected 0 to 48, got 9223372036854775807"],
+        ),
+        (
+            "function:sequence?actions=7,3,3",
+            ["step 3: action: 3 ('instcombine-jump-threading-dse') is masked"],
+        ),
+        ("replay:/nowhere", ["not found", "/nowhere"]),
+    ],
+)
+def test_a_model_that_cannot_be_used(
+    compiler: Compiler, model: str | None, expected: list[str]
+) -> None:
+    check_falls_back(compiler, model, *expected)
+
+
+def test_a_file_that_is_no_network(compiler: Compiler) -> None:
+    path = compiler.folder / "policy.onnx"
+    for content in (b"", b"not a network", b"\x08\x07" * 1000):
+        path.write_bytes(content)
+        check_falls_back(compiler, f"onnx:{path}", str(path))
+
+
+def test_a_fifo_path_that_is_a_file(compiler: Compiler) -> None:
+    for name in ("policy.in", "policy.out", "policy"):
+        (compiler.folder / name).write_text("")
+    check_falls_back(compiler, f"pipe:{compiler.folder}/policy")
+
+
+def test_failure_can_be_an_error(compiler: Compiler) -> None:
+    line = compiler.options("function:fail-at?step=2", on_failure="fail")
+    done = compiler.run(
+        "clang-22", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
+    )
+    assert done.returncode != 0 and not (compiler.folder / "a.o").exists()
+    errors = [text for text in done.stderr.splitlines() if "error:" in text]
+    assert len(errors) == 1 and "fails at step 2, as asked" in errors[0]
+
+
+def test_failure_can_be_an_error_in_opt(compiler: Compiler) -> None:
+    (compiler.folder / "a.ll").write_text("define i32 @f(i32 %x) {\n  ret i32 %x\n}\n")
+    load = [f"-load-pass-plugin={compiler.plugin}", "-passes=phase-ordering", "a.ll", "-o", "a.bc"]
+    model = "-phase-ordering-model=function:fail-at"
+    assert "warning: phase-ordering" in compiler.run("opt-22", *load, model).stderr
+    (compiler.folder / "a.bc").unlink()
+    done = compiler.run("opt-22", *load, model, "-phase-ordering-on-failure=fail", check=False)
+    assert done.returncode != 0 and "error: phase-ordering" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"max_steps": 0}, "-phase-ordering-max-steps: expected 1 or more, got '0'"),
+        ({"deadline": "soon"}, "-phase-ordering-deadline: expected a time"),
+        ({"deadline": "0"}, "-phase-ordering-deadline: expected a time"),
+        ({"on_failure": "cry"}, "-phase-ordering-on-failure: expected stock or fail, got 'cry'"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_an_error(
+    compiler: Compiler, settings: dict[str, Any], expected: str
+) -> None:
+    line = compiler.options("function:stop", **settings)
+    done = compiler.run(
+        "clang-22", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
+    )
+    assert done.returncode != 0 and expected in done.stderr
+
+
+def test_times_are_understood(compiler: Compiler) -> None:
+    for text in ("250", "250ms", "5s", "1.5s", "1m"):
+        assert compiler.object("words.c", "-Oz", model="function:stop", deadline=text)[1] == ""
+
+
+def test_a_log_that_cannot_be_written_loses_no_object(compiler: Compiler) -> None:
+    (compiler.folder / "file").write_text("in the way")
+    model = "function:sequence?actions=23,5"
+    expected = compiler.object("words.c", "-Oz", model=model)[0]
+    places = [compiler.folder / "file", compiler.folder / "file" / "below", Path("/proc/nowhere")]
+    for place in places:
+        made, said = compiler.object("words.c", "-Oz", model=model, log=place)
+        assert made == expected and said.count("warning: phase-ordering: log: ") == 1
+
+
+def test_a_failed_episode_is_logged_and_replayed_as_one(compiler: Compiler) -> None:
+    check_falls_back(compiler, "function:fail-at?step=2", log="log")
+    header, *decisions, end = compiler.log()
+    assert len(decisions) == 2 and header["model"] == "function:fail-at?step=2"
+    assert end["outcome"] == "failed" and "as asked" in end["message"]
+    check_falls_back(compiler, f"replay:{compiler.folder}/log", "the recorded episode failed here")
+
+
+# --- logs that say something else; they also carry lists of actions from outside
+
+
+def changed_log(compiler: Compiler, actions: Any, decided: list[int], **header: object) -> str:
+    """A log for words.c whose list of actions and header are replaced."""
+    compiler.object("words.c", "-Oz", model="function:stop", log="original")
+    lines = compiler.log("original")
+    if actions is not None:
+        lines[0]["actions"] = actions
+    lines[0].update(header)
+    features = lines[1]["features"]
+    lines[1:] = [{"step": i, "action": a, "features": features} for i, a in enumerate(decided)]
+    lines.append({"outcome": "limit", "decisions": len(decided)})
+    path = compiler.folder / "changed.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"replay:{path}"
+
+
+def actions(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return {"version": 1, "actions": [{"name": n, "passes": p} for n, p in pairs]}
+
+
+def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
+    model = changed_log(compiler, actions(("oz", "default<Oz>"), ("none", "verify")), [0])
+    made, said = compiler.object("words.c", "-Oz", model=model, max_steps=1)
+    assert said == ""
+    sizes = []
+    for data in (made, compiler.plain("words.c", "-Oz")):
+        (compiler.folder / "size.o").write_bytes(data)
+        listed = compiler.run("llvm-size-22", "size.o").stdout.splitlines()[1]
+        sizes.append(int(listed.split()[0]))
+    assert abs(sizes[0] - sizes[1]) <= 0.02 * sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (
+            actions(("good", "instsimplify"), ("bad", "no-such-pass")),
+            ["action 'bad'", "no-such-pass"],
+        ),
+        (actions(("bad", "function(loop(")), ["action 'bad'"]),
+        (actions(("bad", "simplifycfg<no-such-option>")), ["action 'bad'", "no-such-option"]),
+        (actions(("twice", "dce"), ("twice", "adce")), ["'twice' stands twice"]),
+        (actions(("stop", "dce")), ["'stop' is reserved"]),
+        (actions(("empty", "")), ['non-empty strings "name" and "passes"']),
+        (actions(), ['expected a non-empty array "actions"']),
+        ({"version": 2, "actions": []}, ["expected version 1, got 2"]),
+        ({"actions": []}, ['expected "version": 1, got none']),
+    ],
+)
+def test_a_list_of_actions_that_cannot_be_used(
+    compiler: Compiler, listed: Any, expected: list[str]
+) -> None:
+    model = changed_log(compiler, listed, [0])
+    check_falls_back(compiler, model, "phase-ordering.actions", *expected)
+
+
+def test_an_unknown_observation_is_refused(compiler: Compiler) -> None:
+    model = changed_log(compiler, None, [0], observation="embedding-9")
+    check_falls_back(compiler, model, "'phase-ordering-counts-1'", "'embedding-9'")
+
+
+def test_a_log_of_another_module_is_refused(compiler: Compiler) -> None:
+    compiler.object("words.c", "-Oz", model="function:stop", log="log")
+    (path,) = (compiler.folder / "log").iterdir()
+    check_falls_back(compiler, f"replay:{path}", "was made for features", source="shapes.c")
+    check_falls_back(compiler, f"replay:{path.parent}", "no log of", source="shapes.c")
+
+
+def test_a_damaged_log_is_refused(compiler: Compiler) -> None:
+    compiler.object("words.c", "-Oz", model="function:sequence?actions=3", log="log")
+    (path,) = (compiler.folder / "log").iterdir()
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    for text in (
+        "",
+        whole[:100],
+        lines[0],
+        "".join(lines[:-1]),
+        whole + lines[1],
+        lines[1] + whole,
+    ):
+        path.write_text(text)
+        check_falls_back(compiler, f"replay:{path}", str(path), "line ")
