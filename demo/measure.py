@@ -11,7 +11,7 @@ from pathlib import Path
 
 from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
-from programs.plugin import LOG, count_decisions
+from programs.plugin import LOG, read_decisions
 
 COMPILER = "clang-22"
 
@@ -83,7 +83,7 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
     if configuration.asks:
-        build.decisions = count_decisions(logs)
+        build.decisions = read_decisions(logs).made
         build.fallbacks = fallback_warnings(compiled)
     try:
         link_program(program, compiled, folder / "bin")

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import mlbridge
 import numpy as np
 import onnxruntime
+
+import mlbridge
 
 # ONNX Runtime's names of the element types that NumPy names otherwise.
 _DTYPES = {"float": "float32", "double": "float64"}

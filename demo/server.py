@@ -30,6 +30,12 @@ class ModelServer:
         self.statistics: dict[str, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running server."""
+        assert self._process is not None
+        return self._process
+
     def __enter__(self) -> ModelServer:
         script = ROOT / "demo" / "serve_onnx.py"
         with self._log.open("wb") as log:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mlbridge
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import mlbridge
 from demo.server import ModelServer
 from programs.catalog import ProgramsError
 

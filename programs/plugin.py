@@ -7,6 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from programs.catalog import ROOT, ProgramsError
@@ -32,14 +33,26 @@ def plugin_flags(uri: str) -> list[str]:
     return flags
 
 
-def count_decisions(folder: Path) -> int:
-    """Decisions in the logs that the compiler plugin wrote into `folder`."""
-    total = 0
+@dataclass(frozen=True)
+class Decisions:
+    """What the logs of a build say: groups chosen, modules decided, modules that fell back."""
+
+    made: int = 0
+    finished: int = 0
+    failed: int = 0
+
+
+def read_decisions(folder: Path) -> Decisions:
+    """The logs that the compiler plugin wrote into `folder`."""
+    made = finished = failed = 0
     for log in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(log.read_text().splitlines(), 1):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
-            total += "action" in entry
-    return total
+            made += "action" in entry
+            if "outcome" in entry:
+                failed += entry["outcome"] == "failed"
+                finished += entry["outcome"] != "failed"
+    return Decisions(made, finished, failed)

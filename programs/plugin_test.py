@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from programs.catalog import ProgramsError
-from programs.plugin import count_decisions, plugin_flags
+from programs.plugin import Decisions, plugin_flags, read_decisions
 
 
 @pytest.fixture
@@ -48,10 +48,11 @@ def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
     for name, steps in (("a", 3), ("b", 1)):
         lines: list[dict[str, object]] = [{"format": "phase-ordering-log", "actions": []}]
         lines += [{"step": step, "action": 5} for step in range(steps)]
-        lines.append({"outcome": "stop", "decisions": steps})
+        outcome = "stop" if steps > 1 else "failed"
+        lines.append({"outcome": outcome, "decisions": steps})
         text = "\n".join(json.dumps(line) for line in lines)
         (tmp_path / f"{name}.c-0.jsonl").write_text(text + "\n")
-    assert count_decisions(tmp_path) == 4
+    assert read_decisions(tmp_path) == Decisions(made=4, finished=1, failed=1)
     (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
     with pytest.raises(ProgramsError, match=r"c\.jsonl:1: not a decision log"):
-        count_decisions(tmp_path)
+        read_decisions(tmp_path)

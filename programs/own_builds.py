@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Build programs by their own build systems, with and without the model, and run their checks.
+
+    python3 -m programs.own_builds [--model URI] [--kill-server] [NAME ...]
+
+Each is configured, made in parallel and checked twice, with CFLAGS=-Oz: with CC=clang-22, and
+with CC="clang-22 $(mlbridge flags phase-ordering ...)". With --kill-server the second build asks a
+Python server that is killed once some files are compiled; the build must be complete and pass, the
+other files be plain -Oz. Writes build/programs/own-builds/report.json. Exits with 1 if a build or
+check fails, no decision was made, or the code is more than 3 % larger in geometric mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+from programs.catalog import HERE, Program, ProgramsError
+from programs.fetch import BUILD, fetch, source_tree
+from programs.plugin import LOG, MODEL, Decisions, plugin_flags, read_decisions
+from programs.sizes import executable_bytes
+
+OUTPUT = BUILD / "own-builds"
+MOST_GROWTH = 1.03
+_TIMEOUT = 900
+_ELF64 = b"\x7fELF\x02\x01"
+
+
+@dataclass(frozen=True)
+class OwnBuild:
+    """One entry of own_builds.toml, where the keys are explained."""
+
+    name: str
+    package: str
+    expect: tuple[str, ...]
+    make: tuple[str, ...]
+    check: tuple[str, ...]
+    configure: tuple[str, ...] = ()
+    cflags: tuple[str, ...] = ()
+
+    def program(self) -> Program:
+        """As what it is fetched."""
+        return Program(self.name, "other", "own build", self.package, self.expect)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one build gave."""
+
+    objects: dict[str, bytes]
+    decisions: Decisions
+    seconds: float
+
+    @property
+    def text(self) -> int:
+        """Bytes of executable sections of all objects."""
+        return sum(executable_bytes(data, name) for name, data in self.objects.items())
+
+
+def load_builds(path: Path = HERE / "own_builds.toml") -> list[OwnBuild]:
+    """All entries."""
+    with path.open("rb") as file:
+        entries: list[dict[str, Any]] = tomllib.load(file).get("build", [])
+    lists = ("expect", "make", "check", "configure", "cflags")
+    builds: list[OwnBuild] = []
+    for entry in entries:
+        try:
+            builds.append(OwnBuild(**entry | {k: tuple(entry[k]) for k in lists if k in entry}))
+        except TypeError as error:
+            raise ProgramsError(f"{path}: {entry.get('name', 'an entry')}: {error}") from error
+    return builds
+
+
+def objects_in(tree: Path) -> dict[str, bytes]:
+    """Every relocatable object below `tree`."""
+    found = {str(path.relative_to(tree)): path for path in sorted(tree.rglob("*.o"))}
+    contents = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+    return {name: data for name, data in contents.items() if data.startswith(_ELF64)}
+
+
+def _step(what: str, command: Sequence[str], tree: Path, env: dict[str, str], log: Path) -> None:
+    with log.open("ab") as out:
+        out.write(f"$ {shlex.join(command)}\n".encode())
+        out.flush()
+        try:
+            code = subprocess.run(
+                command,
+                cwd=tree,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                timeout=_TIMEOUT,
+                check=False,
+            ).returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProgramsError(f"{what}: {error}") from error
+    if code != 0:
+        lines = log.read_text(errors="replace").splitlines()[-25:]
+        raise ProgramsError(f"{what} ended with {code}; {log} ends:\n" + "\n".join(lines))
+
+
+def build(entry: OwnBuild, way: str, flags: Sequence[str], jobs: int) -> Outcome:
+    """Configure, make and check one program in a fresh copy of its source."""
+    folder = OUTPUT / entry.name / way
+    if folder.exists():
+        shutil.rmtree(folder)
+    tree, log, logs = folder / "tree", folder / "log", folder / "decisions"
+    shutil.copytree(source_tree(entry.program()), tree, symlinks=True)
+    logs.mkdir()
+    added = shlex.join([flag.replace(LOG, str(logs)) for flag in flags])
+    words = {
+        "cc": f"clang-22 {added}".strip(),
+        "cxx": f"clang++-22 {added}".strip(),
+        "cflags": " ".join(("-Oz", *entry.cflags)),
+        "jobs": str(jobs),
+    }
+    env = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    env |= {"CC": words["cc"], "CXX": words["cxx"], "LC_ALL": "C"}
+    env |= {"CFLAGS": words["cflags"], "CXXFLAGS": words["cflags"]}
+
+    def filled(command: Sequence[str]) -> list[str]:
+        return [word.format(**words) for word in command]
+
+    start = time.monotonic()
+    if entry.configure:
+        _step(f"{entry.name} {way}: configure", filled(entry.configure), tree, env, log)
+        for leftover in logs.iterdir():  # what configure compiled to try things out
+            leftover.unlink()
+    _step(f"{entry.name} {way}: make", filled(entry.make), tree, env, log)
+    outcome = Outcome(objects_in(tree), read_decisions(logs), time.monotonic() - start)
+    _step(f"{entry.name} {way}: check", filled(entry.check), tree, env, log)
+    if not outcome.objects:
+        raise ProgramsError(f"{entry.name} {way}: the build left no object")
+    return outcome
+
+
+class _Killer(threading.Thread):
+    """Kills a process once a folder holds some logs, that is in the middle of a build."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, logs: int) -> None:
+        super().__init__(daemon=True)
+        self._process, self._folder, self._logs = process, folder, logs
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.02):
+            if len(list(self._folder.glob("*.jsonl"))) >= self._logs:
+                self._process.kill()
+                return
+
+
+def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outcome:
+    """As build(), asking a server that dies once `after` files have been decided."""
+    from demo.server import ModelServer
+
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    with ModelServer(MODEL, OUTPUT / "server.log") as server:
+        killer = _Killer(server.process, OUTPUT / entry.name / "killed" / "decisions", after)
+        killer.start()
+        try:
+            outcome = build(entry, "killed", plugin_flags(server.uri), jobs)
+        finally:
+            killer.done.set()
+            killer.join()
+        if server.process.poll() is None:
+            raise ProgramsError(f"{entry.name}: fewer than {after} files were decided")
+    return outcome
+
+
+def compare(entry: OwnBuild, way: str, plain: Outcome, asked: Outcome) -> list[str]:
+    """What is wrong with the build that asked the model."""
+    wrong: list[str] = []
+    if set(plain.objects) != set(asked.objects):
+        differing = ", ".join(sorted(set(plain.objects) ^ set(asked.objects)))
+        wrong.append(f"{entry.name} {way}: not the same objects: {differing}")
+    if asked.decisions.made == 0:
+        wrong.append(f"{entry.name} {way}: the model made no decision")
+    if way == "model" and asked.decisions.failed:
+        wrong.append(f"{entry.name} {way}: {asked.decisions.failed} compilers fell back")
+    if way == "killed":
+        if asked.decisions.failed == 0:
+            wrong.append(f"{entry.name} {way}: the server died, yet no compiler fell back")
+        other = [name for name, data in asked.objects.items() if data != plain.objects.get(name)]
+        if len(other) > asked.decisions.finished:
+            wrong.append(
+                f"{entry.name} {way}: the model decided {asked.decisions.finished} modules, but"
+                f" these objects are not plain -Oz: {', '.join(other)}"
+            )
+    return wrong
+
+
+def run(entries: Sequence[OwnBuild], model: str, kill: bool, jobs: int) -> list[str]:
+    """All builds; prints a line for each, writes the report, returns what went wrong."""
+    fetch([entry.program() for entry in entries])
+    wrong: list[str] = []
+    ratios: list[float] = []
+    rows: list[dict[str, Any]] = []
+    way = "killed" if kill else "model"
+    for entry in entries:
+        plain = build(entry, "oz", (), jobs)
+        asked = (
+            build_with_killed_server(entry, jobs)
+            if kill
+            else build(entry, "model", plugin_flags(model), jobs)
+        )
+        wrong += compare(entry, way, plain, asked)
+        ratios.append(asked.text / plain.text)
+        rows.append(
+            {
+                "name": entry.name,
+                "objects": len(plain.objects),
+                "oz_text": plain.text,
+                f"{way}_text": asked.text,
+                "oz_seconds": round(plain.seconds, 1),
+                f"{way}_seconds": round(asked.seconds, 1),
+                "decisions": asked.decisions.made,
+                "fallbacks": asked.decisions.failed,
+            }
+        )
+        print(
+            f"{entry.name:8s} {len(plain.objects):4d} objects {plain.text:8d} bytes at -Oz,"
+            f" {ratios[-1]:.3f} x with the model, {asked.decisions.made} decisions,"
+            f" {asked.decisions.failed} fallbacks, {plain.seconds:.0f} s and {asked.seconds:.0f} s,"
+            " checks passed",
+            flush=True,
+        )
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    print(f"geometric mean {mean:.4f} x -Oz")
+    if mean > MOST_GROWTH:
+        wrong.append(f"{mean:.4f} x -Oz in geometric mean, expected <= {MOST_GROWTH}")
+    report = {"way": way, "builds": rows, "geomean_over_oz": mean}
+    name = "report-killed.json" if kill else "report.json"
+    (OUTPUT / name).write_text(json.dumps(report, indent=1) + "\n")
+    return wrong
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    about = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="programs.own_builds", description=about)
+    parser.add_argument("names", nargs="*", help="only these (default: all of own_builds.toml)")
+    parser.add_argument(
+        "--model", default=f"onnx:{MODEL}", help="URI (default: the shipped policy)"
+    )
+    parser.add_argument("--kill-server", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(arguments)
+    try:
+        entries = load_builds()
+        unknown = set(options.names) - {entry.name for entry in entries}
+        if unknown:
+            raise ProgramsError(f"not in own_builds.toml: {', '.join(sorted(unknown))}")
+        chosen = [entry for entry in entries if not options.names or entry.name in options.names]
+        wrong = run(chosen, options.model, options.kill_server, options.jobs)
+    except ProgramsError as error:
+        wrong = [str(error)]
+    for text in wrong:
+        print(f"own_builds: {text}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
