@@ -169,6 +169,8 @@ def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outc
     from demo.server import ModelServer
 
     OUTPUT.mkdir(parents=True, exist_ok=True)
+    # The logs of an earlier run would be taken for this one's.
+    shutil.rmtree(OUTPUT / entry.name / "killed", ignore_errors=True)
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
         killer = _Killer(server.process, OUTPUT / entry.name / "killed" / "decisions", after)
         killer.start()
