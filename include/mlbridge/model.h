@@ -30,6 +30,9 @@ struct OpenOptions {
   /// docs/architecture.md). It is also the budget of this Model for waiting in vain: once that much
   /// time was spent on calls that failed, later ones fail at once.
   Duration deadline = std::chrono::seconds(5);
+  /// Shares that budget with every other Model of this process that is opened at the same address
+  /// with this set: for compilers that open a model for each module.
+  bool sharedBudget = false;
   std::string agent;   ///< which of a server's agents is asked; "" = the only one
   std::string episode; ///< an id by which a trainer knows this compilation again
   std::string context; ///< free text for logs: module, function

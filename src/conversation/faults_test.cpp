@@ -401,6 +401,20 @@ TEST_P(Faults, DoesNotReadALargeRequest) {
   EXPECT_FALSE(runner.evaluate<int64_t>());
 }
 
+TEST_P(Faults, AModelOpenedForEachModuleWaitsOneDeadlineAltogether) {
+  const FakeServer server(GetParam(), [](const Peer &peer) { peer.drain(); });
+  OpenOptions options = within(Short);
+  options.sharedBudget = true;
+  const auto begin = Deadline::Clock::now();
+  EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::DeadlineExceeded);
+  for (int module = 0; module < 100; ++module)
+    EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::Unavailable);
+  EXPECT_LT(Deadline::Clock::now() - begin, 2 * Short);
+  // Who does not share it may ask again.
+  EXPECT_NE(Model::open(server.uri(), within(Short)).status().message().find("server"),
+            std::string::npos);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Values("unix", "pipe"),
                          [](const auto &info) { return std::string(info.param); });
 

@@ -14,9 +14,9 @@ namespace {
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
   RemoteModel(Uri uri, const Transport &transport, const SerDes &serdes,
-              Connection::Options connecting, Duration deadline)
-      : uri(std::move(uri)), transport_(transport), serdes(serdes),
-        connecting_(std::move(connecting)), deadline_(deadline), circuit(deadline) {}
+              Connection::Options connecting, Duration deadline, std::shared_ptr<Circuit> circuit)
+      : uri(std::move(uri)), serdes(serdes), circuit(std::move(circuit)), transport_(transport),
+        connecting_(std::move(connecting)), deadline_(deadline) {}
 
   Status open() {
     Expected<std::shared_ptr<Connection>> connection = connect(Deadline::after(deadline_));
@@ -40,14 +40,14 @@ public:
     const std::lock_guard<std::mutex> lock(mutex_);
     if (connection_ && connection_->failure())
       return connection_;
-    Expected<Deadline> admitted = circuit.admit(deadline);
+    Expected<Deadline> admitted = circuit->admit(deadline);
     if (!admitted)
       return admitted.status();
     const Deadline::Clock::time_point since = Deadline::Clock::now();
     Expected<std::shared_ptr<Connection>> fresh =
         Connection::open(transport_, uri, connecting_, *admitted);
     if (!fresh) {
-      circuit.waitedInVain(since, fresh.status());
+      circuit->waitedInVain(since, fresh.status());
       return fresh.status();
     }
     const Welcome &now = (*fresh)->welcome();
@@ -58,23 +58,29 @@ public:
   }
 
   const Uri uri;
+  const SerDes &serdes;
+  const std::shared_ptr<Circuit> circuit;
 
 private:
   const Transport &transport_;
-
-public:
-  const SerDes &serdes;
-
-private:
   Connection::Options connecting_;
   const Duration deadline_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;
   Welcome welcome_;
-
-public:
-  Circuit circuit;
 };
+
+/// The budget of an address, for those who share it. Kept until the process ends: a model that was
+/// given up must not cost another deadline when it is opened again.
+std::shared_ptr<Circuit> sharedCircuit(const std::string &address, Duration deadline) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Circuit> &circuit = circuits[{address, deadline}];
+  if (!circuit)
+    circuit = std::make_shared<Circuit>(deadline);
+  return circuit;
+}
 
 /// The tensors of one direction: views into a message where it has a fixed layout, own storage
 /// elsewhere.
@@ -162,7 +168,7 @@ public:
   }
 
   Status evaluate(Deadline deadline) override {
-    Expected<Deadline> admitted = model_->circuit.admit(deadline);
+    Expected<Deadline> admitted = model_->circuit->admit(deadline);
     if (!admitted)
       return admitted.status();
     if (!connection_ || !connection_->failure()) {
@@ -195,9 +201,9 @@ public:
         connection_->exchange(slot_, header.request, parts + alone, alone ? 1 : 2, *admitted);
     first_.clear();
     if (status.code() == Code::DeadlineExceeded || !connection_->failure())
-      model_->circuit.waitedInVain(since, status);
+      model_->circuit->waitedInVain(since, status);
     else
-      model_->circuit.answered();
+      model_->circuit->answered();
     if (!status)
       return status;
     if (const Codec::Layout *layout = outputs_.layout()) {
@@ -333,8 +339,11 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
     if (!known && !(*transport)->understands(key))
       return known;
   }
+  auto circuit = options.sharedBudget
+                     ? sharedCircuit(uri.scheme + ":" + uri.place, options.deadline)
+                     : std::make_shared<Circuit>(options.deadline);
   auto model = std::make_shared<RemoteModel>(uri, **transport, **serdes, std::move(connecting),
-                                             options.deadline);
+                                             options.deadline, std::move(circuit));
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

@@ -65,6 +65,7 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
   PhaseOrderingEnvironment Environment(M, MAM, Set->MaxSteps);
   OpenOptions Opening;
   Opening.deadline = Set->Deadline;
+  Opening.sharedBudget = true;
   Opening.context = M.getSourceFileName();
 
   // [three-lines]

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures round trips beside their floors, in turn, and writes build/bench/round-trip.json.
+
+    run.py [--rounds N] [--build FOLDER] [--only SUBSTRING]
+
+A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16 floats to one
+int64), each of the library and of its floor right after one another, in an order that changes from round to
+round. Reported are medians. "pinned" has both processes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from policy import SIZES, SMALL, weights
+from tqdm import tqdm
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SMALL_QUERIES = 3000
+SWEEPS = 3
+READY_SECONDS = 60
+
+
+class Asker:
+    """A program that times the passes it is asked for."""
+
+    def __init__(self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str]) -> None:
+        """Start it and wait until it is connected."""
+        self.process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        stack.callback(self.end)
+        if not self._line().startswith("ready"):
+            raise RuntimeError(f"{command[0]} did not start")
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}")
+        return line
+
+    def nanoseconds(self, passes: int) -> float:
+        """The time of so many passes."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{passes}\n")
+        self.process.stdin.flush()
+        return float(self._line().split()[0])
+
+    def end(self) -> None:
+        """Close its standard input and wait for it."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(READY_SECONDS)
+
+
+@contextmanager
+def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -> Iterator[None]:
+    """A server process; with `waits` it says that it listens."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)], stdout=subprocess.PIPE if waits else None, env=env
+    )
+    try:
+        if waits:
+            assert process.stdout
+            process.stdout.readline()
+        yield
+    finally:
+        process.terminate()
+        process.wait(READY_SECONDS)
+        if process.stdout:
+            process.stdout.close()
+
+
+def onnx_models(folder: Path) -> tuple[list[Path], Path]:
+    """The networks of the sweep, one a size, and the small one."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def save(name: str, nodes: list[Any], size: int, out: Any, constants: list[Any]) -> Path:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, size])
+        graph = helper.make_graph(nodes, name, [x], [out], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        path = folder / f"{name}.onnx"
+        onnx.save(model, path)
+        return path
+
+    layer = weights()
+    scalar = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])
+    sweep = [
+        save(
+            f"sweep-{size}",
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            size,
+            scalar,
+            [numpy_helper.from_array(layer[:size].reshape(-1, 1), "w")],
+        )
+        for size in SIZES
+    ]
+    index = helper.make_tensor_value_info("y", TensorProto.INT64, [1])
+    node = helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)
+    return sweep, save("small", [node], SMALL, index, [])
+
+
+class Setting:
+    """Where things are, and how processes are placed."""
+
+    def __init__(self, build: Path, *, pinned: bool) -> None:
+        """`pinned`: everything on one core."""
+        self.client = build / "bench/round-trip-client"
+        self.floor_channel = build / "bench/floor-channel"
+        self.floor_onnx = build / "bench/floor-onnx"
+        self.pinned = pinned
+        self.prefix = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if pinned else []
+        self.env = dict(
+            os.environ,
+            PYTHONPATH=os.pathsep.join([str(build / "bench"), os.environ.get("PYTHONPATH", "")]),
+            MLBRIDGE_COMPONENT_PATH=str(build / "lib/mlbridge"),
+            OMP_NUM_THREADS="1",
+            OPENBLAS_NUM_THREADS="1",
+        )
+
+    def asker(self, stack: ExitStack, *command: str | Path) -> Asker:
+        """Start a client."""
+        return Asker([*self.prefix, *command], stack, self.env)
+
+    def server(self, stack: ExitStack, script: Path, *arguments: str | Path, waits: bool) -> None:
+        """Start a server, on the same core if pinned."""
+        command = [script, *arguments]
+        if self.pinned:
+            pin = f"import os,sys,runpy;os.sched_setaffinity(0,{{{max(os.sched_getaffinity(0))}}});"
+            pin += "sys.argv=sys.argv[1:];sys.path.insert(0,os.path.dirname(sys.argv[0]));"
+            command = ["-c", pin + "runpy.run_path(sys.argv[0],run_name='__main__')", *command]  # type: ignore[list-item]
+        stack.enter_context(server(command, self.env, waits=waits))
+
+
+def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> tuple[float, float]:
+    """Median nanoseconds of a pass, of ours and of the floor."""
+    ours.nanoseconds(passes)
+    floor.nanoseconds(passes)
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds):
+        for which in (0, 1) if number % 2 else (1, 0):
+            times[which].append((ours, floor)[which].nanoseconds(passes) / passes)
+        bar.update()
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int, bar: Any) -> Any:
+    """One transport with one serdes."""
+    wire = "raw" if serdes == "bitstream" else "json"
+    found: dict[str, tuple[float, float]] = {}
+    for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
+        with ExitStack() as stack:
+            path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}"
+            address = f"{kind}:{path}"
+            setting.server(stack, HERE / "server.py", which, address, waits=False)
+            ours = setting.asker(stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s")
+            low = f"{path}-floor"
+            script = ROOT / "bench/floor/channel_server.py"
+            setting.server(stack, script, which, kind, wire, low, waits=True)
+            floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
+            found[which] = measure(ours, floor, passes, rounds, bar)
+    return result(kind, serdes, setting.pinned, found)
+
+
+def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
+    """The onnx engine."""
+    import onnxruntime
+
+    [library] = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    setting.env["MLBRIDGE_ONNXRUNTIME"] = str(library)
+    sweep, small = onnx_models(folder)
+    found: dict[str, tuple[float, float]] = {}
+    for which, passes, models in (("sweep", 20, sweep), ("small", 20 * SMALL_QUERIES, [small])):
+        with ExitStack() as stack:
+            uris = [f"onnx:{model}" for model in models]
+            ours = setting.asker(stack, setting.client, which, *uris)
+            floor = setting.asker(stack, setting.floor_onnx, library, "run", *models)
+            found[which] = measure(ours, floor, passes, rounds, bar)
+    return result("onnx", "none", setting.pinned, found)
+
+
+def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float, float]]) -> Any:
+    """A row of the report."""
+    return {
+        "runner": runner,
+        "serdes": serdes,
+        "pinned": pinned,
+        "sweep_ms": round(found["sweep"][0] / 1e6, 4),
+        "small_us": round(found["small"][0] / 1e3, 3),
+        "floor_sweep_ms": round(found["sweep"][1] / 1e6, 4),
+        "floor_small_us": round(found["small"][1] / 1e3, 3),
+    }
+
+
+def table(rows: list[Any]) -> str:
+    """The report as text."""
+    lines = [
+        f"{'runner':8}{'serdes':11}{'pinned':8}{'sweep ms':>10}{'floor':>10}{'ratio':>7}"
+        f"{'small us':>12}{'floor':>10}{'ratio':>7}"
+    ]
+    for row in rows:
+        sweep = row["sweep_ms"] / row["floor_sweep_ms"]
+        small = row["small_us"] / row["floor_small_us"]
+        lines.append(
+            f"{row['runner']:8}{row['serdes']:11}{'yes' if row['pinned'] else 'no':8}"
+            f"{row['sweep_ms']:10.3f}{row['floor_sweep_ms']:10.3f}{sweep:7.2f}"
+            f"{row['small_us']:12.2f}{row['floor_small_us']:10.2f}{small:7.2f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure everything."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=11, help="counted rounds, at least 5")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
+    parser.add_argument("--only", default="", help="settings whose name has this text in it")
+    arguments = parser.parse_args()
+    cases = [
+        (pinned, kind, serdes)
+        for pinned in (False, True)
+        for kind, serdes in (
+            ("pipe", "bitstream"),
+            ("unix", "bitstream"),
+            ("pipe", "json"),
+            ("unix", "json"),
+            ("onnx", "none"),
+        )
+        if arguments.only in f"{kind}-{serdes}-{'pinned' if pinned else 'free'}"
+    ]
+    rows = []
+    with (
+        tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as name,
+        tqdm(total=2 * arguments.rounds * len(cases), desc="round trips", unit="round") as bar,
+    ):
+        for pinned, kind, serdes in cases:
+            setting = Setting(arguments.build, pinned=pinned)
+            bar.set_postfix_str(f"{kind} {serdes}{' pinned' if pinned else ''}")
+            if kind == "onnx":
+                rows.append(in_process(setting, Path(name), arguments.rounds, bar))
+            else:
+                rows.append(channel(setting, Path(name), kind, serdes, arguments.rounds, bar))
+    if not arguments.only:
+        out = ROOT / "build/bench/round-trip.json"
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(rows, indent=1) + "\n")
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
