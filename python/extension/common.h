@@ -14,6 +14,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <new>
 #include <utility>
 
 namespace mlbridge::python {
@@ -53,6 +54,11 @@ public:
 private:
   unsigned generation_ = forkGeneration();
 };
+
+/// For an object that belongs to the parent of this process: it is neither ended nor freed.
+template <typename T> void abandon(T object) {
+  (void)new (std::nothrow) T(std::move(object));
+}
 
 /// Marks an object as used by one thread for the time of a call that releases the GIL.
 class Exclusive {

@@ -19,7 +19,7 @@ OpenOptions openOptions(nb::handle deadline, std::string agent, std::string epis
 
 PyModel::~PyModel() {
   if (fork.isForeign())
-    new Model(std::move(model)); // the connection is the parent's: neither speak on it nor end it
+    abandon(std::move(model)); // the connection is the parent's: neither speak on it nor end it
 }
 
 PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner)
@@ -30,7 +30,7 @@ PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner)
 
 PyRunner::~PyRunner() {
   if (fork.isForeign()) {
-    new Runner(std::move(runner));
+    abandon(std::move(runner));
     return;
   }
   nb::gil_scoped_release release; // destroying a remote runner may write
@@ -242,7 +242,7 @@ void bindModel(nb::module_ &m) {
              return inputArray(nb::handle_t<PyRunner>(self.runner), name);
            })
       .def("__setitem__", [](const Inputs &self, std::string_view name,
-                             nb::object value) { setInput(self.get(), name, value); })
+                             const nb::object &value) { setInput(self.get(), name, value); })
       .def("__contains__",
            [](const Inputs &self, std::string_view name) {
              return signatureOf(self.get()).findInput(name) >= 0;
@@ -266,14 +266,14 @@ void bindModel(nb::module_ &m) {
            "contents are unspecified. Arrays of this input given before are no longer read.")
       .def(
           "evaluate",
-          [](PyRunner &self, nb::kwargs features) {
+          [](PyRunner &self, const nb::kwargs &features) {
             ask(self, features);
             return outputs(self);
           },
           "Sets the inputs given by name, asks the model and gives all outputs as arrays.")
       .def(
           "evaluate_scalar",
-          [](PyRunner &self, nb::kwargs features) {
+          [](PyRunner &self, const nb::kwargs &features) {
             ask(self, features);
             return onlyOutput(self);
           },
@@ -305,7 +305,7 @@ void bindModel(nb::module_ &m) {
            [](PyRunner &self) { return "<mlbridge.Runner of " + self.model->model.uri() + ">"; });
 
   m.def("_spec_of",
-        [](std::string name, nb::object value) { return specOf(std::move(name), value); });
+        [](std::string name, const nb::object &value) { return specOf(std::move(name), value); });
 }
 
 } // namespace mlbridge::python

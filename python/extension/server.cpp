@@ -18,7 +18,7 @@ struct PyServer {
     server.reset();
     streams.clear();
     if (fork.isForeign()) {
-      new Server(std::move(*gone)); // its threads and its socket are the parent's
+      abandon(std::move(*gone)); // its threads and its socket are the parent's
       return;
     }
     last = gone->statistics();
@@ -111,7 +111,8 @@ Status answer(PyServer &self, Event &event, nb::handle policy) {
 
 /// The policy's loop. The GIL is released from the moment an answer is ready until the next event
 /// is there.
-void serve(nb::handle_t<PyServer> handle, nb::object policy, nb::object onEvent, nb::object stop) {
+void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::object &onEvent,
+           const nb::object &stop) {
   PyServer &self = nb::cast<PyServer &>(handle);
   Exclusive exclusive(self.busy, "the server");
   Server &server = self.open();
@@ -147,7 +148,7 @@ void serve(nb::handle_t<PyServer> handle, nb::object policy, nb::object onEvent,
       verdict = answer(self, pending, policy);
       isAnswered = true;
     } else if (!onEvent.is_none()) {
-      onEvent(PyEvent(std::move(pending), nb::borrow<nb::object>(handle)));
+      onEvent(PyEvent(std::exchange(pending, Event()), nb::borrow<nb::object>(handle)));
     }
     if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
       if (isAnswered) {

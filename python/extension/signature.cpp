@@ -35,8 +35,8 @@ void bindSignature(nb::module_ &m) {
                          "state the largest length of each.")
       .def(
           "__init__",
-          [](TensorSpec *self, std::string name, nb::object dtype, nb::object shape,
-             nb::object maximum) {
+          [](TensorSpec *self, std::string name, const nb::object &dtype, const nb::object &shape,
+             const nb::object &maximum) {
             TensorSpec spec{std::move(name), elementType(dtype), shapeOf(shape, Dynamic),
                             shapeOf(maximum, 0)};
             check(spec.check());
