@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several modules in one process, one after another and at the same time, do not disturb each
+// other: each gets what it gets alone, also beside one whose model fails.
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Plugins/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace llvm;
+
+namespace {
+
+const PassPlugin *Plugin;
+
+// A loop over memory whose body differs from module to module.
+std::string source(unsigned Number) {
+  const std::string N = std::to_string(Number);
+  std::string Text = "source_filename = \"module" + N + ".c\"\n";
+  for (unsigned I = 0; I <= Number; ++I)
+    Text += "define i32 @f" + std::to_string(I) + R"((ptr %p, i32 %n) minsize optsize {
+entry:
+  %i = alloca i32
+  %s = alloca i32
+  store i32 0, ptr %i
+  store i32 0, ptr %s
+  br label %head
+head:
+  %a = load i32, ptr %i
+  %c = icmp slt i32 %a, %n
+  br i1 %c, label %body, label %done
+body:
+  %q = getelementptr i32, ptr %p, i32 %a
+  %v = load i32, ptr %q
+  %w = mul i32 %v, )" +
+            N + R"(
+  %o = load i32, ptr %s
+  %t = add i32 %o, %w
+  store i32 %t, ptr %s
+  %b = add i32 %a, 1
+  store i32 %b, ptr %i
+  br label %head
+done:
+  %r = load i32, ptr %s
+  ret i32 %r
+}
+)";
+  return Text;
+}
+
+void collect(const DiagnosticInfo *Info, void *To) {
+  raw_string_ostream OS(*static_cast<std::string *>(To));
+  DiagnosticPrinterRawOStream Printer(OS);
+  Info->print(Printer);
+}
+
+struct Compiled {
+  std::string Text;
+  std::string Said;
+};
+
+Compiled compile(unsigned Number, bool WithPlugin = true) {
+  Compiled Result;
+  LLVMContext Context;
+  Context.setDiagnosticHandlerCallBack(collect, &Result.Said);
+  SMDiagnostic Wrong;
+  std::unique_ptr<Module> M = parseAssemblyString(source(Number), Wrong, Context);
+  if (!M)
+    return {"", Wrong.getMessage().str()};
+  LoopAnalysisManager LAM;
+  FunctionAnalysisManager FAM;
+  CGSCCAnalysisManager CGAM;
+  ModuleAnalysisManager MAM;
+  PassInstrumentationCallbacks PIC;
+  PassBuilder PB(nullptr, PipelineTuningOptions(), std::nullopt, &PIC);
+  if (WithPlugin)
+    Plugin->registerPassBuilderCallbacks(PB);
+  PB.registerModuleAnalyses(MAM);
+  PB.registerCGSCCAnalyses(CGAM);
+  PB.registerFunctionAnalyses(FAM);
+  PB.registerLoopAnalyses(LAM);
+  PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
+  PB.buildPerModuleDefaultPipeline(OptimizationLevel::Oz).run(*M, MAM);
+  raw_string_ostream(Result.Text) << *M;
+  return Result;
+}
+
+void setOptions(std::vector<std::string> Options) {
+  cl::ResetAllOptionOccurrences();
+  std::vector<const char *> Arguments = {"test"};
+  for (const std::string &Option : Options)
+    Arguments.push_back(Option.c_str());
+  ASSERT_TRUE(cl::ParseCommandLineOptions(int(Arguments.size()), Arguments.data()));
+}
+
+constexpr unsigned Modules = 6;
+
+class SeveralModules : public testing::Test {
+protected:
+  void SetUp() override {
+    SmallString<128> Made;
+    ASSERT_FALSE(sys::fs::createUniqueDirectory("phase-ordering", Made));
+    Folder = std::string(Made);
+    // Each module but the last gets a log of its own, so that each asks for other groups, and the
+    // last, which has none, falls back.
+    for (unsigned I = 0; I + 1 < Modules; ++I) {
+      setOptions({"-phase-ordering-model=function:sequence?actions=" + Orders[I],
+                  "-phase-ordering-log=" + Folder});
+      const Compiled Result = compile(I);
+      ASSERT_EQ(Result.Said, "");
+      Alone.push_back(Result.Text);
+    }
+    Alone.push_back(compile(Modules - 1, /*WithPlugin=*/false).Text);
+    setOptions({"-phase-ordering-model=replay:" + Folder, "-phase-ordering-log="});
+  }
+  void TearDown() override { (void)sys::fs::remove_directories(Folder); }
+
+  void check(unsigned Number, const Compiled &Result) {
+    EXPECT_EQ(Result.Text, Alone[Number]) << "module " << Number;
+    if (Number + 1 < Modules)
+      EXPECT_EQ(Result.Said, "") << "module " << Number;
+    else
+      EXPECT_NE(Result.Said.find("no log of 'module5.c'"), std::string::npos) << Result.Said;
+  }
+
+  const std::string Orders[Modules - 1] = {"31", "30,5,13", "33,16,39", "23,8", "32,7,28,22"};
+  std::string Folder;
+  std::vector<std::string> Alone;
+};
+
+TEST_F(SeveralModules, OneAfterAnother) {
+  EXPECT_NE(Alone[0], compile(0, /*WithPlugin=*/false).Text);
+  for (unsigned I = Modules; I-- > 0;)
+    check(I, compile(I));
+  for (unsigned I = 0; I < Modules; ++I)
+    check(I, compile(I));
+}
+
+TEST_F(SeveralModules, AtTheSameTime) {
+  for (int Round = 0; Round < 5; ++Round) {
+    std::vector<Compiled> Results(2 * Modules);
+    std::vector<std::thread> Threads;
+    for (unsigned I = 0; I < Results.size(); ++I)
+      Threads.emplace_back([&Results, I] { Results[I] = compile(I % Modules); });
+    for (std::thread &T : Threads)
+      T.join();
+    for (unsigned I = 0; I < Results.size(); ++I)
+      check(I % Modules, Results[I]);
+  }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  Expected<PassPlugin> Loaded = PassPlugin::Load(PHASE_ORDERING_PLUGIN);
+  if (!Loaded) {
+    errs() << toString(Loaded.takeError()) << '\n';
+    return 1;
+  }
+  Plugin = &*Loaded;
+  return RUN_ALL_TESTS();
+}
