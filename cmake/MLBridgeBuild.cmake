@@ -44,7 +44,10 @@ function(mlbridge_component name)
   add_library(${name} MODULE ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE mlbridge_flags ${arg_LIBS})
-  target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL
+  if(NOT (MLBRIDGE_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")) # whose run time is in the program
+    target_link_options(${name} PRIVATE -Wl,--no-undefined)
+  endif()
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/component.map)
   set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${MLBRIDGE_COMPONENT_OUTPUT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/component.map)

@@ -3,6 +3,7 @@
 // are left before anything is made of it.
 #include "serdes/bitstream/bitstream.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mlbridge {
@@ -195,7 +196,7 @@ Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Plan &plan = plans_[i];
     const TensorView &view = tensors[i];
-    std::memset(message + at, 0, aligned(at) - at);
+    std::fill(message + at, message + aligned(at), uint8_t(0));
     at = aligned(at);
     for (size_t d = 0; d < plan.spec.shape.size(); ++d)
       if (plan.spec.shape[d] == Dynamic)
