@@ -45,9 +45,7 @@ def source_files(*suffixes: str, under: tuple[str, ...] = ()) -> list[Path]:
     for base in [ROOT / u for u in under] if under else [ROOT]:
         for folder, folders, files in os.walk(base):
             folders[:] = [
-                d
-                for d in folders
-                if d not in ("build", "__pycache__") and not d.startswith(".")
+                d for d in folders if d not in ("build", "__pycache__") and not d.startswith(".")
             ]
             found += [Path(folder) / f for f in files if f.endswith(suffixes)]
     return sorted(found)

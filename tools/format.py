@@ -15,8 +15,9 @@ def main() -> int:
     env = environment()
     clang_format = ["clang-format-22", *(["--dry-run", "-Werror"] if check else ["-i"]), *sources]
     ruff = ["ruff", "format", *(["--check"] if check else []), str(ROOT)]
-    codes = [subprocess.run(c, cwd=ROOT, env=env, check=False).returncode
-             for c in (clang_format, ruff)]
+    codes = [
+        subprocess.run(c, cwd=ROOT, env=env, check=False).returncode for c in (clang_format, ruff)
+    ]
     return max(codes)
 
 

@@ -26,7 +26,10 @@ def dependencies() -> dict[str, list[Path]]:
     """For each object file the project's own files that it was made from, by ninja's records."""
     text = subprocess.run(
         ["ninja", "-C", str(PRESET), "-t", "deps"],
-        env=environment(), capture_output=True, text=True, check=False,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
     found: dict[str, list[Path]] = {}
     current: list[Path] = []
@@ -53,7 +56,12 @@ def key(command: dict[str, str], needs: list[Path]) -> str:
 def tidy(path: str) -> tuple[str, int, str]:
     done = subprocess.run(
         ["clang-tidy-22", "--quiet", "-p", str(PRESET), *EXTRA, path],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=600,
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     return path, done.returncode, done.stdout + (done.stderr if done.returncode else "")
 
@@ -78,12 +86,12 @@ def main() -> int:
     print(f"{len(keys)} files, {len(todo)} to look at", flush=True)
     bad = 0
     with ThreadPoolExecutor(jobs()) as pool:
-        for path, code, output in pool.map(tidy, todo):
+        for file, code, output in pool.map(tidy, todo):
             if code:
                 bad += 1
-                print(f"{output}\n{path}: not clean", flush=True)
+                print(f"{output}\n{file}: not clean", flush=True)
             else:
-                clean.add(keys[path])
+                clean.add(keys[file])
     CLEAN.parent.mkdir(parents=True, exist_ok=True)
     # Only what is in use now is kept.
     CLEAN.write_text(json.dumps(sorted(clean & set(keys.values()))))

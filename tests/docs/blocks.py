@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The fenced blocks of a Markdown page, and what their info string says of how they are tested.
 
-    ```sh                     run by bash, in a folder of the page's own
-    ```sh cwd=root            run in the source tree
-    ```sh test=make           each line is `make TARGET`: the target must exist (it is not run)
-    ```sh test=check          the syntax is checked; the block needs what the page says above it
-    ```console                `$ ` lines are run; the output must be the lines between, ... = anything
-    ```python                 run by the Python that has mlbridge
-    ```python test=server     run in the background for the later blocks, ended by Ctrl-C
-    ```cpp file=NAME          written to that file (any language); later blocks use it
-    ```cpp                    compiled as a function body with the public headers
-    ```cpp test=quoted        a copy of a source, compared by the test of that page
+```sh                     run by bash, in a folder of the page's own
+```sh cwd=root            run in the source tree
+```sh test=make           each line is `make TARGET`: the target must exist (it is not run)
+```sh test=check          the syntax is checked; the block needs what the page says above it
+```console                `$ ` lines are run; the output must be the lines between, ... = anything
+```python                 run by the Python that has mlbridge
+```python test=server     run in the background for the later blocks, ended by Ctrl-C
+```cpp file=NAME          written to that file (any language); later blocks use it
+```cpp                    compiled as a function body with the public headers
+```cpp test=quoted        a copy of a source, compared by the test of that page
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ import subprocess
 import textwrap
 from pathlib import Path
 
-import mlbridge
 from blocks import blocks
+
+import mlbridge
 
 ROOT = Path(__file__).resolve().parents[2]
 PASS = ROOT / "compilers/llvm/phase-ordering/phase_ordering_pass.cpp"
@@ -58,15 +59,16 @@ def test_the_next_steps_are_those_of_both_libraries(tmp_path: Path) -> None:
     stated = {name: step for name, (_, step, _) in table().items()}
     source = tmp_path / "steps.cpp"
     calls = "".join(
-        f'  std::printf("{name} %s\\n", mlbridge::name(mlbridge::nextStep(mlbridge::Code::{name})));\n'
-        for name in stated
+        f'  std::printf("{name} %s\\n", name(nextStep(Code::{name})));\n' for name in stated
     )
     source.write_text(
-        f"#include <mlbridge/status.h>\n#include <cstdio>\nint main() {{\n{calls}}}\n"
+        "#include <mlbridge/status.h>\n#include <cstdio>\n"
+        f"using namespace mlbridge;\nint main() {{\n{calls}}}\n"
     )
     program = tmp_path / "steps"
     library = ROOT / "build/cmake/dev/src/libmlbridge.a"
-    options = ["-std=c++17", f"-I{ROOT}/include", source, library, "-o", program]
+    options: list[str | Path] = ["-std=c++17", f"-I{ROOT}/include", source, library]
+    options += ["-o", program]
     subprocess.run(["g++", *options, "-pthread", "-ldl"], check=True, timeout=120)
     printed = subprocess.run([program], capture_output=True, text=True, check=True, timeout=30)
     actual = dict(line.split(" ", 1) for line in printed.stdout.splitlines())

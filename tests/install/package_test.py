@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import run
 
 CONSUMER = Path(__file__).parent / "consumer"
@@ -41,9 +42,7 @@ def test_without_a_server_the_heuristic_answers(consumer: tuple[Path, str], name
     assert str(socket) in why
 
 
-def test_components_are_found_in_the_moved_prefix(
-    consumer: tuple[Path, str], prefix: Path
-) -> None:
+def test_components_are_found_in_the_moved_prefix(consumer: tuple[Path, str], prefix: Path) -> None:
     for part in ("json", "onnx", "phase-ordering"):
         (line,) = [s for s in consumer[1].splitlines() if f"component {part}:" in s]
         file = Path(line.split(": ", 1)[1])

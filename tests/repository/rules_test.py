@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Rules for every file of the tree: licence, size, nothing of the machine that it was written on."""
+"""Rules for every file of the tree: licence, size, nothing of one machine."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ def test_sources_state_their_licence_and_role() -> None:
         if path.suffix not in CODE or "config" in path.parts or "inputs" in path.parts:
             continue
         head = text(path).splitlines()[:4]
-        if head and not any("SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" in s
-                            for s in head):
+        if head and not any(
+            "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" in s for s in head
+        ):
             bad.append(str(path.relative_to(ROOT)))
     assert not bad, f"no licence line: {bad}"
 
 
 def test_no_source_is_too_long() -> None:
-    lengths = {str(p.relative_to(ROOT)): len(text(p).splitlines())
-               for p in files() if p.suffix in CODE}
+    lengths = {
+        str(p.relative_to(ROOT)): len(text(p).splitlines()) for p in files() if p.suffix in CODE
+    }
     assert not {name: n for name, n in lengths.items() if n > LONGEST}
 
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Longer campaigns, not part of CI: all floats through JSON, fuzzers, a soak under ThreadSanitizer.
+
+    tools/nightly.py [--seconds N]    N: for each fuzzer and the soak; 600 unless given
+
+Each campaign has a log in build/nightly/; results are in build/nightly/summary.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cmake_build import build
+from common import BUILD, ROOT, environment
+
+RESULTS = BUILD / "nightly"
+
+
+def run(log: Path, command: list[str | Path], timeout: float) -> bool:
+    with log.open("a") as out:
+        out.write("$ " + " ".join(map(str, command)) + "\n")
+        out.flush()
+        try:
+            done = subprocess.run(
+                [str(c) for c in command],
+                cwd=ROOT,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            out.write(f"ended: took longer than {timeout:.0f} s\n")
+            return False
+    return done.returncode == 0
+
+
+def program(preset: str, name: str) -> Path | None:
+    found = [p for p in (BUILD / "cmake" / preset).rglob(name) if p.is_file()]
+    return found[0] if found else None
+
+
+def all_floats(log: Path, _: int) -> bool:
+    """Each of the 2^32 float32 values is the same after JSON."""
+    if build("dev", []) != 0:
+        return False
+    sweep = program("dev", "all_floats")
+    if sweep is None:
+        log.write_text("no program all_floats in the dev build\n")
+        return False
+    return run(log, [sweep], 4 * 3600)
+
+
+def fuzzers(log: Path, seconds: int) -> bool:
+    if build("fuzz", []) != 0:
+        return False
+    folder = BUILD / "cmake" / "fuzz" / "fuzz"
+    targets = sorted(p for p in folder.glob("*_fuzz") if p.is_file())
+    good = bool(targets)
+    for target in targets:
+        corpus = RESULTS / f"corpus-{target.name}"
+        corpus.mkdir(parents=True, exist_ok=True)
+        options = [f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=10"]
+        options.append(f"-artifact_prefix={RESULTS}/{target.name}-")
+        good &= run(log, [target, *options, corpus], seconds + 600)
+    return good
+
+
+def thread_soak(log: Path, seconds: int) -> bool:
+    """The unit tests under ThreadSanitizer, again and again, in another order each time."""
+    if build("tsan", []) != 0:
+        return False
+    end = time.monotonic() + seconds
+    good, rounds = True, 0
+    while good and (rounds == 0 or time.monotonic() < end):
+        command: list[str | Path] = ["ctest", "--test-dir", BUILD / "cmake" / "tsan"]
+        command += ["-j", "4", "--output-on-failure", "--schedule-random", "--timeout", "900"]
+        good = run(log, command, 7200)
+        rounds += 1
+    return good
+
+
+def own_builds(log: Path, _: int) -> bool:
+    """Real programs by their own build systems, also with the server killed in between."""
+    command: list[str | Path] = [sys.executable, "-m", "programs.own_builds"]
+    return run(log, command, 4 * 3600) and run(log, [*command, "--kill-server"], 4 * 3600)
+
+
+CAMPAIGNS: dict[str, Callable[[Path, int], bool]] = {
+    "all-floats": all_floats,
+    "fuzzers": fuzzers,
+    "thread-soak": thread_soak,
+    "own-builds": own_builds,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--only", choices=sorted(CAMPAIGNS))
+    arguments = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    results = []
+    for name, campaign in CAMPAIGNS.items():
+        if arguments.only and name != arguments.only:
+            continue
+        log = RESULTS / f"{name}.log"
+        log.write_text("")
+        start = time.monotonic()
+        print(f"{name} ... (log: {log.relative_to(ROOT)})", flush=True)
+        passed = campaign(log, arguments.seconds)
+        spent = time.monotonic() - start
+        print(f"{name}: {'ok' if passed else 'FAILED'}, {spent / 60:.1f} min", flush=True)
+        results.append({"name": name, "passed": passed, "seconds": round(spent, 1)})
+        (RESULTS / "summary.json").write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if all(r["passed"] for r in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes docs/results.md from what `make demo`, `make bench` and `make test` left in build/."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from common import BUILD, ROOT, environment
+
+PAGE = ROOT / "docs" / "results.md"
+
+
+def load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=30, check=False
+        )
+    except OSError:
+        return ""
+    return (done.stdout.splitlines() or [""])[0].strip()
+
+
+def machine() -> list[str]:
+    cpu = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.split(":", 1)[1].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    return [
+        f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB; {system},"
+        f" Linux {platform.release()}",
+        f"{first_line('clang-22', '--version')}; {first_line('g++', '--version')};"
+        f" Python {platform.python_version()}",
+    ]
+
+
+def measured(path: Path) -> str:
+    when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc)
+    return f"Measured {when:%Y-%m-%d}; `{path.relative_to(ROOT)}`."
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return ["| " + " | ".join(row) + " |" for row in [head, rule, *rows]]
+
+
+def number(value: Any, digits: int = 2) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def demo(path: Path) -> list[str]:
+    report = load(path)
+    if report is None:
+        return []
+    rows = []
+    for p in report["programs"]:
+        ratio = p["onnx_text"] / p["oz_text"]
+        texts = [str(p[k]) for k in ("oz_text", "o2_text", "onnx_text", "server_text")]
+        seconds = [number(float(p[k])) for k in ("oz_seconds", "onnx_seconds", "server_seconds")]
+        same = number(bool(p["output_identical"] and p["objects_identical"]))
+        rows.append([p["name"], *texts, f"{ratio:.4f}", *seconds, str(p["decisions"]), same])
+    head = ["program", "-Oz", "-O2", "onnx", "server", "onnx / -Oz"]
+    head += ["-Oz s", "onnx s", "server s", "decisions", "identical"]
+    return [
+        "## Size of real programs (`make demo`)",
+        "",
+        measured(path)
+        + " Bytes of executable sections of each program's own objects; seconds to compile."
+        " None of these programs was seen in training. *Identical*: the program's output is that"
+        " of the -Oz build, and the objects of both runners are the same.",
+        "",
+        *table(head, rows),
+        "",
+        f"Geometric mean of onnx over -Oz: **{report['geomean_onnx_over_oz']:.4f}**",
+        "",
+    ]
+
+
+def round_trip(path: Path) -> list[str]:
+    runs = load(path)
+    if runs is None:
+        return []
+    rows = []
+    for r in runs:
+        values = [r["sweep_ms"], r["floor_sweep_ms"], r["small_us"], r["floor_small_us"]]
+        sweep, sweep_floor, small, small_floor = (None if v is None else float(v) for v in values)
+        rows.append(
+            [
+                f"{r['runner']}, {r['serdes'] or 'no serdes'}",
+                "one core" if r["pinned"] else "free",
+                number(sweep),
+                number(sweep_floor),
+                number(sweep / sweep_floor if sweep and sweep_floor else None),
+                number(small),
+                number(small_floor),
+                number(small / small_floor if small and small_floor else None),
+            ]
+        )
+    head = ["runner", "processes", "sweep ms", "floor", "ratio", "small µs", "floor", "ratio"]
+    return [
+        "## Round trips (`make bench`)",
+        "",
+        measured(path)
+        + " *Sweep*: 100 queries of 500, 1000 … 50 000 floats each, one fully connected layer to"
+        " one float. *Small*: 16 floats to one int64. The floor is a program that uses nothing of"
+        " MLBridge, measured in turns with it.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
+def cost(path: Path) -> list[str]:
+    found = load(path)
+    if found is None:
+        return []
+    return [
+        "## The cost of asking (`make bench`)",
+        "",
+        measured(path)
+        + " User and system CPU of the compile with the model over that of a bare plugin that runs"
+        " the same passes.",
+        "",
+        "```json",
+        json.dumps(found, indent=1),
+        "```",
+        "",
+    ]
+
+
+def tests(path: Path) -> list[str]:
+    summary = load(path)
+    if summary is None:
+        return []
+    rows = [
+        [s["name"], str(s["passed"]), str(s["failed"]), str(s["skipped"]), f"{s['seconds']:.0f}"]
+        for s in summary["suites"]
+    ]
+    return [
+        "## Tests (`make test`)",
+        "",
+        measured(path)
+        + f" {summary['passed']} passed, {summary['failed']} failed, {summary['skipped']} skipped.",
+        "",
+        *table(["suite", "passed", "failed", "skipped", "seconds"], rows),
+        "",
+    ]
+
+
+def main() -> int:
+    parts = [
+        demo(BUILD / "demo/report.json"),
+        round_trip(BUILD / "bench/round-trip.json"),
+        cost(BUILD / "bench/cost-of-asking.json"),
+        tests(BUILD / "test/summary.json"),
+    ]
+    if not any(parts):
+        print("nothing has been measured: run `make demo`, `make bench` or `make test` first")
+        return 1
+    lines = ["# Results", "", "Made by `make results`; do not edit. On this machine:", ""]
+    lines += [f"- {line}" for line in machine()]
+    lines.append("")
+    for part in parts:
+        lines += part
+    PAGE.write_text("\n".join(lines).rstrip() + "\n")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
