@@ -216,13 +216,16 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
   if (Status s = checkShape(declared, shape); !s)
     return s;
   const size_t count = *elementCount(shape);
-  const size_t bytes = count * sizeOf(declared.type);
+  const size_t bytes = count * sizeOf(spec_.type);
+  const auto noMemory = [&] {
+    return Status(Code::LimitExceeded, "no memory for " + declared.toString() + " of the shape " +
+                                           mlbridge::toString(shape));
+  };
+  constexpr size_t AddressSpace = size_t(1) << 47;
+  if (std::max(bytes, spec_.type == ElementType::String ? count * sizeof(std::string) : 0) >
+      AddressSpace)
+    return noMemory();
   try {
-    if (spec_.type != declared.type || spec_.name != declared.name) {
-      spec_.name = declared.name;
-      spec_.type = declared.type;
-      spec_.maximum = declared.maximum;
-    }
     if (spec_.type == ElementType::String) {
       if (strings_.size() < count)
         strings_.resize(count);
@@ -233,11 +236,11 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
     }
     spec_.shape.assign(shape.begin(), shape.end());
   } catch (const std::bad_alloc &) {
-    return Status(Code::LimitExceeded,
-                  "no memory for " + declared.toString() + " of the shape " + toString(shape));
+    count_ = 0;
+    return noMemory();
   } catch (const std::length_error &) {
-    return Status(Code::LimitExceeded,
-                  "no memory for " + declared.toString() + " of the shape " + toString(shape));
+    count_ = 0;
+    return noMemory();
   }
   count_ = count;
   return Status::ok();

@@ -11,10 +11,6 @@
 
 using namespace mlbridge;
 
-// A sanitizer's allocator ends the program where others say that there is no memory.
-extern "C" const char *__asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char *__tsan_default_options() { return "allocator_may_return_null=1"; }
-
 static uint32_t bitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);

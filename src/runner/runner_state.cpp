@@ -164,10 +164,17 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
   const TensorSpec &spec = input.port->spec;
   if (Status s = checkShape(spec, shape); !s)
     return s;
+  // The old buffer may be gone even if there is no new one.
+  const auto lost = [&](const Status &why) {
+    unsizedInputs += input.sized && input.port->model >= 0;
+    input.sized = false;
+    input.view = {spec.type, nullptr, 0, {}};
+    return why;
+  };
   TensorView view;
   if (input.port->model < 0) {
     if (Status s = input.scratch.reshape(spec, shape); !s)
-      return s;
+      return lost(s);
     view = input.scratch.view();
   } else {
     Expected<TensorView> resized = Status(Code::Internal, "");
@@ -179,12 +186,13 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
       resized = runner->resize(static_cast<size_t>(input.port->model), shape);
     }
     if (!resized)
-      return resized.status();
+      return lost(resized.status());
     view = inCallersRank(*resized, input.port->batch);
     if (view.type != spec.type || view.count != elementCount(shape))
-      return Status(Code::Internal, "the engine's buffer of input '" + spec.toString() + "' has " +
-                                        std::to_string(view.count) + " elements of " +
-                                        name(view.type) + " for the shape " + toString(shape));
+      return lost(Status(Code::Internal, "the engine's buffer of input '" + spec.toString() +
+                                             "' has " + std::to_string(view.count) +
+                                             " elements of " + name(view.type) + " for the shape " +
+                                             toString(shape)));
     unsizedInputs -= !input.sized;
   }
   input.sized = true;

@@ -211,6 +211,22 @@ TEST(Runner, DynamicLengthsFollowTheCountOrResize) {
   EXPECT_FALSE(runner.evaluate());
 }
 
+TEST(Runner, ABufferThatCannotBeHadLeavesNone) {
+  const Signature signature{{TensorSpec::of<float>("x", {-1})}, {TensorSpec::of<float>("y")}};
+  Signature pass = signature;
+  pass.inputs.push_back(TensorSpec::of<float>("scratch", {-1}));
+  Runner runner = runnerOf(fromFunction(signature, [](FunctionCall &) { return Status(); }), pass);
+  for (const char *name : {"x", "scratch"}) {
+    ASSERT_TRUE(runner.set(name, {1.0f, 2.0f}));
+    EXPECT_EQ(runner.resize<float>(name, {int64_t(1) << 52}).status().code(), Code::LimitExceeded);
+    EXPECT_TRUE(runner.input<float>(name).empty());
+    EXPECT_EQ(runner.evaluate().code(), Code::LimitExceeded);
+    ASSERT_TRUE(runner.set(name, {1.0f, 2.0f})) << "it recovers";
+    EXPECT_EQ(runner.input<float>(name)[1], 2.0f);
+  }
+  EXPECT_TRUE(runner.evaluate());
+}
+
 TEST(Runner, InputsThatTheModelDoesNotKnowHaveABufferAllTheSame) {
   Signature pass = Sum;
   pass.inputs.insert(pass.inputs.begin(), TensorSpec::of<double>("extra", {1000}));
