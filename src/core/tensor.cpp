@@ -216,6 +216,13 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
   if (Status s = checkShape(declared, shape); !s)
     return s;
   const size_t count = *elementCount(shape);
+  if (spec_.type != declared.type || spec_.name != declared.name) {
+    // An empty tensor becomes one of the declared kind.
+    spec_.name = declared.name;
+    spec_.type = declared.type;
+    spec_.maximum = declared.maximum;
+    count_ = 0;
+  }
   const size_t bytes = count * sizeOf(spec_.type);
   const auto noMemory = [&] {
     return Status(Code::LimitExceeded, "no memory for " + declared.toString() + " of the shape " +

@@ -187,6 +187,15 @@ TEST(Tensor, ReshapeKeepsToTheSpecAndAllocatesOnlyToGrow) {
   EXPECT_EQ(tensor->as<float>().size(), 100u);
 }
 
+TEST(Tensor, AnEmptyOneTakesTheTypeItIsReshapedTo) {
+  Tensor tensor;
+  const int64_t three = 3;
+  ASSERT_TRUE(tensor.reshape(TensorSpec::of<int64_t>("k", {-1}), {&three, 1}));
+  EXPECT_EQ(tensor.as<int64_t>().size(), 3u);
+  ASSERT_TRUE(tensor.reshape(TensorSpec::of<std::string>("s", {-1}), {&three, 1}));
+  EXPECT_EQ(tensor.as<std::string>().size(), 3u);
+}
+
 TEST(Tensor, WhatCannotBeAllocatedIsAnError) {
   // More than the address space, so that no system grants it.
   const int64_t length = int64_t(1) << 52;
