@@ -194,7 +194,7 @@ PYTEST_FOLDERS = (
     ("tests/repository", 120),
     ("tests/golden", 120),
     ("tests/install", 900),
-    ("tests/docs", 900),
+    ("tests/docs", 1500),
     ("tests/faults", 300),
     ("tests/conformance", 300),
 )

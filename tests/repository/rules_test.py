@@ -65,7 +65,7 @@ def test_nothing_names_a_place_of_one_machine() -> None:
 
 def test_json_files_can_be_read() -> None:
     for path in files():
-        if path.suffix == ".json" and "bad" not in path.parts and "golden" not in path.parts:
+        if path.suffix == ".json" and not {"bad", "golden", "inputs"} & set(path.parts):
             json.loads(path.read_text())
 
 
