@@ -46,8 +46,7 @@ lint: setup
 	@$(PYTHON) tools/run_tests.py --lint $(ARGS)
 
 bench: build
-	@$(PYTHON) tools/cmake_build.py bench
-	@$(PYTHON) bench/run.py $(ARGS)
+	@$(PYTHON) tools/bench.py $(ARGS)
 
 nightly: build
 	@$(PYTHON) tools/nightly.py $(ARGS)
