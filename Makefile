@@ -8,7 +8,6 @@ JOBS ?= $(shell nproc)
 export PATH := $(VENV)/bin:/usr/bin:/bin:$(PATH)
 export PIP_CACHE_DIR ?= $(ROOT)/build/cache/pip
 export CCACHE_DIR ?= $(ROOT)/build/cache/ccache
-export CCACHE_BASEDIR ?= $(ROOT)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 

@@ -20,7 +20,6 @@ def environment() -> dict[str, str]:
     path += [p for p in env.get("PATH", "").split(os.pathsep) if p and p not in path]
     env["PATH"] = os.pathsep.join(path)
     env.setdefault("CCACHE_DIR", str(BUILD / "cache" / "ccache"))
-    env.setdefault("CCACHE_BASEDIR", str(ROOT))
     env.setdefault("PIP_CACHE_DIR", str(BUILD / "cache" / "pip"))
     env.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     if shutil.which("ccache", path=env["PATH"]):

@@ -144,7 +144,8 @@ def cost(path: Path) -> list[str]:
         measured(path)
         + f" User and system CPU of {found['files']} compiles with the model over that of a bare"
         f" plugin that runs the same {found['groups']} groups; median of {found['pairs']} rounds in"
-        f" turns. Starting ONNX Runtime costs {found['onnx_start_up_ms']:.0f} ms a process besides.",
+        f" turns. Starting ONNX Runtime takes {found['onnx_start_up_ms']:.0f} ms of each process"
+        " besides.",
         "",
         *table(["runner", "seconds", "ratio", "goal"], rows),
         "",
