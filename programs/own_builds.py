@@ -122,7 +122,8 @@ def build(entry: OwnBuild, way: str, flags: Sequence[str], jobs: int) -> Outcome
     tree, log, logs = folder / "tree", folder / "log", folder / "decisions"
     shutil.copytree(source_tree(entry.program()), tree, symlinks=True)
     logs.mkdir()
-    added = shlex.join([flag.replace(LOG, str(logs)) for flag in flags])
+    # Not quoted: configure scripts split $CC at blanks and take quotes for characters.
+    added = " ".join(flag.replace(LOG, str(logs)) for flag in flags)
     words = {
         "cc": f"clang-22 {added}".strip(),
         "cxx": f"clang++-22 {added}".strip(),
