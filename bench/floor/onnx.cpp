@@ -134,6 +134,7 @@ int main(int count, char **arguments) {
     fail("usage: onnx LIBRARY run|bind MODEL...");
   const bool useBinding = std::strcmp(arguments[2], "bind") == 0;
 
+  ::setenv("ORT_DISABLE_TELEMETRY", "1", 0); // as the engine does
   Clock::time_point start = Clock::now();
   void *library = ::dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (!library)

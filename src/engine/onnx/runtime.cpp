@@ -2,6 +2,7 @@
 #include "runtime.h"
 
 #include "locate.h"
+#include "telemetry.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -26,6 +27,7 @@ void ORT_API_CALL dropMessage(void *, OrtLoggingLevel, const char *, const char 
                               const char *) {}
 
 Status load(const std::string &path, Runtime &runtime) {
+  const NoTelemetry quiet;
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *why = ::dlerror();
