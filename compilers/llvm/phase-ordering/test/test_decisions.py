@@ -40,7 +40,7 @@ def test_decisions_are_remarks(compiler: Compiler) -> None:
     remarks = [line for line in said.splitlines() if "remark:" in line]
     names = [ACTIONS[i]["name"] for i in (30, 5, 23, 39)] + ["stop"]
     assert len(remarks) == len(names)
-    for step, (line, name) in enumerate(zip(remarks, names)):
+    for step, (line, name) in enumerate(zip(remarks, names, strict=True)):
         assert f"step {step}: {name} (action " in line and "[-Rpass=phase-ordering]" in line
     _, said = compiler.object("words.c", "-Oz", model=SEQUENCE)
     assert said == ""

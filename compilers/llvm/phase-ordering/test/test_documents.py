@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What README.md says of the features and options is what the source says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from conftest import ROOT
+
+HERE = ROOT / "compilers/llvm/phase-ordering"
+README = (HERE / "README.md").read_text()
+
+
+def test_the_table_of_features_is_the_sources() -> None:
+    header = (HERE / "ir_features.h").read_text()
+    source = (HERE / "ir_features.cpp").read_text()
+    names = re.findall(r"^  X\((\w+)\)", header, re.MULTILINE)
+    for listed in ("Changes", "Densities", "LastSteps"):
+        (body,) = re.findall(rf"{listed}\[\] = {{(.*?)}};", source, re.DOTALL)
+        names += re.findall(r"Count::(\w+)", body)
+    (table,) = re.findall(r"<!-- features -->(.*?)<!-- /features -->", README, re.DOTALL)
+    assert re.findall(r"(\d+)\s(\w+)", table) == [(str(i), n) for i, n in enumerate(names)]
+    assert f"| `features` | float32[{len(names)}] |" in README
+
+
+def test_the_table_of_options_is_the_sources() -> None:
+    source = (HERE / "settings.cpp").read_text()
+    options = re.findall(r'"(phase-ordering-[a-z-]+)",', source)
+    assert len(options) == 5
+    assert re.findall(r"^\| `-(phase-ordering-[a-z-]+)=", README, re.MULTILINE) == options
+
+
+def test_the_built_in_actions_are_small_groups() -> None:
+    actions = json.loads((HERE / "actions.json").read_text())["actions"]
+    assert f"then {len(actions) - 34} more groups" in " ".join(README.split())
+    for action in actions:
+        # Names before a comma, a closing parenthesis or the end are passes; the others nest them.
+        passes = re.findall(r"[a-z0-9-]+(?:<[^>]*>)?(?=[,)]|$)", action["passes"])
+        assert 1 <= len(passes) <= 15, action["name"]
+        assert "default<" not in action["passes"] and "attributor" not in action["passes"]
+        assert "instcombine" not in passes, "verifies its fixpoint and aborts"
