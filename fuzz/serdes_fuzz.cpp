@@ -85,6 +85,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t mos
     uint8_t choice[Choice] = {static_cast<uint8_t>(random()), static_cast<uint8_t>(random())};
     Subject &subject = chosen(choice);
     std::vector<Tensor> tensors;
+    tensors.reserve(subject.specs.size());
     for (const TensorSpec &spec : subject.specs)
       tensors.push_back(randomTensor(random, spec));
     Buffer message;

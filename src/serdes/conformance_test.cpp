@@ -47,8 +47,8 @@ protected:
 /// Fills with the extremes of the type, over and over from `first`.
 void fillExtremes(Tensor &tensor, size_t first) {
   TensorView view = tensor.view();
-  auto fill = [&](auto zero, std::initializer_list<decltype(zero)> values) {
-    auto to = view.as<decltype(zero)>();
+  auto fill = [&](const auto &zero, std::initializer_list<std::decay_t<decltype(zero)>> values) {
+    auto to = view.as<std::decay_t<decltype(zero)>>();
     for (size_t k = 0; k < to.size(); ++k)
       to[k] = values.begin()[(first + k) % values.size()];
   };
@@ -139,6 +139,7 @@ TEST_F(SerDesConformance, KeepsRandomTensors) {
     Random random(seed);
     std::vector<TensorSpec> specs = randomSpecs(random);
     std::vector<Tensor> tensors;
+    tensors.reserve(specs.size());
     for (const TensorSpec &spec : specs)
       tensors.push_back(randomTensor(random, spec));
     roundTrip(specs, tensors);
@@ -162,6 +163,7 @@ TEST_F(SerDesConformance, AppendsToWhatIsThere) {
   std::vector<TensorSpec> specs = {{"flag", ElementType::Bool, {}, {}},
                                    {"x", ElementType::Float64, {2}, {}}};
   std::vector<Tensor> tensors;
+  tensors.reserve(specs.size());
   for (const TensorSpec &spec : specs)
     tensors.emplace_back(spec);
   std::unique_ptr<Codec> both = codec(specs);
@@ -312,6 +314,7 @@ TEST_F(SerDesConformance, OneCodecServesManyThreads) {
   Sample sample(*serdes_);
   std::atomic<int> good{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&] {
       std::vector<TensorView> views = viewsOf(sample.tensors);

@@ -73,9 +73,9 @@ mlb_code Codec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink
   if (!reader)
     return fail(error, Code::LimitExceeded, "no memory for a parser");
   mlb_code code = read(*reader, *this, data, size, *sink, error);
-  Reader *none = nullptr;
-  if (spare_.compare_exchange_strong(none, reader.get()))
-    (void)reader.release();
+  Reader *none = nullptr, *mine = reader.release();
+  if (!spare_.compare_exchange_strong(none, mine))
+    DeleteReader()(mine);
   return code;
 }
 

@@ -4,7 +4,6 @@
 
 namespace {
 
-using mlbridge::Code;
 using mlbridge::json::Codec;
 
 mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_error *error) {

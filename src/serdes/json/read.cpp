@@ -346,7 +346,8 @@ mlb_code Message::readShape(const Slot &slot, ondemand::value &value, Shape &sha
   shape.clear();
   for (auto item : list) {
     ondemand::value length;
-    if ((e = item.get(length)))
+    e = item.get(length);
+    if (e)
       return malformed(error_, about(slot) + " shape: ", e);
     int64_t number;
     const size_t d = shape.size();
@@ -385,10 +386,12 @@ mlb_code Message::readDynamic(size_t index, ondemand::value &value) {
   for (int pass = 0; pass < 2; ++pass) {
     for (auto item : object) {
       ondemand::field field;
-      if ((e = std::move(item).get(field)))
+      e = std::move(item).get(field);
+      if (e)
         return malformed(error_, about(slot) + ": ", e);
       std::string_view key;
-      if ((e = field.unescaped_key().get(key)))
+      e = field.unescaped_key().get(key);
+      if (e)
         return malformed(error_, about(slot) + ": ", e);
       bool isShape = key == "shape";
       if (!isShape && key != "data")
@@ -418,7 +421,8 @@ mlb_code Message::readDynamic(size_t index, ondemand::value &value) {
                   about(slot) + " has no member '" + (hasShape ? "data" : "shape") + "'");
     if (dataRead)
       return Done;
-    if ((e = object.reset().error()))
+    e = object.reset().error();
+    if (e)
       return malformed(error_, about(slot) + ": ", e);
   }
   return fail(error_, Code::Internal, about(slot) + " was not read");
@@ -430,7 +434,7 @@ mlb_code Message::readTensor(size_t index, ondemand::value &value) {
     return readDynamic(index, value);
   const int64_t *shape = slot.spec.shape.data();
   if (slot.spec.shape.empty()) {
-    Item item(std::move(value));
+    Item item(std::move(value)); // NOLINT(performance-move-const-arg): simdjson takes &&
     return readElements(index, shape, 1, &item, nullptr);
   }
   return readList(index, shape, slot.count, value);
@@ -463,10 +467,12 @@ mlb_code Message::read() {
   size_t next = 0;
   for (auto item : object) {
     ondemand::field field;
-    if ((e = std::move(item).get(field)))
+    e = std::move(item).get(field);
+    if (e)
       return malformed(error_, "", e);
     std::string_view key;
-    if ((e = field.unescaped_key().get(key)))
+    e = field.unescaped_key().get(key);
+    if (e)
       return malformed(error_, "", e);
     size_t index = codec_.find(key, next);
     if (index == slots.size())
