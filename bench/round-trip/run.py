@@ -181,6 +181,7 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
 
 def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
     """The onnx engine."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
     [library] = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
@@ -191,7 +192,7 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
         with ExitStack() as stack:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, setting.client, which, *uris)
-            floor = setting.asker(stack, setting.floor_onnx, library, "run", *models)
+            floor = setting.asker(stack, setting.floor_onnx, library, "bind", *models)
             found[which] = measure(ours, floor, passes, rounds, bar)
     return result("onnx", "none", setting.pinned, found)
 
