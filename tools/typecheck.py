@@ -30,8 +30,10 @@ def main() -> int:
         print(f"== {base.relative_to(ROOT)}", flush=True)
         env = environment()
         if base != ROOT / "python":
-            # A floor shares the policy with the benchmark that it stands beside.
-            env["MYPYPATH"] = f"{base}:{ROOT}/bench/round-trip"
+            # What a folder takes from beside it: floors the policy of their benchmark, and the
+            # tests of the tools the tools.
+            beside = {"floor": "bench/round-trip", "repository": "tools"}.get(base.name)
+            env["MYPYPATH"] = f"{base}:{ROOT / beside}" if beside else str(base)
         command = [str(PYTHON), "-m", "mypy", "--strict", "--no-error-summary"]
         command += ["--cache-dir", str(BUILD / "cache" / "mypy" / base.relative_to(ROOT))]
         if base.is_relative_to(ROOT / "models"):
