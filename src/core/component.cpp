@@ -132,7 +132,7 @@ template <typename Table> static bool isComplete(const Table *table) {
     return false;
   const char *bytes = reinterpret_cast<const char *>(table);
   for (size_t at = sizeof(uint64_t); at < sizeof(Table); at += sizeof(void *)) {
-    void *function;
+    uintptr_t function;
     std::memcpy(&function, bytes + at, sizeof function);
     if (!function)
       return false;
@@ -201,7 +201,8 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     return it->second;
   std::string looked;
   for (const std::string &folder : componentFolders()) {
-    const std::string path = folder + "/" + file;
+    std::string path = folder;
+    path.append("/").append(file);
     struct stat info{};
     if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       Expected<const mlb_component *> component = openFile(path, kind, name);

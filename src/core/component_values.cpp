@@ -43,7 +43,8 @@ ComponentOptions::ComponentOptions(const Uri &uri) {
 Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec) {
   TensorSpec out;
   out.name = std::string(fromComponent(spec.name));
-  out.type = spec.type <= 0xff ? static_cast<ElementType>(spec.type) : ElementType{};
+  out.type =
+      spec.type <= 0xff ? static_cast<ElementType>(spec.type) : static_cast<ElementType>(0xff);
   if (spec.rank && !spec.shape)
     return Status(Code::InvalidArgument, "tensor '" + out.name + "' has a rank and no shape");
   if (spec.rank)

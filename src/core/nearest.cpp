@@ -3,7 +3,6 @@
 #include "core/nearest.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace mlbridge {
 
@@ -45,6 +44,14 @@ std::string_view nearest(std::string_view word, Span<const std::string_view> kno
 std::string didYouMean(std::string_view word, Span<const std::string_view> known) {
   const std::string_view best = nearest(word, known);
   return best.empty() ? std::string() : "; did you mean '" + std::string(best) + "'?";
+}
+
+std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) {
+  std::vector<std::string_view> names;
+  names.reserve(specs.size());
+  for (const TensorSpec &spec : specs)
+    names.push_back(spec.name);
+  return names;
 }
 
 std::string listOf(Span<const std::string_view> words) {

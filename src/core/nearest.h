@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mlbridge {
 
@@ -14,6 +15,7 @@ namespace mlbridge {
 std::string_view nearest(std::string_view word, Span<const std::string_view> known);
 /// "; did you mean 'x'?" or nothing.
 std::string didYouMean(std::string_view word, Span<const std::string_view> known);
+std::vector<std::string_view> namesOf(Span<const TensorSpec> specs);
 /// "a, b, c", or "none".
 std::string listOf(Span<const std::string_view> words);
 

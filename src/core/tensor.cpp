@@ -195,10 +195,10 @@ Expected<Tensor> Tensor::make(TensorSpec spec, Span<const int64_t> shape) {
   if (Status s = spec.check(); !s)
     return s;
   Tensor tensor;
-  tensor.spec_.name = spec.name;
   tensor.spec_.type = spec.type;
   if (Status s = tensor.reshape(spec, shape); !s)
     return s;
+  tensor.spec_.name = std::move(spec.name);
   return tensor;
 }
 

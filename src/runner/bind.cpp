@@ -75,10 +75,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
 
 static std::string unknownName(const TensorSpec &spec, const std::vector<TensorSpec> &others,
                                const char *what) {
-  std::vector<std::string_view> names;
-  for (const TensorSpec &other : others)
-    names.push_back(other.name);
-  return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, names);
+  return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, namesOf(others));
 }
 
 Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,

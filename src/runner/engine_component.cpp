@@ -117,6 +117,7 @@ EngineRunner::~EngineRunner() {
 
 Status EngineRunner::create() {
   std::vector<const int64_t *> shapes;
+  shapes.reserve(inputs_.size());
   for (const Slot &slot : inputs_)
     shapes.push_back(slot.spec.shape.data());
   if (const mlb_code code =

@@ -242,6 +242,7 @@ TEST_F(Open, AnEngineBehindTheComponentTable) {
       {TensorSpec::of<std::string>("text", {2}), TensorSpec::of<float>("sum")}};
   ASSERT_TRUE(model.bind(pass)) << model.status().toString();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&model, t] {
       Runner runner = model.newRunner();

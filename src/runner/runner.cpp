@@ -52,9 +52,7 @@ static Status typeError(const char *what, const TensorSpec &spec, ElementType ty
 
 static Status nameError(const char *what, std::string_view name,
                         const std::vector<TensorSpec> &specs) {
-  std::vector<std::string_view> names;
-  for (const TensorSpec &spec : specs)
-    names.push_back(spec.name);
+  const std::vector<std::string_view> names = namesOf(specs);
   return Status(Code::InvalidArgument, "there is no " + std::string(what) + " '" +
                                            std::string(name) + "'" + didYouMean(name, names) +
                                            " (" + what + "s: " + listOf(names) + ")");

@@ -10,7 +10,7 @@ namespace mlbridge {
 
 // The model's view in the caller's rank.
 static TensorView inCallersRank(TensorView view, bool batch) {
-  if (batch && view.shape.size())
+  if (batch && !view.shape.empty())
     view.shape = {view.shape.data() + 1, view.shape.size() - 1};
   return view;
 }
@@ -198,13 +198,6 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
   input.sized = true;
   input.view = view;
   return view;
-}
-
-std::string Runner::State::inputNames() const {
-  std::vector<std::string_view> names;
-  for (const Input &input : inputs)
-    names.push_back(input.port->spec.name);
-  return listOf(names);
 }
 
 Status Runner::State::checkInputs() {

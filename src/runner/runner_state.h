@@ -63,7 +63,6 @@ struct Runner::State {
   Expected<TensorView> resize(Input &input, Span<const int64_t> shape);
   Status collectOutputs();
   Status checkInputs();
-  std::string inputNames() const;
 };
 
 } // namespace mlbridge

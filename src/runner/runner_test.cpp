@@ -319,6 +319,7 @@ TEST(Runner, EightThreadsShareAModel) {
   ASSERT_TRUE(model.bind(Sum));
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
       Runner runner = model.newRunner();
