@@ -56,15 +56,14 @@ private:
 };
 
 /// For an object that belongs to the parent of this process: it is neither ended nor freed.
-template <typename T> void abandon(T object) {
-  (void)new (std::nothrow) T(std::move(object));
-}
+template <typename T> void abandon(T object) { (void)new (std::nothrow) T(std::move(object)); }
 
 /// Marks an object as used by one thread for the time of a call that releases the GIL.
 class Exclusive {
 public:
   Exclusive(std::atomic<bool> &busy, const char *what);
-  ~Exclusive() { busy_.store(false, std::memory_order_release); }
+  ~Exclusive() { end(); }
+  void end() { busy_.store(false, std::memory_order_release); }
   Exclusive(const Exclusive &) = delete;
 
 private:

@@ -24,6 +24,10 @@ PyModel::~PyModel() {
 
 PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner)
     : runner(std::move(made)), model(std::move(owner)) {
+  prepare();
+}
+
+void PyRunner::prepare() {
   const Signature *bound = runner.signature();
   staged.resize(bound ? bound->inputs.size() : 0);
 }
@@ -49,7 +53,8 @@ const Signature &signatureOf(PyRunner &self) {
   self.fork.check("the runner");
   const Signature *signature = self.runner.signature();
   if (!signature)
-    raise({Code::InvalidArgument, "the runner has no signature"});
+    raise({Code::InvalidArgument,
+           "the runner has no signature yet: it takes that of the first evaluation"});
   return *signature;
 }
 
@@ -80,6 +85,7 @@ Status storeInput(PyRunner &self, size_t index, nb::handle value) {
   return store(value.ptr(), self.runner.signature()->inputs[index], "input", target);
 }
 
+/// Requires that the runner is not evaluating.
 void setInput(PyRunner &self, std::string_view name, nb::handle value) {
   const size_t index = inputIndex(self, name);
   check(storeInput(self, index, value));
@@ -88,6 +94,7 @@ void setInput(PyRunner &self, std::string_view name, nb::handle value) {
 
 nb::object inputArray(nb::handle_t<PyRunner> handle, std::string_view name) {
   PyRunner &self = nb::cast<PyRunner &>(handle);
+  Exclusive exclusive(self.busy, "the runner");
   const size_t index = inputIndex(self, name);
   const TensorSpec &spec = self.runner.signature()->inputs[index];
   const TensorView tensor = self.runner.inputAt(index);
@@ -103,6 +110,7 @@ nb::object inputArray(nb::handle_t<PyRunner> handle, std::string_view name) {
 }
 
 nb::object resizeInput(PyRunner &self, std::string_view name, std::vector<int64_t> shape) {
+  Exclusive exclusive(self.busy, "the runner");
   const size_t index = inputIndex(self, name);
   const TensorSpec &spec = self.runner.signature()->inputs[index];
   check(checkShape(spec, shape));
@@ -111,8 +119,47 @@ nb::object resizeInput(PyRunner &self, std::string_view name, std::vector<int64_
   return self.staged[index] = nb::steal<nb::object>(newCopy(*view));
 }
 
+Runner newRunner(PyModel &model, const OpenOptions &options) {
+  model.fork.check("the model");
+  Runner runner;
+  {
+    nb::gil_scoped_release release;
+    runner = model.model.newRunner(options);
+  }
+  check(runner.status());
+  return runner;
+}
+
+/// Binds the model to the types and shapes of these features.
+void infer(PyRunner &self, nb::handle features) {
+  Signature signature;
+  for (auto [key, value] : nb::cast<nb::dict>(features))
+    signature.inputs.push_back(specOf(nb::cast<std::string>(key), value));
+  signature.outputs.push_back({"output", *self.inferred, {}, {}});
+  check(signature.check());
+  check(self.model->model.bind(signature));
+  self.runner = newRunner(*self.model, {});
+  self.inferred.reset();
+  self.prepare();
+}
+
+/// Says something about an episode, which may have to wait for the server.
+template <typename F> void tell(PyRunner &self, F &&f) {
+  Exclusive exclusive(self.busy, "the runner");
+  signatureOf(self);
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = f(self.runner);
+  }
+  check(status);
+}
+
 void ask(PyRunner &self, nb::handle features) {
   Exclusive exclusive(self.busy, "the runner");
+  self.fork.check("the runner");
+  if (self.inferred)
+    infer(self, features);
   signatureOf(self);
   for (auto [key, value] : nb::cast<nb::dict>(features))
     setInput(self, nb::cast<std::string_view>(key), value);
@@ -204,12 +251,7 @@ void bindModel(nb::module_ &m) {
           "bind",
           [](PyModel &self, const Signature &signature) {
             self.fork.check("the model");
-            Status status;
-            {
-              nb::gil_scoped_release release;
-              status = self.model.bind(signature);
-            }
-            check(status);
+            check(self.model.bind(signature));
           },
           nb::arg("signature"),
           "Holds the model to the caller's signature; raises Mismatch, which names both sides.")
@@ -217,16 +259,9 @@ void bindModel(nb::module_ &m) {
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
              std::string context) {
-            self->fork.check("the model");
-            OpenOptions overrides =
+            const OpenOptions overrides =
                 openOptions(nb::none(), std::move(agent), std::move(episode), std::move(context));
-            Runner runner;
-            {
-              nb::gil_scoped_release release;
-              runner = self->model.newRunner(overrides);
-            }
-            check(runner.status());
-            return std::make_unique<PyRunner>(std::move(runner), self);
+            return std::make_unique<PyRunner>(newRunner(*self, overrides), self);
           },
           nb::kw_only(), nb::arg("agent") = "", nb::arg("episode") = "", nb::arg("context") = "",
           "One thread's way to evaluate the model, which must have been bound.")
@@ -241,8 +276,11 @@ void bindModel(nb::module_ &m) {
            [](const Inputs &self, std::string_view name) {
              return inputArray(nb::handle_t<PyRunner>(self.runner), name);
            })
-      .def("__setitem__", [](const Inputs &self, std::string_view name,
-                             const nb::object &value) { setInput(self.get(), name, value); })
+      .def("__setitem__",
+           [](const Inputs &self, std::string_view name, const nb::object &value) {
+             Exclusive exclusive(self.get().busy, "the runner");
+             setInput(self.get(), name, value);
+           })
       .def("__contains__",
            [](const Inputs &self, std::string_view name) {
              return signatureOf(self.get()).findInput(name) >= 0;
@@ -282,30 +320,31 @@ void bindModel(nb::module_ &m) {
       .def(
           "begin_episode",
           [](PyRunner &self, const std::string &episode, const std::string &context) {
-            signatureOf(self);
-            check(self.runner.beginEpisode(episode, context));
+            tell(self, [&](Runner &r) { return r.beginEpisode(episode, context); });
           },
           nb::arg("episode"), nb::arg("context") = "")
       .def(
           "reward",
           [](PyRunner &self, double value) {
-            signatureOf(self);
-            check(self.runner.reward(value));
+            tell(self, [&](Runner &r) { return r.reward(value); });
           },
           nb::arg("value"))
       .def(
           "end_episode",
           [](PyRunner &self, const std::string &failure) {
-            signatureOf(self);
-            check(self.runner.endEpisode(failure.empty() ? Status::ok()
-                                                         : Status(Code::PolicyFailed, failure)));
+            const Status outcome =
+                failure.empty() ? Status::ok() : Status(Code::PolicyFailed, failure);
+            tell(self, [&](Runner &r) { return r.endEpisode(outcome); });
           },
           nb::arg("failure") = "", "Without a text the episode ended well.")
       .def("__repr__",
            [](PyRunner &self) { return "<mlbridge.Runner of " + self.model->model.uri() + ">"; });
 
-  m.def("_spec_of",
-        [](std::string name, const nb::object &value) { return specOf(std::move(name), value); });
+  m.def("_inferring_runner", [](const std::shared_ptr<PyModel> &model, const nb::object &output) {
+    auto runner = std::make_unique<PyRunner>(Runner(), model);
+    runner->inferred = elementType(output);
+    return runner;
+  });
 }
 
 } // namespace mlbridge::python

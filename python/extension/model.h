@@ -7,6 +7,8 @@
 
 #include <mlbridge/model.h>
 
+#include <optional>
+
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/unique_ptr.h>
 
@@ -21,11 +23,14 @@ struct PyModel {
 struct PyRunner {
   PyRunner(Runner made, std::shared_ptr<PyModel> owner);
   ~PyRunner();
+  void prepare();
   Runner runner;
   std::shared_ptr<PyModel> model;
   /// For each input of dynamic shape or strings, the array that the user writes, once asked for:
   /// the buffer itself moves when it grows, and must not be seen by an array that is kept.
   std::vector<nb::object> staged;
+  /// The type of the answer, where the signature is that of the first evaluation.
+  std::optional<ElementType> inferred;
   std::atomic<bool> busy{false};
   ForkGuard fork;
 };

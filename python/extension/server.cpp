@@ -11,9 +11,16 @@ namespace {
 struct PyServer {
   ~PyServer() { close(); }
 
+  /// At once, or as soon as the call that is using the server has ended.
   void close() {
     if (!server)
       return;
+    if (busy.load(std::memory_order_acquire)) {
+      closing = true;
+      if (!fork.isForeign())
+        server->stop();
+      return;
+    }
     std::optional<Server> gone = std::move(server);
     server.reset();
     streams.clear();
@@ -52,8 +59,24 @@ struct PyServer {
   ServerStatistics last;
   ForkGuard fork;
   std::atomic<bool> busy{false};
+  bool closing = false;
   std::unordered_map<uint64_t, std::unique_ptr<StreamViews>> streams;
   StreamViews *recent = nullptr;
+};
+
+/// One thread at a time waits for events; a close() from elsewhere is done when it ends.
+class InUse {
+public:
+  explicit InUse(PyServer &server) : server_(server), exclusive_(server.busy, "the server") {}
+  ~InUse() {
+    exclusive_.end();
+    if (server_.closing)
+      server_.close();
+  }
+
+private:
+  PyServer &server_;
+  Exclusive exclusive_;
 };
 
 class EventOutputs final : public Outputs {
@@ -114,7 +137,7 @@ Status answer(PyServer &self, Event &event, nb::handle policy) {
 void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::object &onEvent,
            const nb::object &stop) {
   PyServer &self = nb::cast<PyServer &>(handle);
-  Exclusive exclusive(self.busy, "the server");
+  InUse inUse(self);
   Server &server = self.open();
   Event pending;
   bool isAnswered = false;
@@ -162,7 +185,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
 
 nb::object nextEvent(nb::handle_t<PyServer> handle, nb::handle timeout) {
   PyServer &self = nb::cast<PyServer &>(handle);
-  Exclusive exclusive(self.busy, "the server");
+  InUse inUse(self);
   Server &server = self.open();
   const Deadline deadline =
       timeout.is_none() ? Deadline::never() : Deadline::after(Duration(nanoseconds(timeout)));
@@ -345,10 +368,7 @@ void bindServer(nb::module_ &m) {
              if (self.server && !self.fork.isForeign())
                self.server->stop();
            })
-      .def("close", [](PyServer &self) {
-        Exclusive exclusive(self.busy, "the server");
-        self.close();
-      });
+      .def("close", &PyServer::close);
 }
 
 } // namespace mlbridge::python

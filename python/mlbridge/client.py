@@ -5,11 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ._core import Model, Runner, Signature, _from_function, _register_function
+from ._core import (
+    Model,
+    Runner,
+    Signature,
+    _from_function,
+    _inferring_runner,
+    _register_function,
+)
 from .errors import InvalidArgument
 from .server import Policy
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 P = TypeVar("P", bound=Policy)
 
@@ -18,6 +28,7 @@ def open(
     uri: str,
     signature: Signature | None = None,
     *,
+    output: DTypeLike | None = None,
     deadline: float | str | timedelta | None = None,
     agent: str = "",
     episode: str = "",
@@ -25,14 +36,19 @@ def open(
 ) -> Runner:
     """Open any model ("onnx:policy.onnx", "unix:/run/policy.sock", …) for one thread.
 
-    Without a signature the model's own is used; a server that takes any signature has none, and
-    then one must be given. `deadline` bounds opening and every evaluation: seconds, a timedelta
+    Without a signature the model's own is used. A server that takes any signature has none: then
+    state one, or the type of the single `output`, and the features of the first evaluation are
+    the inputs. `deadline` bounds opening and every evaluation: seconds, a timedelta
     or text like "250ms"; 5 seconds unless given. Options of the URI win over the arguments.
     """
     model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, context=context)
     wanted = signature or model.model_signature
     if wanted is None:
-        raise InvalidArgument(f"{uri} takes any signature: state the one to use")
+        if output is None:
+            raise InvalidArgument(
+                f"{uri} takes any signature: state one, or the type of the output"
+            )
+        return _inferring_runner(model, output)
     model.bind(wanted)
     return model.new_runner()
 

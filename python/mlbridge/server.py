@@ -29,7 +29,8 @@ class Server(_Server):
     """Accepts many compilers at once and hands their requests, one at a time, to one thread.
 
     It listens as soon as it is made. Input and output are done by threads of its own; `next` and
-    `serve_forever` belong to one thread, `stop` may be called from any.
+    `serve_forever` belong to one thread; `stop` and `close` may be called from any, and end the
+    serving with the request in work.
 
         with mlbridge.Server("unix:/tmp/policy.sock", signature) as server:
             server.serve_forever(policy)

@@ -383,8 +383,6 @@ def test_a_server_belongs_to_one_thread(address: str) -> None:
         server.open().evaluate()
         with pytest.raises(mlbridge.InvalidArgument, match="another thread"):
             server.server.next()
-        with pytest.raises(mlbridge.InvalidArgument, match="another thread"):
-            server.server.close()
 
 
 @pytest.mark.parametrize(
@@ -415,3 +413,38 @@ def test_sockets_and_fifos_are_private(tmp_path: Path, transport: str) -> None:
         made = list(tmp_path.iterdir())
         assert made and all(path.stat().st_mode & 0o777 == 0o600 for path in made)
     assert not list(tmp_path.iterdir())
+
+
+def test_features_set_by_name_make_the_signature(address: str) -> None:
+    seen: list[str] = []
+
+    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+        seen.append(", ".join(f"{k}: {v.dtype}{list(v.shape)}" for k, v in observation.items()))
+        return float(observation["a"].sum()) + float(observation["b"])
+
+    with running(policy, address) as server:
+        runner = server.open(output="float32")
+        with pytest.raises(mlbridge.InvalidArgument, match="no signature yet"):
+            runner.inputs["a"]
+        assert runner.evaluate_scalar(a=np.ones((2, 3), np.float32), b=2) == 8
+        assert runner.evaluate_scalar(b=5) == 11
+        assert runner.evaluate(a=np.zeros((2, 3)))["output"].dtype == np.float32
+        with pytest.raises(mlbridge.InvalidArgument, match="input 'b'"):
+            runner.evaluate(b=0.5)
+    assert set(seen) == {"a: float32[2, 3], b: int64[]"}
+
+
+def test_close_ends_the_serving_with_the_request_in_work(address: str) -> None:
+    path = Path(address.partition(":")[2])
+
+    def policy(*_: Any) -> int:
+        server.server.close()
+        return 7
+
+    with running(policy, address, SMALL) as server:
+        assert path.exists()
+        assert server.open().evaluate_scalar() == 7
+        server.thread.join(20)
+        assert not server.thread.is_alive() and server.server.closed
+        assert not path.exists()
+        assert server.finish().replies == 1
