@@ -18,8 +18,9 @@ class Policy(Protocol):
     """Decides: from what a compiler observed to the outputs of the signature.
 
     `observation` maps the names of the inputs to read-only arrays. They are the server's own
-    memory and cost nothing; keeping one is allowed, it never changes afterwards. The answer is a
-    mapping of all outputs by name, or the value of the only one.
+    memory and cost nothing; keeping one is allowed, it never changes afterwards. (PyTorch warns of
+    read-only arrays: `torch.tensor(observation["x"])` makes a copy.) The answer is a mapping of all
+    outputs by name, or the value of the only one.
     """
 
     def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Any: ...

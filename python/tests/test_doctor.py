@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mlbridge import files
 
@@ -60,3 +64,18 @@ def test_plain_text(tmp_path: Path) -> None:
     assert code == 1
     assert "MISSING  clang-22" in text and "to get it:  apt-get install clang-22" in text
     assert text.endswith("The default set-up does not work yet; see above.\n")
+
+
+@pytest.mark.skipif(
+    not all(
+        Path(path).is_file()
+        for path in (files.plugin("phase-ordering"), files.shipped_model("phase-ordering-size"))
+    )
+    or not shutil.which("clang-22")
+    or not importlib.util.find_spec("onnxruntime"),
+    reason="needs the compiler plugin, the shipped model, clang-22 and onnxruntime",
+)
+def test_a_complete_installation_is_found_complete() -> None:
+    code, checks = report()
+    assert code == 0, [check for check in checks.values() if not check["ok"]]
+    assert "decisions of the shipped model" in checks["clang asks the model"]["detail"]

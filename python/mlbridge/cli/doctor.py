@@ -245,7 +245,7 @@ def print_rich(results: list[Check]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for column in ("", "part", "found", "needed for"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for check in results:
         mark, style = ("✓", "green") if check.ok else ("✗", "red" if check.required else "yellow")
         detail = Text(check.detail)
