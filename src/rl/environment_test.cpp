@@ -19,6 +19,7 @@ struct Notes {
   std::vector<std::string> lines;
   int failAt = -1; ///< evaluation, from 0
   Status beginning, rewarding;
+  Duration left{}; ///< to the deadline of the last evaluation
 };
 
 class NotingRunner final : public RunnerBackend {
@@ -29,6 +30,7 @@ public:
     return Status(Code::Internal, "nothing is Dynamic");
   }
   Status evaluate(Deadline deadline) override {
+    notes_.left = deadline.left();
     if (deadline.hasPassed())
       return Status(Code::DeadlineExceeded, "too late");
     if (count_++ == notes_.failAt)
@@ -202,6 +204,16 @@ TEST_F(Run, TheEpisodesDeadlineHolds) {
   EXPECT_EQ(result.status.message(), "step 1: the time of the episode is over");
 }
 
+TEST_F(Run, AnEvaluationGetsTheEarlierOfTheTwoDeadlines) {
+  EpisodeOptions options;
+  options.deadline = 1s; // of the episode; the model has the default of 5s
+  ASSERT_TRUE(run(options).status);
+  EXPECT_LE(notes.left, 1s);
+  options.deadline = 1h;
+  ASSERT_TRUE(run(options).status);
+  EXPECT_LE(notes.left, 5s);
+}
+
 TEST_F(Run, DoneTwiceIsCaught) {
   environment.onStep = [](Script &e, const Action &, Observation &) {
     e.setDone();
@@ -283,4 +295,6 @@ TEST_F(Run, ARunnerServesEpisodeAfterEpisode) {
   const EpisodeResult second = mlbridge::run(environment, agent);
   EXPECT_TRUE(second.status) << second.status.toString();
   EXPECT_EQ(second.steps, 3u);
+  EXPECT_EQ(mlbridge::run(environment, agent).steps, 3u)
+      << "an environment that was done starts anew";
 }

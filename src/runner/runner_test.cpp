@@ -300,6 +300,16 @@ TEST(Runner, AnAnswerOfAnotherShapeIsTheModelsFailure) {
   EXPECT_EQ(runner.outputAt(0).data, nullptr);
 }
 
+TEST(Runner, AFailedEvaluationHasNoOutputs) {
+  Runner runner = sumRunner();
+  ASSERT_TRUE(runner.evaluate());
+  ASSERT_EQ(runner.output<float>("y").size(), 1u);
+  ASSERT_FALSE(runner.evaluate(Deadline::after(0s)));
+  EXPECT_TRUE(runner.output<float>("y").empty());
+  EXPECT_EQ(runner.outputAt(0).data, nullptr);
+  EXPECT_EQ(runner.status().code(), Code::DeadlineExceeded) << "which says why";
+}
+
 TEST(Runner, ADeadlineThatHasPassedIsNoCall) {
   int calls = 0;
   Runner runner = runnerOf(fromFunction(Sum,
