@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The floor of the round trip, the model's side: channel_server.py sweep|small pipe|unix raw|json PATH.
+"""The floor of the round trip, the model's side.
 
-Blocking reads into one buffer, views of it made beforehand, the same NumPy work, one write. Nothing of the
-library, no handshake, one compiler, no errors. The other side is channel.cpp.
+    channel_server.py sweep|small pipe|unix raw|json PATH
+
+Blocking reads into one buffer, views of it made beforehand, the same NumPy work, one write. Nothing
+of the library, no handshake, one compiler, no errors. The other side is channel.cpp.
 """
 
 from __future__ import annotations
 
 import fcntl
+import importlib
 import os
 import socket
 import sys
@@ -61,7 +64,7 @@ def main() -> None:
     small_raw, small_parsed = raw[:SMALL], numbers[:SMALL]
     parse: Callable[[memoryview, int, np.ndarray], int] | None = None
     if serdes == "json":
-        from floor_json import parse
+        parse = importlib.import_module("floor_json").parse
     readv, write = os.readv, os.write
     while True:
         have = readv(reader, [whole])

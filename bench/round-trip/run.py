@@ -3,9 +3,9 @@
 
     run.py [--rounds N] [--build FOLDER] [--only SUBSTRING]
 
-A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16 floats to one
-int64), each of the library and of its floor right after one another, in an order that changes from round to
-round. Reported are medians. "pinned" has both processes on one core.
+A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16
+floats to one int64), each of the library and of its floor right after one another, in an order that
+changes from round to round. Reported are medians. "pinned" has both processes on one core.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ READY_SECONDS = 60
 class Asker:
     """A program that times the passes it is asked for."""
 
-    def __init__(self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str]
+    ) -> None:
         """Start it and wait until it is connected."""
         self.process = subprocess.Popen(
             [str(part) for part in command],
@@ -145,7 +147,7 @@ class Setting:
         if self.pinned:
             pin = f"import os,sys,runpy;os.sched_setaffinity(0,{{{max(os.sched_getaffinity(0))}}});"
             pin += "sys.argv=sys.argv[1:];sys.path.insert(0,os.path.dirname(sys.argv[0]));"
-            command = ["-c", pin + "runpy.run_path(sys.argv[0],run_name='__main__')", *command]  # type: ignore[list-item]
+            command = ["-c", pin + "runpy.run_path(sys.argv[0],run_name='__main__')", *command]
         stack.enter_context(server(command, self.env, waits=waits))
 
 
@@ -170,7 +172,9 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
             path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}"
             address = f"{kind}:{path}"
             setting.server(stack, HERE / "server.py", which, address, waits=False)
-            ours = setting.asker(stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s")
+            ours = setting.asker(
+                stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s"
+            )
             low = f"{path}-floor"
             script = ROOT / "bench/floor/channel_server.py"
             setting.server(stack, script, which, kind, wire, low, waits=True)

@@ -33,9 +33,7 @@ def main() -> None:
     if which == "sweep":
         signature = mlbridge.Signature([spec("x", np.float32, [-1])], [spec("y", np.float32, [1])])
     else:
-        signature = mlbridge.Signature(
-            [spec("x", np.float32, [SMALL])], [spec("y", np.int64, [1])]
-        )
+        signature = mlbridge.Signature([spec("x", np.float32, [SMALL])], [spec("y", np.int64, [1])])
     mlbridge.serve(sweep if which == "sweep" else small, uri, signature)
 
 

@@ -339,7 +339,6 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline) {
 }
 
 Status Connection::write(const iovec *frames, int count, Deadline deadline) {
-  constexpr int MaxParts = 8;
   iovec parts[MaxParts];
   size_t left = 0;
   for (int i = 0; i < count; ++i) {

@@ -48,6 +48,8 @@ public:
   void addStream(StreamSlot &slot);
   void removeStream(StreamSlot &slot);
 
+  /// Of the frames of one call.
+  static constexpr int MaxParts = 12;
   /// Sends whole frames. A time-out in mid-frame ends the connection.
   Status send(const iovec *frames, int count, Deadline deadline);
   /// Sends frames of which the last is request number `request`, and waits for its answer. After

@@ -26,7 +26,7 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
     uint8_t *to;
     size_t room;
     const bool direct = inPayload_ && header_.length - have_ > 0 && begin_ == end_ &&
-                        header_.length - have_ >= StagingSize / 2;
+                        header_.length - have_ >= StagingSize / 8;
     if (direct) {
       to = payload_->data() + have_;
       room = header_.length - have_;
@@ -39,7 +39,9 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
         begin_ = 0;
       }
       to = staging_.data() + end_;
-      room = StagingSize - end_;
+      // After a large frame another one is likely: take its header alone and read the rest to its
+      // place.
+      room = lastWasLarge_ && begin_ == end_ && !inPayload_ ? FrameHeaderSize : StagingSize - end_;
     }
     Expected<size_t> n = channel.read(to, room);
     if (!n)
@@ -89,6 +91,7 @@ Status FrameReader::consume(Target &target) {
       if (Status s = payload_->resize(header_.length); !s)
         return s;
       have_ = 0;
+      lastWasLarge_ = header_.length >= StagingSize / 4;
       inPayload_ = true;
     }
     if (const size_t take = std::min<uint64_t>(end_ - begin_, header_.length - have_)) {

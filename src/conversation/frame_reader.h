@@ -42,6 +42,7 @@ private:
   Buffer staging_;
   size_t begin_ = 0, end_ = 0; ///< unread part of staging_
   bool inPayload_ = false;
+  bool lastWasLarge_ = false;
   FrameHeader header_;
   Buffer *payload_ = nullptr;
   uint64_t have_ = 0;

@@ -119,12 +119,13 @@ public:
       return s;
     return own_[index].view();
   }
-  Status encode(Buffer &out) {
+  Status encode(Buffer &out, std::vector<Codec::Gap> &gaps) {
     views_.clear();
     for (Tensor &t : own_)
       views_.push_back(t.view());
-    return codec_->encode(views_, out);
+    return codec_->encodeAround(views_, out, MaxGaps, gaps);
   }
+  static constexpr size_t MaxGaps = 4;
 
 private:
   const std::vector<TensorSpec> *specs_ = nullptr;
@@ -181,7 +182,7 @@ public:
     if (!inputs_.layout()) {
       if (Status s = message_.resize(FrameHeaderSize); !s)
         return s;
-      if (Status s = inputs_.encode(message_); !s)
+      if (Status s = inputs_.encode(message_, gaps_); !s)
         return s;
     }
     FrameHeader header;
@@ -189,16 +190,29 @@ public:
     header.stream = slot_.id;
     header.request = ++request_;
     header.length = message_.size() - FrameHeaderSize;
+    for (const Codec::Gap &gap : gaps_)
+      header.length += gap.bytes;
     header.left = wireTime(*admitted);
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
       return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
                                              " bytes, the server accepts " + std::to_string(limit));
     encode(header, message_.data());
-    const iovec parts[2] = {{first_.data(), first_.size()}, {message_.data(), message_.size()}};
-    const bool alone = first_.empty();
+    iovec parts[Connection::MaxParts];
+    int count = 0;
+    const auto add = [&](const void *data, size_t size) {
+      if (size)
+        parts[count++] = {const_cast<void *>(data), size};
+    };
+    add(first_.data(), first_.size());
+    size_t at = 0;
+    for (const Codec::Gap &gap : gaps_) {
+      add(message_.data() + at, gap.offset - at);
+      add(gap.data, gap.bytes);
+      at = gap.offset;
+    }
+    add(message_.data() + at, message_.size() - at);
     const Deadline::Clock::time_point since = Deadline::Clock::now();
-    Status status =
-        connection_->exchange(slot_, header.request, parts + alone, alone ? 1 : 2, *admitted);
+    Status status = connection_->exchange(slot_, header.request, parts, count, *admitted);
     first_.clear();
     if (status.code() == Code::DeadlineExceeded || !connection_->failure())
       model_->circuit->waitedInVain(since, status);
@@ -298,8 +312,9 @@ private:
   Tensors inputs_, outputs_;
   std::shared_ptr<Connection> connection_;
   StreamSlot slot_;
-  Buffer message_; ///< header and payload of the request
-  Buffer first_;   ///< frames that go before it
+  Buffer message_;               ///< header and payload of the request
+  std::vector<Codec::Gap> gaps_; ///< inputs that are sent from where they are
+  Buffer first_;                 ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false;
 };

@@ -174,6 +174,66 @@ TEST_F(SerDesConformance, AppendsToWhatIsThere) {
   EXPECT_EQ(textOf(after), "12345" + textOf(alone));
 }
 
+TEST_F(SerDesConformance, WritesTheSameMessageAroundLargeTensors) {
+  std::vector<TensorSpec> specs = {
+      TensorSpec::of<bool>("flag", {3}),         TensorSpec::of<float>("large", {5000}),
+      TensorSpec::of<int8_t>("odd", {Dynamic}),  TensorSpec::of<bool>("none", {0}),
+      TensorSpec::of<std::string>("words", {2}), TensorSpec::of<bool>("mask", {20001}),
+      TensorSpec::of<double>("last", {3000})};
+  std::vector<Tensor> tensors;
+  for (const TensorSpec &spec : specs) {
+    tensors.push_back(*Tensor::make(spec, spec.isDynamic() ? Shape{17001} : spec.shape));
+    fillExtremes(tensors.back(), 0);
+  }
+  std::unique_ptr<Codec> both = codec(specs);
+  Buffer whole;
+  ASSERT_TRUE(both->encode(viewsOf(tensors), whole));
+  for (size_t most = 0; most < 6; ++most) {
+    Buffer out;
+    std::vector<Codec::Gap> gaps;
+    ASSERT_TRUE(out.append("12345678", 8));
+    ASSERT_TRUE(both->encodeAround(viewsOf(tensors), out, most, gaps));
+    EXPECT_LE(gaps.size(), most);
+    std::string message = textOf(out);
+    for (size_t i = gaps.size(); i-- > 0;)
+      message.insert(gaps[i].offset, static_cast<const char *>(gaps[i].data), gaps[i].bytes);
+    EXPECT_EQ(message, "12345678" + textOf(whole)) << most;
+  }
+}
+
+TEST_F(SerDesConformance, OffersNumbersWhereTheyLie) {
+  class Adopting : public Tensors {
+  public:
+    using Tensors::Tensors;
+    bool adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) override {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 8, 0u);
+      Expected<TensorView> view = prepare(index, shape);
+      EXPECT_TRUE(view) << view.status().toString();
+      if (view->bytes())
+        std::memcpy(view->data, data, view->bytes());
+      return true;
+    }
+  };
+  Random random(9);
+  std::vector<TensorSpec> specs;
+  while (specs.size() < 4)
+    specs = randomSpecs(random);
+  std::vector<Tensor> tensors;
+  tensors.reserve(specs.size());
+  for (const TensorSpec &spec : specs)
+    tensors.push_back(randomTensor(random, spec));
+  std::unique_ptr<Codec> both = codec(specs);
+  Buffer message;
+  ASSERT_TRUE(both->encode(viewsOf(tensors), message));
+  Adopting read(specs);
+  Status s = both->decode(message.span(), read);
+  ASSERT_TRUE(s) << s.toString();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(read.prepared[i], 1);
+    EXPECT_TRUE(same(tensors[i], read.tensors[i])) << specs[i].toString();
+  }
+}
+
 /// One message with a bit of everything, and its specs.
 class Sample {
 public:

@@ -17,6 +17,12 @@ public:
   /// Storage for tensor `index` with this shape, which must be checked here against the spec.
   /// Strings are an array of std::string.
   virtual Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) = 0;
+  /// Offers numbers that lie in the message as they are needed, aligned to 8 bytes. A sink whose
+  /// owner keeps the message may take them there and return true; otherwise prepare is called and
+  /// they are copied.
+  virtual bool adopt(size_t /*index*/, Span<const int64_t> /*shape*/, const uint8_t * /*data*/) {
+    return false;
+  }
 };
 
 /// One direction of a signature: the codec of its inputs or of its outputs. Thread-safe.
@@ -38,6 +44,18 @@ public:
   /// Appends the message. Errors: InvalidArgument (a string this format cannot carry),
   /// LimitExceeded.
   virtual Status encode(Span<const TensorView> tensors, Buffer &out) const = 0;
+  /// Elements that belong into a message at an offset of its buffer, and are not copied there.
+  struct Gap {
+    size_t offset = 0;
+    const void *data = nullptr;
+    size_t bytes = 0;
+  };
+  /// The same with at most `most` large tensors left where they are. Ordered by offset; several may
+  /// stand at one.
+  virtual Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t /*most*/,
+                              std::vector<Gap> & /*gaps*/) const {
+    return encode(tensors, out);
+  }
   /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
   /// message lies in a Buffer, so that 64 bytes after its end are readable.
   virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;

@@ -3,6 +3,7 @@
 
 #include "server/loop.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mlbridge {
@@ -26,6 +27,8 @@ struct Event::State : TensorSink {
   Status takeIn();
   Status prepareOutputs();
   Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override;
+  bool adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) override;
+  void place(size_t index, Span<const int64_t> shape, void *data, size_t count);
   Status answer(Status (*send)(State &));
   void release();
 };
@@ -64,21 +67,39 @@ Status Event::State::takeIn() {
                                         " were expected");
     return s.inputs->check(in.message.span());
   }
-  if (in.tensors.size() != s.signature.inputs.size())
-    in.tensors.resize(s.signature.inputs.size());
+  const size_t count = s.signature.inputs.size();
+  in.tensors.resize(count);
+  in.views.resize(count);
+  in.shapes.resize(count);
   return s.inputs->decode(in.message.span(), *this);
 }
 
 Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
   Tensor &tensor = event.inputs->tensors[index];
-  const void *before = tensor.view().data;
-  const Shape shapeBefore = tensor.spec().shape;
   if (Status s = tensor.reshape(stream().signature.inputs[index], shape); !s)
     return s;
-  static std::atomic<uint64_t> changes{uint64_t(1) << 63};
-  if (tensor.view().data != before || tensor.spec().shape != shapeBefore)
-    event.inputs->id = ++changes;
+  place(index, shape, tensor.view().data, tensor.count());
   return tensor.view();
+}
+
+bool Event::State::adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) {
+  if (!checkShape(stream().signature.inputs[index], shape))
+    return false; // prepare says why
+  place(index, shape, const_cast<uint8_t *>(data), *elementCount(shape));
+  return true;
+}
+
+/// Notes where input `index` lies, and whether that is somewhere else than last time.
+void Event::State::place(size_t index, Span<const int64_t> shape, void *data, size_t count) {
+  InputStorage &in = *event.inputs;
+  TensorView &view = in.views[index];
+  Shape &known = in.shapes[index];
+  if (view.data != data || !std::equal(shape.begin(), shape.end(), known.begin(), known.end())) {
+    static std::atomic<uint64_t> changes{uint64_t(1) << 63};
+    in.id = ++changes;
+    known.assign(shape.begin(), shape.end());
+  }
+  view = {stream().signature.inputs[index].type, data, count, known};
 }
 
 Status Event::State::prepareOutputs() {
@@ -161,7 +182,7 @@ TensorView Event::input(size_t index) const {
   if (state_->stream().inputs->layout())
     return viewInMessage(signature().inputs[index], *state_->stream().inputs, index,
                          in.message.data());
-  return in.tensors[index].view();
+  return in.views[index];
 }
 
 TensorView Event::output(size_t index) {

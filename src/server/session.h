@@ -22,8 +22,10 @@ class Session;
 /// used again for the next request of the stream when nobody does.
 struct InputStorage {
   Buffer message;
-  std::vector<Tensor> tensors; ///< empty where the message is read in place
-  uint64_t id = 0;             ///< new whenever an address may have changed
+  std::vector<Tensor> tensors;   ///< of what is not read in place
+  std::vector<TensorView> views; ///< empty where the message has a fixed layout
+  std::vector<Shape> shapes;     ///< of the views
+  uint64_t id = 0;               ///< new whenever an address may have changed
 };
 
 /// The buffers of one answer; kept by the stream between requests.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes tests/golden/protocol: messages of docs/protocol.md, good and bad.
 
-A second implementation, from the page alone and without the library, so that the two check each other.
+A second implementation, from the page alone and without the library: the two check each other.
 Usage: make_protocol.py [--check]   (--check: compare with the files instead of writing them)
 """
 
@@ -16,10 +16,26 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "protocol"
 KINDS = {
-    "hello": 1, "welcome": 2, "open-stream": 3, "stream-opened": 4, "request": 5, "reply": 6, "error": 7,
-    "cancel": 8, "ping": 9, "pong": 10, "busy": 11, "close-stream": 12, "reset": 13, "step": 14,
-    "episode-begin": 15, "reward": 16, "episode-end": 17, "statistics": 18, "bye": 19,
-}  # fmt: skip
+    "hello": 1,
+    "welcome": 2,
+    "open-stream": 3,
+    "stream-opened": 4,
+    "request": 5,
+    "reply": 6,
+    "error": 7,
+    "cancel": 8,
+    "ping": 9,
+    "pong": 10,
+    "busy": 11,
+    "close-stream": 12,
+    "reset": 13,
+    "step": 14,
+    "episode-begin": 15,
+    "reward": 16,
+    "episode-end": 17,
+    "statistics": 18,
+    "bye": 19,
+}
 NEVER = 2**64 - 1
 NONCE = bytes(range(16))
 
@@ -60,12 +76,18 @@ def text(value: str) -> bytes:
 
 
 def mapping(values: dict[str, str]) -> bytes:
-    return struct.pack("<I", len(values)) + b"".join(text(k) + text(values[k]) for k in sorted(values))
+    return struct.pack("<I", len(values)) + b"".join(
+        text(k) + text(values[k]) for k in sorted(values)
+    )
 
 
 def spec(name: str, kind: int, shape: list[int], maximum: list[int] | None = None) -> bytes:
     out = text(name) + struct.pack("<BBB", kind, len(shape), maximum is not None)
-    return out + struct.pack(f"<{len(shape)}q", *shape) + struct.pack(f"<{len(maximum or [])}q", *(maximum or []))
+    return (
+        out
+        + struct.pack(f"<{len(shape)}q", *shape)
+        + struct.pack(f"<{len(maximum or [])}q", *(maximum or []))
+    )
 
 
 def signature(inputs: list[bytes], outputs: list[bytes]) -> bytes:
@@ -90,16 +112,26 @@ GOOD: dict[str, bytes] = {
     "hello": frame("hello", HELLO + text("bitstream") + text("golden")),
     "hello-of-a-later-minor-version": frame(
         "hello",
-        b"MLBRIDGE" + struct.pack("<HH", 1, 7) + NONCE + struct.pack("<Q", 4096) + text("json") + text("") + b"more",
+        b"MLBRIDGE"
+        + struct.pack("<HH", 1, 7)
+        + NONCE
+        + struct.pack("<Q", 4096)
+        + text("json")
+        + text("")
+        + b"more",
     ),
     "welcome-any-signature": frame("welcome", welcome(None, {})),
     "welcome": frame("welcome", welcome(SUM, {"a": "1", "phase": "ordering ü"})),
     "open-stream": frame("open-stream", SUM + text("") + text("episode 7") + text("a.c"), stream=1),
-    "open-stream-dynamic": frame("open-stream", GRAPH + text("colour") + text("") + text(""), stream=4294967295),
+    "open-stream-dynamic": frame(
+        "open-stream", GRAPH + text("colour") + text("") + text(""), stream=4294967295
+    ),
     "stream-opened": frame("stream-opened", stream=1),
     "request": frame("request", REQUEST, stream=1, request=1, left=5_000_000_000),
     "reply": frame("reply", REPLY, stream=1, request=1),
-    "error": frame("error", struct.pack("<i", 5) + text("the policy raised ValueError"), stream=1, request=2),
+    "error": frame(
+        "error", struct.pack("<i", 5) + text("the policy raised ValueError"), stream=1, request=2
+    ),
     "cancel": frame("cancel", stream=1, request=3),
     "ping": frame("ping", b"12345678", request=9),
     "pong": frame("pong", b"12345678", request=9),
@@ -110,7 +142,9 @@ GOOD: dict[str, bytes] = {
     "observation-that-ends-the-episode": frame("reply", b"", flags=2, stream=1, request=2),
     "episode-begin": frame("episode-begin", text("7") + text("a.c"), stream=1),
     "reward": frame("reward", struct.pack("<d", -0.25), stream=1),
-    "episode-end": frame("episode-end", struct.pack("<i", 0) + text("") + struct.pack("<Q", 12), stream=1),
+    "episode-end": frame(
+        "episode-end", struct.pack("<i", 0) + text("") + struct.pack("<Q", 12), stream=1
+    ),
     "statistics-request": frame("statistics", request=1),
     "statistics": frame("statistics", mapping({"requests": "7", "errors": "0"}), request=1),
     "bye": frame("bye", text("the server stopped")),
@@ -118,6 +152,7 @@ GOOD: dict[str, bytes] = {
 }
 
 # name -> (bytes, code, what a receiver does)
+X = spec("x", 10, [])
 BAD: dict[str, tuple[bytes, str]] = {
     "garbage": (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "protocol"),
     "garbage-short": (b"ok\n", "protocol"),
@@ -125,16 +160,31 @@ BAD: dict[str, tuple[bytes, str]] = {
     "damaged-length": (frame("ping", damage=9), "protocol"),
     "damaged-kind": (frame("ping", damage=16), "protocol"),
     "damaged-checksum": (frame("ping", damage=5), "protocol"),
-    "length-of-2-to-the-60": (frame("request", b"", stream=1, request=1, length=1 << 60), "limit exceeded"),
-    "length-of-all-ones": (frame("request", b"", stream=1, request=1, length=NEVER), "limit exceeded"),
+    "length-of-2-to-the-60": (
+        frame("request", b"", stream=1, request=1, length=1 << 60),
+        "limit exceeded",
+    ),
+    "length-of-all-ones": (
+        frame("request", b"", stream=1, request=1, length=NEVER),
+        "limit exceeded",
+    ),
     "hello-truncated": (frame("hello", HELLO[:20]), "protocol"),
-    "hello-wrong-magic": (frame("hello", b"MLBRIDGF" + HELLO[8:] + text("json") + text("")), "protocol"),
+    "hello-wrong-magic": (
+        frame("hello", b"MLBRIDGF" + HELLO[8:] + text("json") + text("")),
+        "protocol",
+    ),
     "hello-of-another-major-version": (
         frame("hello", b"MLBRIDGE" + struct.pack("<HH", 2, 0) + b"unknown from here"),
         "protocol",
     ),
-    "hello-serdes-length": (frame("hello", HELLO + struct.pack("<I", 0xFFFFFFFF) + b"json"), "protocol"),
-    "open-stream-too-many-specs": (frame("open-stream", struct.pack("<I", 0xFFFFFFFF), stream=1), "protocol"),
+    "hello-serdes-length": (
+        frame("hello", HELLO + struct.pack("<I", 0xFFFFFFFF) + b"json"),
+        "protocol",
+    ),
+    "open-stream-too-many-specs": (
+        frame("open-stream", struct.pack("<I", 0xFFFFFFFF), stream=1),
+        "protocol",
+    ),
     "open-stream-rank-255": (
         frame("open-stream", struct.pack("<I", 1) + text("x") + bytes([10, 255, 0]), stream=1),
         "protocol",
@@ -148,13 +198,13 @@ BAD: dict[str, tuple[bytes, str]] = {
         "protocol",
     ),
     "open-stream-double-name": (
-        frame("open-stream", signature([spec("x", 10, []), spec("x", 10, [])], []) + text("") * 3, stream=1),
+        frame("open-stream", signature([X, X], []) + text("") * 3, stream=1),
         "protocol",
     ),
     "open-stream-truncated": (frame("open-stream", SUM[:-3], stream=1), "protocol"),
     "reward-truncated": (frame("reward", b"\0\0\0", stream=1), "protocol"),
     "episode-end-truncated": (frame("episode-end", struct.pack("<i", 0), stream=1), "protocol"),
-}  # fmt: skip
+}
 
 
 def index() -> dict[str, Any]:

@@ -13,6 +13,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as
 
 constexpr size_t Alignment = 8;
 constexpr size_t Word = sizeof(uint64_t);
+// Below this a copy costs less than one more part of a message.
+constexpr size_t LeastGap = 16 * 1024;
 
 size_t aligned(size_t offset) { return (offset + Alignment - 1) & ~(Alignment - 1); }
 
@@ -81,7 +83,12 @@ public:
 
   const Layout *layout() const override { return fixed_ ? &layout_ : nullptr; }
   Status check(Span<const uint8_t> message) const override;
-  Status encode(Span<const TensorView> tensors, Buffer &out) const override;
+  Status encode(Span<const TensorView> tensors, Buffer &out) const override {
+    std::vector<Gap> none;
+    return encodeAround(tensors, out, 0, none);
+  }
+  Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
+                      std::vector<Gap> &gaps) const override;
   Status decode(Span<const uint8_t> message, TensorSink &sink) const override;
 
 private:
@@ -166,15 +173,22 @@ Status BitstreamCodec::checkViews(Span<const TensorView> tensors) const {
   return Status::ok();
 }
 
-Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const {
+Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
+                                    std::vector<Gap> &gaps) const {
   if (Status s = checkViews(tensors); !s)
     return s;
-  size_t size = 0;
+  gaps.clear();
+  const auto isGap = [](const TensorView &view) { return view.bytes() >= LeastGap; };
+  size_t size = 0, left = 0; // of the whole message; of that, what is not copied
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Plan &plan = plans_[i];
     size = aligned(size) + plan.words * Word;
     if (plan.elementSize) {
       size += tensors[i].bytes();
+      if (gaps.size() < most && isGap(tensors[i])) {
+        gaps.push_back({0, tensors[i].data, tensors[i].bytes()});
+        left += tensors[i].bytes();
+      }
       continue;
     }
     size += tensors[i].count * Word;
@@ -183,10 +197,10 @@ Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const
   }
 
   const size_t start = out.size();
-  if (Status s = out.resize(start + size); !s)
+  if (Status s = out.resize(start + size - left); !s)
     return s;
   uint8_t *const message = out.data() + start;
-  size_t at = 0;
+  size_t at = 0, skipped = 0, gap = 0; // `at` counts what is in the buffer
   auto put = [&](const void *bytes, size_t count) {
     if (count)
       std::memcpy(message + at, bytes, count);
@@ -196,8 +210,9 @@ Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Plan &plan = plans_[i];
     const TensorView &view = tensors[i];
-    std::fill(message + at, message + aligned(at), uint8_t(0));
-    at = aligned(at);
+    const size_t padding = aligned(at + skipped) - (at + skipped);
+    std::fill_n(message + at, padding, uint8_t(0));
+    at += padding;
     for (size_t d = 0; d < plan.spec.shape.size(); ++d)
       if (plan.spec.shape[d] == Dynamic)
         putWord(static_cast<uint64_t>(view.shape[d]));
@@ -210,9 +225,15 @@ Status BitstreamCodec::encode(Span<const TensorView> tensors, Buffer &out) const
                                             number(static_cast<const uint8_t *>(view.data)[bad]) +
                                             ", a bool is 0 or 1");
         (void)out.resize(start);
+        gaps.clear();
         return s;
       }
-      put(view.data, view.bytes());
+      if (gap < gaps.size() && isGap(view)) {
+        gaps[gap++].offset = start + at;
+        skipped += view.bytes();
+      } else {
+        put(view.data, view.bytes());
+      }
       continue;
     }
     Span<std::string> strings = view.as<std::string>();
@@ -324,11 +345,13 @@ Status BitstreamCodec::decode(Span<const uint8_t> message, TensorSink &sink) con
     if (plan.spec.type == ElementType::Bool)
       if (Status s = checkBools(plan, message.data(), at, bytes); !s)
         return s;
-    TensorView view;
-    if (Status s = prepare(i, shape, count, sink, view); !s)
-      return s;
-    if (bytes)
-      std::memcpy(view.data, message.data() + at, bytes);
+    if (!sink.adopt(i, shape, message.data() + at)) {
+      TensorView view;
+      if (Status s = prepare(i, shape, count, sink, view); !s)
+        return s;
+      if (bytes)
+        std::memcpy(view.data, message.data() + at, bytes);
+    }
     at += bytes;
   }
   return at == message.size() ? Status::ok() : leftover(at, message.size());

@@ -36,6 +36,7 @@ public:
   }
   void raised() { raised_ = true; }
   ~NoSigPipe() {
+    const int error = errno;
     if (sigismember(&before_, SIGPIPE))
       return;
     if (raised_) {
@@ -44,6 +45,7 @@ public:
       }
     }
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
   }
 
 private:
@@ -105,17 +107,14 @@ public:
   }
 
   Expected<size_t> write(const iovec *parts, int count) override {
-    NoSigPipe guard;
     while (true) {
-      const ssize_t n = ::writev(out_.get(), parts, count);
+      const ssize_t n = writeQuietly(parts, count);
       if (n >= 0)
         return static_cast<size_t>(n);
       if (errno == EAGAIN)
         return size_t(0);
-      if (errno == EPIPE) {
-        guard.raised();
+      if (errno == EPIPE)
         return Status(Code::Closed, "the peer closed the FIFO");
-      }
       if (errno != EINTR)
         return Status(Code::Closed, describeErrno("write to the FIFO", errno));
     }
@@ -124,6 +123,25 @@ public:
   int readDescriptor() const override { return in_.get(); }
   int writeDescriptor() const override { return out_.get(); }
   int hangUpDescriptor() const override { return sawData_ ? -1 : out_.get(); }
+
+private:
+  /// writev that raises no SIGPIPE: by its flag where the kernel has it (Linux 6.18), otherwise
+  /// guarded.
+  ssize_t writeQuietly(const iovec *parts, int count) {
+    if (kernelHasFlag_) {
+      const ssize_t n = ::pwritev2(out_.get(), parts, count, -1, FlagNoSignal);
+      if (n >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS))
+        return n;
+      kernelHasFlag_ = false;
+    }
+    NoSigPipe guard;
+    const ssize_t n = ::writev(out_.get(), parts, count);
+    if (n < 0 && errno == EPIPE)
+      guard.raised();
+    return n;
+  }
+  static constexpr int FlagNoSignal = 0x100; // RWF_NOSIGNAL of linux/fs.h
+  bool kernelHasFlag_ = true;
 
 protected:
   Descriptor in_, out_; // seen from this side: what it reads, what it writes
