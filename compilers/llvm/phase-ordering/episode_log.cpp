@@ -78,7 +78,9 @@ Error EpisodeLog::write(StringRef Folder) const {
     Failed = sys::fs::rename(Temporary, StringRef(Temporary).drop_back(4));
   if (!Failed)
     return Error::success();
-  (void)sys::fs::remove(Temporary);
+  // Whether the rest can be removed makes no difference to the caller.
+  const std::error_code Ignored = sys::fs::remove(Temporary);
+  (void)Ignored;
   return failure(Temporary, "cannot write: " + Failed.message());
 }
 

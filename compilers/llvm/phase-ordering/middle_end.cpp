@@ -155,7 +155,7 @@ void replaceMiddleEnd(PassBuilder &PB,
         State->Phase = Phase;
       });
   if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
-    PIC->registerShouldRunOptionalPassCallback([State](StringRef PassClass, Any) {
+    PIC->registerShouldRunOptionalPassCallback([State](StringRef PassClass, const Any &) {
       return !State->Replaced || !isOptimization(PassClass.split('<').first);
     });
 }

@@ -100,7 +100,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true) {
   return Result;
 }
 
-void setOptions(std::vector<std::string> Options) {
+void setOptions(const std::vector<std::string> &Options) {
   cl::ResetAllOptionOccurrences();
   std::vector<const char *> Arguments = {"test"};
   for (const std::string &Option : Options)
@@ -128,7 +128,7 @@ protected:
     Alone.push_back(compile(Modules - 1, /*WithPlugin=*/false).Text);
     setOptions({"-phase-ordering-model=replay:" + Folder, "-phase-ordering-log="});
   }
-  void TearDown() override { (void)sys::fs::remove_directories(Folder); }
+  void TearDown() override { EXPECT_FALSE(sys::fs::remove_directories(Folder)); }
 
   void check(unsigned Number, const Compiled &Result) {
     EXPECT_EQ(Result.Text, Alone[Number]) << "module " << Number;
@@ -155,6 +155,7 @@ TEST_F(SeveralModules, AtTheSameTime) {
   for (int Round = 0; Round < 5; ++Round) {
     std::vector<Compiled> Results(2 * Modules);
     std::vector<std::thread> Threads;
+    Threads.reserve(Results.size());
     for (unsigned I = 0; I < Results.size(); ++I)
       Threads.emplace_back([&Results, I] { Results[I] = compile(I % Modules); });
     for (std::thread &T : Threads)
