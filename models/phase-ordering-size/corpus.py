@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The files that the policy is trained, chosen and shown on, and where this model's things lie."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = ROOT / "build" / "models" / "phase-ordering-size"
+POLICY = HERE / "policy.onnx"
+ACTIONS = HERE / "actions.json"
+FIXED_ORDER = HERE / "best-fixed-order.json"
+
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+
+@dataclass(frozen=True)
+class File:
+    """One unoptimized module and the executable bytes that plain -Oz makes of it."""
+
+    program: str
+    version: str
+    source: str
+    bitcode: Path
+    oz_text: int
+
+    @property
+    def name(self) -> str:
+        """Tells files of all programs apart."""
+        return f"{self.program}/{self.source}"
+
+
+@dataclass(frozen=True)
+class ActionList:
+    """Groups of passes; an action is an index, and the one after the last means stop."""
+
+    names: tuple[str, ...]
+    text: str
+
+    @property
+    def stop(self) -> int:
+        """The index of stop, also the number of groups."""
+        return len(self.names)
+
+    def spell(self, sequence: tuple[int, ...]) -> str:
+        """A sequence for people."""
+        return " → ".join(self.names[action] for action in sequence) or "(nothing)"
+
+
+def load_actions(path: Path = ACTIONS) -> ActionList:
+    """Read an action list as the plugin does."""
+    text = path.read_text()
+    groups = json.loads(text)["actions"]
+    compact = json.dumps({"version": 1, "actions": groups}, separators=(",", ":"))
+    return ActionList(tuple(group["name"] for group in groups), compact)
+
+
+def load(name: str) -> list[File]:
+    """The files of "training", "validation" or "demo"; what is missing is fetched and made."""
+    from programs.corpus import make
+
+    folder = ROOT / "build" / "programs" / "corpus" / name
+    return [
+        File(entry.program, entry.version, entry.source, folder / entry.bitcode, entry.oz_text)
+        for entry in make(name)
+    ]
+
+
+def interleaved(files: list[File], seed: int, low: int = 0, high: int = 1 << 40) -> list[File]:
+    """Files of `low` to `high` bytes, one of each program in turn, so that a prefix is mixed."""
+    chosen = [file for file in files if low <= file.oz_text <= high]
+    random.Random(seed).shuffle(chosen)
+    queues: dict[str, list[File]] = {}
+    for file in chosen:
+        queues.setdefault(file.program, []).append(file)
+    mixed: list[File] = []
+    while queues:
+        for program in list(queues):
+            mixed.append(queues[program].pop())
+            if not queues[program]:
+                del queues[program]
+    return mixed

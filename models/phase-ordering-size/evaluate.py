@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compare the shipped policy with -Oz, the best fixed order and random orders, file by file.
+
+    python models/phase-ordering-size/evaluate.py [--set demo]
+
+Runs policy.onnx in process in stock clang-22; PyTorch isn't needed. The held-out set is "demo".
+Prints a table by program and writes evaluation.json with every file to the work folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bridge import Bridge, Episode, compile_with, compiler_flags, geometric_mean, plugin_path
+from corpus import FIXED_ORDER, POLICY, WORK, ActionList, File, load, load_actions
+from tqdm import tqdm
+
+MAX_STEPS = 12
+RANDOM_LENGTH = (4, 10)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Executable bytes of one file, each way, and the groups that the policy chose."""
+
+    file: File
+    policy_text: int
+    sequence: list[int]
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Over -Oz."""
+        return max(self.policy_text, 1) / self.file.oz_text
+
+
+def decisions_of(log: Path) -> list[int]:
+    """The groups that a log of the plugin tells, without stop."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line["action"] for line in lines if "action" in line and line["name"] != "stop"]
+
+
+def ask_policy(file: File, plugin: Path, policy: Path) -> Result:
+    """Compile one file with the policy in process."""
+    with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
+        flags = compiler_flags(plugin, f"onnx:{policy}", MAX_STEPS)
+        flags += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-log={folder}/log"]
+        begin = time.monotonic()
+        size, error = compile_with(file, Path(folder) / "out.o", flags)
+        seconds = time.monotonic() - begin
+        if size is None:
+            raise RuntimeError(f"{file.name}: {error}")
+        logs = list(Path(folder, "log").glob("*.jsonl"))
+        return Result(file, size, decisions_of(logs[0]) if logs else [], seconds)
+
+
+def random_order(generator: random.Random, actions: ActionList) -> tuple[int, ...]:
+    """A random order in which no group follows itself."""
+    order: list[int] = []
+    for _ in range(generator.randint(*RANDOM_LENGTH)):
+        order.append(generator.choice([a for a in range(actions.stop) if order[-1:] != [a]]))
+    return tuple(order)
+
+
+def measure_orders(
+    files: list[File],
+    orders: dict[str, tuple[int, ...]],
+    actions: ActionList,
+    jobs: int,
+) -> dict[str, dict[str, float]]:
+    """Size over -Oz of each file with each order, asked for over a socket."""
+    episodes = [
+        Episode(file, forced=(*order, actions.stop), label=label)
+        for file in files
+        for label, order in orders.items()
+    ]
+    ratios: dict[str, dict[str, float]] = {label: {} for label in orders}
+    with Bridge(actions, max_steps=MAX_STEPS, jobs=jobs) as bridge:
+        done = bridge.run(episodes)
+        for episode in tqdm(done, total=len(episodes), desc="fixed and random", unit="file"):
+            if episode.size is None:
+                raise RuntimeError(f"{episode.file.name}: {episode.forced}: {episode.error}")
+            ratios[episode.label][episode.file.name] = episode.ratio
+    return ratios
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """By program, as text: geometric means over the files."""
+    lines = [f"{'program':20}{'files':>6}{'policy':>9}{'fixed':>9}{'random':>9}{'worst':>9}"]
+    by: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by.setdefault(row["program"], []).append(row)
+    by["all"] = rows
+    for program, group in by.items():
+        means = [geometric_mean([row[k] for row in group]) for k in ("policy", "fixed", "random")]
+        worst = max(row["policy"] for row in group)
+        lines.append(
+            f"{program:20}{len(group):6}" + "".join(f"{mean:9.4f}" for mean in (*means, worst))
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--set", default="demo", choices=["training", "validation", "demo"])
+    parser.add_argument("--policy", type=Path, default=POLICY)
+    parser.add_argument("--random", type=int, default=5, help="random orders for each file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    plugin, actions = plugin_path(), load_actions()
+    files = load(options.set)
+    fixed = json.loads(FIXED_ORDER.read_text())
+    generator = random.Random(options.seed)
+    orders = {"fixed": tuple(fixed["order"])}
+    for number in range(options.random):
+        orders[f"random {number}"] = random_order(generator, actions)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        work = pool.map(lambda file: ask_policy(file, plugin, options.policy.resolve()), files)
+        results = list(tqdm(work, total=len(files), desc="policy", unit="file"))
+    ratios = measure_orders(files, orders, actions, options.jobs)
+    rows: list[dict[str, Any]] = [
+        {
+            "program": result.file.program,
+            "version": result.file.version,
+            "source": result.file.source,
+            "oz_text": result.file.oz_text,
+            "policy_text": result.policy_text,
+            "policy": result.ratio,
+            "fixed": ratios["fixed"][result.file.name],
+            "random": geometric_mean([ratios[k][result.file.name] for k in orders if k != "fixed"]),
+            "sequence": [actions.names[a] for a in result.sequence],
+        }
+        for result in results
+    ]
+    oz_total = sum(result.file.oz_text for result in results)
+    summary: dict[str, Any] = {
+        "set": options.set,
+        "files": len(rows),
+        "policy_over_oz": geometric_mean([r["policy"] for r in rows]),
+        "policy_total_over_oz": sum(r.policy_text for r in results) / oz_total,
+        "fixed_over_oz": geometric_mean([r["fixed"] for r in rows]),
+        "random_over_oz": geometric_mean([r["random"] for r in rows]),
+        "fixed_order": fixed["names"],
+        "fixed_orders_tried": fixed["orders_tried"],
+        "distinct_sequences": len({tuple(result.sequence) for result in results}),
+        "mean_groups": sum(len(result.sequence) for result in results) / max(1, len(rows)),
+        "losses": sum(r["policy"] > 1.0 for r in rows),
+        "worst": max(r["policy"] for r in rows),
+    }
+    WORK.mkdir(parents=True, exist_ok=True)
+    target = WORK / ("evaluation.json" if options.set == "demo" else f"{options.set}.json")
+    target.write_text(json.dumps({**summary, "rows": rows}, indent=1) + "\n")
+    print(table(rows))
+    print(
+        f"\n{summary['distinct_sequences']} distinct orders, {summary['mean_groups']:.1f} groups "
+        f"on average; all bytes {summary['policy_total_over_oz']:.4f} x -Oz; larger than -Oz: "
+        f"{summary['losses']} of {len(rows)} files, worst {summary['worst']:.3f}; {target}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
