@@ -54,6 +54,7 @@ class Scheduler:
             if broken:
                 self.waiting.remove(suite)
                 text = f"{suite.name}: not run, because {broken[0]} failed"
+                (RESULTS / f"{suite.name}.log").write_text(text + "\n")
                 self.finish(suite, Counts(failed=1, failures=[text]), 0.0)
                 return True
             wanted = min(suite.cores, self.cores)

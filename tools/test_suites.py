@@ -198,6 +198,8 @@ PYTEST_FOLDERS = (
     ("tests/faults", 300),
     ("tests/conformance", 300),
 )
+# Those that install from the dev build or build something themselves.
+BUILDING = ("tests/install", "tests/docs", "bench")
 
 
 def lint_suites() -> list[Suite]:
@@ -218,22 +220,22 @@ def all_suites() -> list[Suite]:
         Suite(
             "package",
             tool(PYTHON, ROOT / "tools/install_package.py"),
-            needs=("build-dev",),
             cores=2,
         ),
     ]
     for folder, timeout in PYTEST_FOLDERS:
         if has_tests(folder):
             # Folders that build something themselves get the machine to themselves.
-            alone = folder.startswith(("tests/install", "tests/docs", "bench"))
+            alone = folder in BUILDING
+            needs = ("build-dev", "package") if alone else ("package",)
             name = folder.replace("/", "-")
             suites.append(
-                Suite(name, pytest(folder, timeout), needs=("package",), cores=2 if alone else 1)
+                Suite(name, pytest(folder, timeout), needs=needs, cores=2 if alone else 1)
             )
     suites += [
-        Suite("build-asan", cmake_build("asan"), needs=("build-dev",), cores=2),
+        Suite("build-asan", cmake_build("asan"), cores=2),
         Suite("asan", ctest("asan"), needs=("build-asan",), cores=2),
-        Suite("build-tsan", cmake_build("tsan"), needs=("build-dev",), cores=2),
+        Suite("build-tsan", cmake_build("tsan"), cores=2),
         Suite("tsan", ctest("tsan"), needs=("build-tsan",), cores=2),
     ]
     suites.append(lint_suites()[3])
