@@ -6,7 +6,7 @@ target_compile_features(mlbridge_flags INTERFACE cxx_std_17)
 target_compile_options(mlbridge_flags INTERFACE -Wall -Wextra $<$<BOOL:${MLBRIDGE_WERROR}>:-Werror>)
 if(MLBRIDGE_SANITIZE)
   target_compile_options(mlbridge_flags INTERFACE -fsanitize=${MLBRIDGE_SANITIZE} -fno-omit-frame-pointer
-                         -fno-sanitize-recover=all)
+                         -fno-sanitize-recover=all -fno-sanitize=vptr) # callers may be built without RTTI
   target_link_options(mlbridge_flags INTERFACE -fsanitize=${MLBRIDGE_SANITIZE})
 endif()
 
