@@ -80,7 +80,9 @@ class Setup:
         return flags
 
     def function_flags(self, order: list[int]) -> list[str]:
-        return self.plugin("function:sequence?actions=" + ",".join(map(str, order)))
+        text = ",".join(map(str, order))
+        listed = self.folder / "actions.json"
+        return self.plugin(f"function:sequence?actions={text}&list={listed}")
 
 
 def start_up(setup: Setup, rounds: int) -> float:

@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <mutex>
 
@@ -24,7 +25,7 @@ static Status answerStop(FunctionCall &Call) {
 }
 
 static Expected<FunctionModel> sequence(const Uri &From) {
-  if (Status S = From.allowOnly({"actions", "deadline", "agent", "episode", "context"}); !S)
+  if (Status S = From.allowOnly({"actions", "list", "deadline", "agent", "episode", "context"}); !S)
     return S;
   const std::string Text = From.option("actions");
   llvm::SmallVector<llvm::StringRef> Parts;
@@ -38,6 +39,13 @@ static Expected<FunctionModel> sequence(const Uri &From) {
     Answers.push_back(Answer);
   }
   FunctionModel Model;
+  if (const std::string List = From.option("list"); !List.empty()) {
+    auto Buffer = llvm::MemoryBuffer::getFile(List);
+    if (!Buffer)
+      return Status(Code::NotFound,
+                    "function:sequence: list: " + List + ": " + Buffer.getError().message());
+    Model.metadata["phase-ordering.actions"] = (*Buffer)->getBuffer().str();
+  }
   Model.newFunction = [Answers]() -> Function {
     return [Answers, Next = size_t(0)](FunctionCall &Call) mutable -> Status {
       if (Next == Answers.size())

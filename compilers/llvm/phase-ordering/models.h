@@ -6,7 +6,9 @@
 namespace mlbridge::phase_ordering {
 
 /// Registers, once for the process:
-///   function:sequence?actions=I,J,…  these answers in order, then stop
+///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, that list
+///   of
+///                                    actions
 ///   function:stop                    stops at once
 ///   function:fail-at?step=K          the first allowed action that was taken least, and an error
 ///   at

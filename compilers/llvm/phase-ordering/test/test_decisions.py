@@ -126,6 +126,16 @@ def test_a_folder_is_replayed_module_by_module(compiler: Compiler) -> None:
     assert again == other
 
 
+def test_a_sequence_may_bring_its_own_list(compiler: Compiler) -> None:
+    listed = compiler.folder / "list.json"
+    passes = ACTIONS[30]["passes"]
+    listed.write_text(json.dumps({"version": 1, "actions": [{"name": "a", "passes": passes}]}))
+    model = f"function:sequence?actions=0&list={listed}"
+    made, said = compiler.object("words.c", "-Oz", "-Rpass=phase-ordering", model=model)
+    assert "step 0: a (action 0)" in said and "step 1: stop (action 1)" in said
+    assert made == compiler.object("words.c", "-Oz", model="function:sequence?actions=30")[0]
+
+
 def test_opt_runs_the_pass_where_it_stands(compiler: Compiler) -> None:
     flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"]
     compiler.run("clang-22", *flags, SOURCES / "words.c", "-o", "words.bc")
