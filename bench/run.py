@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""All benchmarks, each figure beside its floor; writes build/bench/*.json.
+
+run.py [round-trip] [phase-ordering]      (both if none is named)
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+# What each scenario needs made first, and itself.
+SCENARIOS = {
+    "round-trip": [[str(HERE / "round-trip/run.py")]],
+    "phase-ordering": [
+        ["-m", "programs.corpus", "validation"],
+        [str(HERE / "phase-ordering/run.py")],
+    ],
+}
+
+
+def main() -> int:
+    """Run what was asked for; the worst exit status."""
+    wanted = sys.argv[1:] or list(SCENARIOS)
+    if unknown := [name for name in wanted if name not in SCENARIOS]:
+        print(f"unknown benchmark {unknown[0]!r}; there are {', '.join(SCENARIOS)}")
+        return 2
+    worst = 0
+    for name in wanted:
+        print(f"== {name}", flush=True)
+        for command in SCENARIOS[name]:
+            code = subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode
+            worst = max(worst, abs(code))
+            if code != 0:
+                break
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())
