@@ -206,14 +206,27 @@ nb::list inputNames(const Inputs &self) {
   return names;
 }
 
+/// The interpreter knows better than the engine where its packages are.
+std::string withRuntime(const std::string &text) {
+  Expected<Uri> uri = Uri::parse(text);
+  if (!uri || uri->scheme != "onnx" || uri->options.count("runtime"))
+    return text;
+  nb::object folder = nb::module_::import_("mlbridge.files").attr("onnx_runtime")();
+  if (folder.is_none())
+    return text;
+  uri->options["runtime"] = nb::cast<std::string>(folder);
+  return uri->toString();
+}
+
 std::shared_ptr<PyModel> openModel(const std::string &uri, nb::handle deadline, std::string agent,
                                    std::string episode, std::string context) {
   OpenOptions options =
       openOptions(deadline, std::move(agent), std::move(episode), std::move(context));
   auto self = std::make_shared<PyModel>();
+  const std::string address = withRuntime(uri);
   {
     nb::gil_scoped_release release;
-    self->model = Model::open(uri, options);
+    self->model = Model::open(address, options);
   }
   if (PyErr_CheckSignals() < 0)
     throw nb::python_error();

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -22,6 +23,18 @@ def component_folders() -> list[str]:
     """Where components are looked for, in this order."""
     listed = os.environ.get("MLBRIDGE_COMPONENT_PATH", "").split(":")
     return [*filter(None, listed), os.path.join(PACKAGE, "components")]
+
+
+def onnx_runtime() -> str | None:
+    """The folder of Python's ONNX Runtime, if the engine would not find it by itself."""
+    if os.environ.get("MLBRIDGE_ONNXRUNTIME"):
+        return None
+    beside = os.path.dirname(os.path.realpath(PACKAGE))
+    for folder in [beside, *sys.path]:
+        capi = os.path.join(folder, "onnxruntime", "capi")
+        if folder and os.path.isdir(capi):
+            return None if folder == beside else os.path.abspath(capi)
+    return None
 
 
 def find_component(kind: str, name: str) -> str | None:

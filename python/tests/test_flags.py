@@ -164,6 +164,7 @@ def test_onnx_runtime_in_another_place_is_told(
     capi.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(place), str(place / "else where")])
     monkeypatch.setattr(files, "PACKAGE", str(place / "site" / "mlbridge"))
+    monkeypatch.delenv("MLBRIDGE_ONNXRUNTIME", raising=False)
     model = f"onnx:{place}/policy.onnx"
     told = flags(capsys, "--plugin", f"{place}/plugin.so", "--model", model)
     assert options(told)["phase-ordering-model"] == (

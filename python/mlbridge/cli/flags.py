@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable
 
 from .. import files
@@ -71,13 +70,8 @@ def model_uri(text: str) -> str:
 
 
 def runtime_option(separator: str) -> str:
-    """Where ONNX Runtime lies, if the engine would not find it beside this package."""
-    beside = os.path.dirname(files.PACKAGE)
-    for folder in [beside, *sys.path]:
-        capi = os.path.join(folder, "onnxruntime", "capi")
-        if folder and os.path.isdir(capi):
-            return "" if folder == beside else f"{separator}runtime={escaped(capi)}"
-    return ""
+    folder = files.onnx_runtime()
+    return "" if folder is None else f"{separator}runtime={escaped(folder)}"
 
 
 def shipped() -> str:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""ONNX models in process from Python."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import Signature, TensorSpec, files
+from mlbridge.cli.doctor import IDENTITY
+
+pytestmark = pytest.mark.skipif(
+    files.find_component("engine", "onnx") is None or not importlib.util.find_spec("onnxruntime"),
+    reason="needs the onnx component and onnxruntime",
+)
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Path:
+    path = tmp_path / "identity.onnx"
+    path.write_bytes(IDENTITY)
+    return path
+
+
+def test_a_model_is_evaluated(identity: Path) -> None:
+    runner = mlbridge.open(f"onnx:{identity}")
+    assert str(runner.signature) == "(x: float32[1]) -> (y: float32[1])"
+    for value in (1.5, np.float32(-0.25)):
+        assert runner.evaluate_scalar(x=[value]) == value
+    assert runner.evaluate()["y"].tolist() == [-0.25]
+
+
+def test_the_runtime_is_found_wherever_python_has_it(
+    identity: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLBRIDGE_ONNXRUNTIME", raising=False)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert mlbridge.open(f"onnx:{identity}").evaluate_scalar(x=[3]) == 3
+
+
+def test_a_mismatch_names_both_sides(identity: Path) -> None:
+    other = Signature([TensorSpec("x", "float32", [2])], [TensorSpec("y", "float32", [1])])
+    with pytest.raises(mlbridge.Mismatch, match=r"float32\[2\]") as caught:
+        mlbridge.open(f"onnx:{identity}", other)
+    assert "x: float32[1]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, FileNotFoundError),
+        (b"", mlbridge.InvalidModel),
+        (b"not ONNX at all", mlbridge.InvalidModel),
+        (IDENTITY[:40], mlbridge.InvalidModel),
+    ],
+    ids=["missing", "empty", "text", "truncated"],
+)
+def test_files_that_are_no_model(
+    tmp_path: Path, content: bytes | None, error: type[Exception]
+) -> None:
+    path = tmp_path / "policy.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(error, match=r"policy\.onnx"):
+        mlbridge.open(f"onnx:{path}")
+
+
+def test_onnx_runtime_absent(identity: Path, tmp_path: Path) -> None:
+    with pytest.raises(mlbridge.NotFound, match="runtime|ONNX Runtime"):
+        mlbridge.open(f"onnx:{identity}?runtime={tmp_path}/nothing")
