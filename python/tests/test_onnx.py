@@ -70,5 +70,5 @@ def test_files_that_are_no_model(
 
 
 def test_onnx_runtime_absent(identity: Path, tmp_path: Path) -> None:
-    with pytest.raises(mlbridge.NotFound, match="runtime|ONNX Runtime"):
+    with pytest.raises(mlbridge.NotFound, match=r"runtime|ONNX Runtime"):
         mlbridge.open(f"onnx:{identity}?runtime={tmp_path}/nothing")
