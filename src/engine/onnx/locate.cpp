@@ -15,7 +15,7 @@ namespace mlbridge::onnx {
 namespace {
 
 /// From the component's folder up to the root of a build tree or of site-packages.
-constexpr int AncestorLevels = 5;
+constexpr int AncestorLevels = 6;
 
 std::string environment(const char *name) {
   const char *value = std::getenv(name);
