@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// NumPy arrays over tensors, and the checked conversion of what users give into tensors.
 #include "arrays.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cache of views that a stream lends to the policy, and the way back of its answers.
 #include "policy.h"
 
 namespace mlbridge::python {

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensor specs and signatures: what is taken, what is refused, how they compare."""
+
 from __future__ import annotations
 
 from typing import Any
