@@ -13,6 +13,9 @@
 
 using namespace mlbridge;
 
+// With sanitizers GCC inlines one of the operators below and not its counterpart, and complains.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 static thread_local size_t allocations = 0;
 static thread_local size_t locks = 0;
 
