@@ -13,13 +13,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-# What each scenario needs made first, and itself.
 SCENARIOS = {
-    "round-trip": [[str(HERE / "round-trip/run.py")]],
-    "phase-ordering": [
-        ["-m", "programs.corpus", "validation"],
-        [str(HERE / "phase-ordering/run.py")],
-    ],
+    "round-trip": [str(HERE / "round-trip/run.py")],
+    "phase-ordering": [str(HERE / "phase-ordering/run.py")],
 }
 
 
@@ -32,11 +28,9 @@ def main() -> int:
     worst = 0
     for name in wanted:
         print(f"== {name}", flush=True)
-        for command in SCENARIOS[name]:
-            code = subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode
-            worst = max(worst, abs(code))
-            if code != 0:
-                break
+        command = [sys.executable, *SCENARIOS[name]]
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        worst = max(worst, abs(code))
     return worst
 
 
