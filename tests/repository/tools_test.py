@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
 import subprocess
 import sys
@@ -30,9 +32,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_setup_has_nothing_to_do_the_second_time() -> None:
-    done = subprocess.run(
-        [ROOT / "tools/setup"], capture_output=True, text=True, timeout=60, check=False
-    )
+    for _ in range(2):
+        done = subprocess.run(
+            [ROOT / "tools/setup"], capture_output=True, text=True, timeout=110, check=False
+        )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -97,9 +100,15 @@ def test_a_suite_that_hangs_is_ended_with_its_children(results: Path) -> None:
     scheduler = schedule(Suite("hang", test_suites.tool("sh", "-c", script), timeout=2))
     assert scheduler.results["hang"].failed == 1
     assert time.monotonic() - start < 300
-    pid = int(child.read_text())
-    status = Path(f"/proc/{pid}/status")
-    assert not status.exists() or "Z (zombie)" in status.read_text()
+    try:
+        descriptor = os.pidfd_open(int(child.read_text()))
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([descriptor], [], [], 60)
+        assert ended, "the child of a suite that was ended lives on"
+    finally:
+        os.close(descriptor)
 
 
 def test_counts_are_read_from_reports(tmp_path: Path) -> None:
