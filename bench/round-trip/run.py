@@ -107,10 +107,10 @@ def onnx_models(folder: Path) -> tuple[list[Path], Path]:
     sweep = [
         save(
             f"sweep-{size}",
-            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],
             size,
             scalar,
-            [numpy_helper.from_array(layer[:size].reshape(-1, 1), "w")],
+            [numpy_helper.from_array(layer[:size].reshape(1, -1), "w")],
         )
         for size in SIZES
     ]

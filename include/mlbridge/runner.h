@@ -145,6 +145,7 @@ private:
   TensorView outputView(std::string_view name, ElementType type);
   Expected<TensorView> firstElement(ElementType type);
   void expectOutput(ElementType type);
+  Status evaluateWithin(Duration left);
 
   std::unique_ptr<State> state_;
 };

@@ -168,8 +168,8 @@ public:
     return outputs_.inMessage(index, slot_.reply.data());
   }
 
-  Status evaluate(Deadline deadline) override {
-    Expected<Deadline> admitted = model_->circuit->admit(deadline);
+  Status evaluate(Duration left) override {
+    Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left));
     if (!admitted)
       return admitted.status();
     if (!connection_ || !connection_->failure()) {

@@ -29,9 +29,9 @@ public:
   Expected<TensorView> resize(size_t, Span<const int64_t>) override {
     return Status(Code::Internal, "nothing is Dynamic");
   }
-  Status evaluate(Deadline deadline) override {
-    notes_.left = deadline.left();
-    if (deadline.hasPassed())
+  Status evaluate(Duration left) override {
+    notes_.left = left;
+    if (left <= Duration::zero())
       return Status(Code::DeadlineExceeded, "too late");
     if (count_++ == notes_.failAt)
       return Status(Code::Closed, "the server is gone");

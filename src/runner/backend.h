@@ -18,7 +18,9 @@ public:
   virtual TensorView input(size_t index) = 0;
   /// `shape` has been checked against the bound spec.
   virtual Expected<TensorView> resize(size_t index, Span<const int64_t> shape) = 0;
-  virtual Status evaluate(Deadline deadline) = 0;
+  /// `left`: what it may take, Duration::max() for ever. A duration, so that a model in this
+  /// process needs no clock.
+  virtual Status evaluate(Duration left) = 0;
   /// Valid until the next evaluate.
   virtual TensorView output(size_t index) = 0;
 

@@ -23,7 +23,7 @@ public:
 
   TensorView input(size_t index) override { return inputs_[index].view; }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override;
-  Status evaluate(Deadline deadline) override;
+  Status evaluate(Duration left) override;
   TensorView output(size_t index) override { return outputs_[index].view; }
 
 private:
@@ -174,7 +174,7 @@ Expected<TensorView> EngineRunner::resize(size_t index, Span<const int64_t> shap
   return slot.view;
 }
 
-Status EngineRunner::evaluate(Deadline deadline) {
+Status EngineRunner::evaluate(Duration limit) {
   for (Slot &slot : inputs_) {
     if (slot.spec.type != ElementType::String)
       continue;
@@ -183,7 +183,7 @@ Status EngineRunner::evaluate(Deadline deadline) {
       *to++ = toComponent(text);
   }
   const uint64_t left =
-      deadline.isNever() ? MLB_NO_DEADLINE : static_cast<uint64_t>(deadline.left().count());
+      limit == Duration::max() ? MLB_NO_DEADLINE : static_cast<uint64_t>(limit.count());
   if (const mlb_code code = model_->engine.evaluate(runner_, left, error_.get()))
     return error_.status(code, model_->scheme);
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -218,10 +218,12 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
 }
 
 Status Runner::evaluate() {
-  return evaluate(state_ ? Deadline::after(state_->options.deadline) : Deadline());
+  return evaluateWithin(state_ ? state_->options.deadline : Duration::max());
 }
 
-Status Runner::evaluate(Deadline deadline) {
+Status Runner::evaluate(Deadline deadline) { return evaluateWithin(deadline.left()); }
+
+Status Runner::evaluateWithin(Duration left) {
   if (!state_)
     return noModel();
   State &s = *state_;
@@ -237,7 +239,7 @@ Status Runner::evaluate(Deadline deadline) {
       return failed(std::move(e));
   if (Status e = s.checkInputs(); !e)
     return failed(std::move(e));
-  if (Status e = s.runner->evaluate(deadline); !e)
+  if (Status e = s.runner->evaluate(left); !e)
     return failed(std::move(e));
   if (Status e = s.collectOutputs(); !e)
     return failed(std::move(e));

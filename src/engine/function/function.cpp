@@ -35,8 +35,8 @@ public:
     return inputs_[index].view();
   }
 
-  Status evaluate(Deadline deadline) override {
-    if (deadline.hasPassed())
+  Status evaluate(Duration left) override {
+    if (left <= Duration::zero())
       return Status(Code::DeadlineExceeded, "function: the deadline had passed before the call");
     for (size_t i = 0; i < outputs_.size(); ++i) {
       Slot &output = outputs_[i];
