@@ -45,7 +45,8 @@ lint: setup
 	@$(PYTHON) tools/run_tests.py --lint $(ARGS)
 
 bench: build
-	@$(PYTHON) tools/bench.py $(ARGS)
+	@$(PYTHON) tools/cmake_build.py bench
+	@$(PYTHON) bench/run.py $(ARGS)
 
 nightly: build
 	@$(PYTHON) tools/nightly.py $(ARGS)

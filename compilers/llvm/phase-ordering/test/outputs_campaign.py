@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from programs.build import BUILD, compile_program, link_program, run_test
+from programs.build import compile_program, link_program, run_test
 from programs.catalog import Program, ProgramsError, load
-from programs.fetch import fetch
+from programs.fetch import BUILD, fetch
 
 HERE = Path(__file__).resolve().parent
 
