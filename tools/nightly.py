@@ -52,11 +52,12 @@ def all_floats(log: Path, _: int) -> bool:
     """Each of the 2^32 float32 values is the same after JSON."""
     if build("dev", []) != 0:
         return False
-    sweep = program("dev", "all_floats")
+    sweep = program("dev", "serdes_json_all_floats")
     if sweep is None:
-        log.write_text("no program all_floats in the dev build\n")
+        log.write_text("no program serdes_json_all_floats in the dev build\n")
         return False
-    return run(log, [sweep], 4 * 3600)
+    components = BUILD / "cmake" / "dev" / "lib" / "mlbridge"
+    return run(log, ["env", f"MLBRIDGE_COMPONENT_PATH={components}", sweep], 4 * 3600)
 
 
 def fuzzers(log: Path, seconds: int) -> bool:
