@@ -31,7 +31,6 @@ const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
     return Sig;
   }
   Actions.emplace(std::move(*List));
-  Log.Actions = Actions->toJson();
   Log.ActionsDigest = Actions->digest();
   const int64_t Choices = Actions->size() + 1;
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),

@@ -34,7 +34,9 @@ public:
 
   /// Puts the result of the episode into the module.
   void commit() { Copy->commit(); }
-  /// Everything but the model, the end and its message.
+  /// Null if there is none that can be used.
+  const ActionList *actions() const { return Actions ? &*Actions : nullptr; }
+  /// Everything but the model, the list of actions, the end and its message.
   const EpisodeLog &log() const { return Log; }
 
 private:

@@ -156,15 +156,29 @@ public:
       add(Count::single_predecessor_blocks, Block.getSinglePredecessor() != nullptr);
       add(Count::empty_blocks, &Block.front() == Block.getTerminator());
       // Block numbers follow the layout unless blocks were moved; either way they are stable.
-      for (const BasicBlock *Next : successors(&Block))
-        add(Count::backward_edges, Next->getNumber() <= Block.getNumber());
+      countBackwardEdges(Block);
       for (const Instruction &I : Block)
-        if (!I.isDebugOrPseudoInst())
+        if (I.getOpcode() != Instruction::Call || !I.isDebugOrPseudoInst())
           visit(I, F);
     }
   }
 
 private:
+  void countBackwardEdges(const BasicBlock &Block) {
+    const auto Visit = [&](const BasicBlock *Next) {
+      add(Count::backward_edges, Next->getNumber() <= Block.getNumber());
+    };
+    // The general way asks for the number of successors again and again.
+    if (const auto *Branch = dyn_cast<BranchInst>(Block.getTerminator())) {
+      Visit(Branch->getSuccessor(0));
+      if (Branch->isConditional())
+        Visit(Branch->getSuccessor(1));
+    } else if (!isa<ReturnInst>(Block.getTerminator())) {
+      for (const BasicBlock *Next : successors(&Block))
+        Visit(Next);
+    }
+  }
+
   void visit(const Instruction &I, const Function &F) {
     add(Count::instructions);
     add(Count::size_estimate, sizeEstimate(I));

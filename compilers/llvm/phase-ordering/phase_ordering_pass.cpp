@@ -92,6 +92,8 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
   if (!Set->LogFolder.empty()) {
     EpisodeLog Log = Environment.log();
     Log.Model = Set->ModelUri;
+    if (const ActionList *Actions = Environment.actions())
+      Log.Actions = Actions->toJson();
     if (!End) {
       Log.End = Outcome::Failed;
       Log.Message = End.toString();
