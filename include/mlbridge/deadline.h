@@ -26,8 +26,8 @@ public:
     return d;
   }
   /// A duration too long to be added to now() means never; a negative one has passed already.
-  static Deadline after(Duration duration) {
-    const Clock::time_point now = Clock::now();
+  /// `now` may be given by who has just looked at the clock.
+  static Deadline after(Duration duration, Clock::time_point now = Clock::now()) {
     if (duration >= Clock::time_point::max() - now)
       return never();
     return at(now + std::max(duration, Duration::zero()));

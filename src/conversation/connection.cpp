@@ -2,6 +2,7 @@
 #include "conversation/connection.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -13,6 +14,20 @@ namespace {
 // the rest of a frame that an earlier compiler did not finish.
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
 constexpr int ConnectPauseMs = 10;
+
+/// Whether this is a child of the process that called it first. The kernel clears the page in a
+/// child, so that asking costs no system call.
+bool isForked() {
+  static std::atomic<char> *const mark = [] {
+    const size_t size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    void *page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || ::madvise(page, size, MADV_WIPEONFORK) != 0)
+      return static_cast<std::atomic<char> *>(nullptr);
+    auto *made = new (page) std::atomic<char>(1);
+    return made;
+  }();
+  return mark && mark->load(std::memory_order_relaxed) == 0;
+}
 
 std::string softwareName() {
   return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
@@ -34,8 +49,9 @@ Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, co
 
 } // namespace
 
-Connection::Connection(std::unique_ptr<Channel> channel)
-    : channel_(std::move(channel)), pid_(::getpid()) {}
+Connection::Connection(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {
+  (void)isForked();
+}
 
 Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
                                                        const Options &options, Deadline deadline) {
@@ -246,6 +262,7 @@ void Connection::breakWith(const Status &why, Lock &) {
   if (!broken_)
     return;
   broken_ = why;
+  usable_.store(false, std::memory_order_release);
   for (auto &[id, slot] : streams_)
     slot->wake.notify_all();
   writable_.notify_all();
@@ -263,7 +280,7 @@ void Connection::passReaderRole(Lock &) {
 
 Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
                             Deadline deadline) {
-  if (::getpid() != pid_)
+  if (isForked())
     return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
                                          "the model anew after fork");
   {
@@ -286,8 +303,6 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       slot.awaiting = 0;
       return !broken_ ? broken_ : sent;
     }
-    if (deadline.hasPassed())
-      break;
     if (!reading_) {
       reading_ = true;
       lock.unlock();
@@ -297,8 +312,12 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);
       passReaderRole(lock);
+      if (!slot.answered && broken_ && deadline.hasPassed())
+        break;
       continue;
     }
+    if (deadline.hasPassed())
+      break;
     slot.waiting = true;
     if (deadline.isNever())
       slot.wake.wait(lock);

@@ -7,6 +7,7 @@
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -42,7 +43,8 @@ public:
                                                     const Options &options, Deadline deadline);
 
   const Welcome &welcome() const { return welcome_; }
-  /// Ok while it is usable.
+  bool isUsable() const { return usable_.load(std::memory_order_acquire); }
+  /// Why it is not usable; Ok while it is.
   Status failure();
 
   void addStream(StreamSlot &slot);
@@ -74,7 +76,6 @@ private:
   void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
 
   const std::unique_ptr<Channel> channel_;
-  const int pid_;
   Nonce nonce_{};
   Welcome welcome_;
   bool shaken_ = false;
@@ -88,6 +89,7 @@ private:
   bool reading_ = false;
   bool writing_ = false;
   Status broken_;
+  std::atomic<bool> usable_{true}; ///< broken_ is Ok
   uint32_t lastStream_ = 0;
   std::map<uint32_t, StreamSlot *> streams_;
 };

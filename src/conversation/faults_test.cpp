@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -180,6 +181,9 @@ OpenOptions within(Duration deadline) {
 
 class Faults : public ::testing::TestWithParam<const char *> {
 protected:
+  // The fake servers write to FIFOs that nobody reads any more.
+  static void SetUpTestSuite() { ::signal(SIGPIPE, SIG_IGN); }
+
   /// What one evaluation gives; the answer must never be taken for right.
   Status ask(Script script, Duration deadline = Short) {
     const FakeServer server(GetParam(), std::move(script));
@@ -326,6 +330,20 @@ TEST_P(Faults, AnswersWithADamagedHeader) {
               peer.drain();
             })).code(),
             Code::Protocol);
+}
+
+TEST_P(Faults, TalksWithoutEndAndNeverAnswers) {
+  EXPECT_EQ(ask(afterFirstRequest([](const Peer &peer) {
+              Bytes noise;
+              for (int i = 0; i < 100; ++i) {
+                const Bytes one = frameOf(FrameKind::StreamOpened, Buffer(), 1);
+                noise.insert(noise.end(), one.begin(), one.end());
+              }
+              pollfd gone{peer.in, POLLIN, 0}; // a cancellation, or the end
+              while (::poll(&gone, 1, 0) == 0)
+                peer.write(noise);
+            })).code(),
+            Code::DeadlineExceeded);
 }
 
 TEST_P(Faults, SaysGoodbye) {

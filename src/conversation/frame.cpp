@@ -89,12 +89,16 @@ Expected<FrameHeader> decodeFrameHeader(const uint8_t *from) {
   return header;
 }
 
-uint64_t wireTime(Deadline deadline) {
-  return deadline.isNever() ? NoDeadline : static_cast<uint64_t>(deadline.left().count());
+uint64_t wireTime(Deadline deadline, Deadline::Clock::time_point now) {
+  return deadline.isNever()
+             ? NoDeadline
+             : static_cast<uint64_t>(
+                   std::max(Duration(deadline.when() - now), Duration::zero()).count());
 }
 
-Deadline fromWireTime(uint64_t left) {
-  return left > uint64_t(INT64_MAX) ? Deadline::never() : Deadline::after(Duration(int64_t(left)));
+Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now) {
+  return left > uint64_t(INT64_MAX) ? Deadline::never()
+                                    : Deadline::after(Duration(int64_t(left)), now);
 }
 
 const char *name(FrameKind kind) {

@@ -57,8 +57,9 @@ void encode(const FrameHeader &header, uint8_t *to);
 /// Errors: Protocol (magic, checksum). The length is not judged here.
 Expected<FrameHeader> decodeFrameHeader(const uint8_t *from);
 
-uint64_t wireTime(Deadline deadline);
-Deadline fromWireTime(uint64_t left);
+/// `now` may be given by who has just looked at the clock.
+uint64_t wireTime(Deadline deadline, Deadline::Clock::time_point now = Deadline::Clock::now());
+Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now = Deadline::Clock::now());
 
 /// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4.
 uint32_t crc32c(const uint8_t *data, size_t size);

@@ -38,7 +38,7 @@ public:
   /// The connection, made anew if the last one broke. Counts against the budget.
   Expected<std::shared_ptr<Connection>> connect(Deadline deadline) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (connection_ && connection_->failure())
+    if (connection_ && connection_->isUsable())
       return connection_;
     Expected<Deadline> admitted = circuit->admit(deadline);
     if (!admitted)
@@ -169,10 +169,11 @@ public:
   }
 
   Status evaluate(Duration left) override {
-    Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left));
+    const Deadline::Clock::time_point since = Deadline::Clock::now();
+    Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left, since));
     if (!admitted)
       return admitted.status();
-    if (!connection_ || !connection_->failure()) {
+    if (!connection_ || !connection_->isUsable()) {
       if (inEpisode_)
         return connection_ ? connection_->failure().withContext("in mid-episode")
                            : Status(Code::Closed, "in mid-episode");
@@ -192,7 +193,7 @@ public:
     header.length = message_.size() - FrameHeaderSize;
     for (const Codec::Gap &gap : gaps_)
       header.length += gap.bytes;
-    header.left = wireTime(*admitted);
+    header.left = wireTime(*admitted, since);
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
       return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
                                              " bytes, the server accepts " + std::to_string(limit));
@@ -211,10 +212,9 @@ public:
       at = gap.offset;
     }
     add(message_.data() + at, message_.size() - at);
-    const Deadline::Clock::time_point since = Deadline::Clock::now();
     Status status = connection_->exchange(slot_, header.request, parts, count, *admitted);
     first_.clear();
-    if (status.code() == Code::DeadlineExceeded || !connection_->failure())
+    if (status.code() == Code::DeadlineExceeded || !connection_->isUsable())
       model_->circuit->waitedInVain(since, status);
     else
       model_->circuit->answered();
@@ -232,7 +232,7 @@ public:
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
     inEpisode_ = false;
-    if (!connection_ || !connection_->failure())
+    if (!connection_ || !connection_->isUsable())
       if (Status s = join(Deadline::after(context_.deadline)); !s)
         return s;
     Buffer payload;
@@ -251,7 +251,7 @@ public:
     if (!inEpisode_)
       return Status::ok();
     inEpisode_ = false;
-    if (!connection_->failure())
+    if (!connection_->isUsable())
       return connection_->failure();
     Buffer payload;
     if (Status s = encode(EpisodeEnd{outcome, request_}, payload); !s)

@@ -26,12 +26,14 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
   epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   timer_ = Descriptor(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   quit_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  nudge_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   int wake[2] = {-1, -1};
   if (::pipe2(wake, O_NONBLOCK | O_CLOEXEC) == 0) {
     wakeRead_ = Descriptor(wake[0]);
     wakeWrite_ = Descriptor(wake[1]);
   }
-  if (!epoll_ || !timer_ || !quit_ || !wakeRead_ ||
+  if (!epoll_ || !timer_ || !quit_ || !wakeRead_ || !nudge_ ||
+      !watch(EPOLL_CTL_ADD, nudge_.get(), EPOLLIN, NudgeToken) ||
       !watch(EPOLL_CTL_ADD, wakeRead_.get(), EPOLLIN, WakeToken) ||
       !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
     return Status(Code::LimitExceeded, describeErrno("server: make descriptors", errno));
@@ -52,9 +54,9 @@ ServerLoop::~ServerLoop() {
     helper_.join();
   }
   const std::lock_guard<std::mutex> lock(host_.mutex);
-  for (auto &[number, entry] : sessions_) {
-    entry.session->sayGoodbye("the server stopped");
-    entry.session->dropChannel();
+  for (auto &[number, session] : sessions_) {
+    session->sayGoodbye("the server stopped");
+    session->dropChannel();
   }
 }
 
@@ -87,13 +89,16 @@ ServerLoop::Outcome ServerLoop::turn(Deadline deadline) {
       while (::read(wakeRead_.get(), waste, sizeof waste) > 0) {
       }
       outcome = Outcome::Woken;
+    } else if (token == NudgeToken) {
+      uint64_t waste;
+      (void)!::read(nudge_.get(), &waste, sizeof waste);
     } else if (token == ListenerToken) {
       acceptAll();
     } else {
       const auto found = sessions_.find(token & ~WriterBit);
       if (found == sessions_.end())
         continue;
-      const std::shared_ptr<Session> session = found->second.session;
+      const std::shared_ptr<Session> session = found->second;
       if (token & WriterBit || events[i].events & EPOLLOUT)
         session->onWritable();
       if (!(token & WriterBit) && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
@@ -129,34 +134,32 @@ void ServerLoop::acceptAll() {
       session->dropChannel();
       continue;
     }
-    sessions_[number].session = std::move(session);
+    sessions_[number] = std::move(session);
   }
 }
 
 void ServerLoop::update(Session &session) {
-  const auto found = sessions_.find(session.number());
-  if (found == sessions_.end())
+  if (!session.isClosed() && session.hasUnsent() == session.awaitsWriting)
+    return;
+  if (sessions_.find(session.number()) == sessions_.end())
     return;
   if (session.isClosed())
     return forget(session.number());
-  Entry &entry = found->second;
-  if (session.hasUnsent() == entry.awaitsWriting)
-    return;
-  entry.awaitsWriting = session.hasUnsent();
+  session.awaitsWriting = session.hasUnsent();
   const int reader = session.channel().readDescriptor();
   const int writer = session.channel().writeDescriptor();
   if (reader == writer)
-    watch(EPOLL_CTL_MOD, reader, entry.awaitsWriting ? EPOLLIN | EPOLLOUT : EPOLLIN,
+    watch(EPOLL_CTL_MOD, reader, session.awaitsWriting ? EPOLLIN | EPOLLOUT : EPOLLIN,
           session.number());
   else
-    watch(entry.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer, EPOLLOUT,
+    watch(session.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer, EPOLLOUT,
           session.number() | WriterBit);
 }
 
 void ServerLoop::forget(uint64_t number) {
   const auto found = sessions_.find(number);
   // Closing a descriptor takes it out of the epoll set.
-  found->second.session->dropChannel();
+  found->second->dropChannel();
   sessions_.erase(found);
   if (!listening_)
     listening_ = watch(EPOLL_CTL_MOD, listener_->descriptor(), EPOLLIN, ListenerToken);
@@ -170,8 +173,9 @@ void ServerLoop::armHelp(Duration after) {
   ::timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
 
-void ServerLoop::policyBegins() {
-  policySince_.store(nowNanoseconds(), std::memory_order_release);
+void ServerLoop::policyBegins(Deadline::Clock::time_point now) {
+  policySince_.store(now.time_since_epoch() / std::chrono::nanoseconds(1),
+                     std::memory_order_release);
   // One timer serves many short policies: the helper looks when it fires and sets it again.
   if (!helpArmed_.exchange(true, std::memory_order_acq_rel))
     armHelp(HelpAfter);
@@ -202,11 +206,17 @@ void ServerLoop::help() {
         continue;
       if (fds[1].revents)
         return;
-      // What wakes the serving thread is left for it.
-      if (fds[0].revents && policySince_.load(std::memory_order_acquire) == since &&
-          turn(Deadline::after(Duration::zero())) == Outcome::Woken) {
-        wake();
+      if (!fds[0].revents || policySince_.load(std::memory_order_acquire) != since)
+        continue;
+      if (turn(Deadline::after(Duration::zero())) == Outcome::Woken) {
+        wake(); // was meant for the serving thread
         break;
+      }
+      // The serving thread may have found the queue empty just before this turn filled it, and be
+      // waiting.
+      if (policySince_.load(std::memory_order_acquire) != since) {
+        const uint64_t one = 1;
+        (void)!::write(nudge_.get(), &one, sizeof one);
       }
     }
   }

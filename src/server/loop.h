@@ -26,7 +26,7 @@ public:
   /// Waits for input or output and handles it. Takes the host's mutex.
   Outcome turn(Deadline deadline);
 
-  void policyBegins();
+  void policyBegins(Deadline::Clock::time_point now);
   void policyEnds() { policySince_.store(0, std::memory_order_release); }
 
   /// With the host's mutex held: after something was sent, waits for what is unsent, or forgets the
@@ -39,13 +39,9 @@ public:
 private:
   static constexpr uint64_t ListenerToken = 0;
   static constexpr uint64_t WakeToken = UINT64_MAX;
+  static constexpr uint64_t NudgeToken = UINT64_MAX - 1;
   static constexpr uint64_t WriterBit = uint64_t(1) << 63;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
-
-  struct Entry {
-    std::shared_ptr<Session> session;
-    bool awaitsWriting = false;
-  };
 
   void acceptAll();
   void forget(uint64_t number);
@@ -56,8 +52,8 @@ private:
   SessionHost &host_;
   std::unique_ptr<Listener> listener_;
   bool listening_ = false;
-  Descriptor epoll_, wakeRead_, wakeWrite_, timer_, quit_;
-  std::map<uint64_t, Entry> sessions_;
+  Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
+  std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   uint64_t lastSession_ = 0;
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs
   std::atomic<bool> helpArmed_{false};

@@ -302,11 +302,13 @@ Expected<Event> Server::next(Deadline deadline) {
   s.loop.policyEnds();
   while (true) {
     std::unique_ptr<Event::State> event;
+    Deadline::Clock::time_point now;
     {
       const std::lock_guard<std::mutex> lock(s.mutex);
       if (s.stopped.load(std::memory_order_relaxed))
         return Status(Code::Cancelled, "the server was stopped");
       if (!s.queue.empty()) {
+        now = Deadline::Clock::now();
         event = s.spareEvent ? std::move(s.spareEvent) : std::make_unique<Event::State>();
         event->event = std::move(s.queue.front());
         s.queue.pop_front();
@@ -314,7 +316,7 @@ Expected<Event> Server::next(Deadline deadline) {
         if (event->event.kind == EventKind::Request) {
           --s.queuedRequests;
           if (event->event.session->takeCancelled(stream.id, event->event.request) ||
-              event->event.deadline.hasPassed()) {
+              event->event.deadline.when() <= now) {
             ++s.statistics.dropped;
             stream.spareInputs = std::move(event->event.inputs);
             event->event = QueuedEvent();
@@ -359,7 +361,7 @@ Expected<Event> Server::next(Deadline deadline) {
       (void)result.fail(ready);
       continue;
     }
-    s.loop.policyBegins();
+    s.loop.policyBegins(now);
     return result;
   }
 }

@@ -380,6 +380,32 @@ TEST(Server, AnswersPingsAndHandshakesWhileThePolicyRuns) {
   asking.join();
 }
 
+TEST(Server, LosesNoRequestWhileTheHelperThreadComesAndGoes) {
+  TemporaryFolder folder;
+  const std::string uri = "unix:" + folder / "s";
+  int count = 0;
+  ServerThread server(uri, serving(Sum), [&](Event &event) {
+    if (event.kind() != EventKind::Request)
+      return;
+    // About as long as it takes until the helper thread takes over.
+    const auto until = Deadline::Clock::now() + 4900us + 20us * (count++ % 30);
+    while (Deadline::Clock::now() < until) {
+    }
+    answerSum(event);
+  });
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      Runner runner = open(uri, Sum, within(30s));
+      for (int i = 0; i < 60 && runner.evaluate(); ++i)
+        ++right;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(right, 3 * 60);
+}
+
 TEST(Server, StopWakesItAtOnce) {
   TemporaryFolder folder;
   Expected<Server> server = Server::listen("unix:" + folder / "s", ServerOptions());

@@ -76,6 +76,8 @@ public:
   Channel &channel() { return *channel_; }
   bool isClosed() const { return closed_; }
   bool hasUnsent() const { return !unsent_.empty(); }
+  /// For the loop: whether it waits until more can be sent.
+  bool awaitsWriting = false;
 
   /// Reads and handles what is there. Afterwards isClosed() may be true.
   void onReadable();

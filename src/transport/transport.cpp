@@ -40,8 +40,9 @@ Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline d
   pollfd fds[3] = {{wanted.read ? channel.readDescriptor() : -1, POLLIN, 0},
                    {wanted.write ? channel.writeDescriptor() : -1, POLLOUT, 0},
                    {wanted.read ? channel.hangUpDescriptor() : -1, 0, 0}};
+  const nfds_t used = fds[2].fd >= 0 ? 3 : fds[1].fd >= 0 ? 2 : 1;
   while (true) {
-    const int n = ::poll(fds, 3, deadline.pollTimeout());
+    const int n = ::poll(fds, used, deadline.pollTimeout());
     if (n > 0)
       return Readiness{fds[0].revents != 0 || fds[2].revents != 0, fds[1].revents != 0};
     if (n < 0 && errno != EINTR)
