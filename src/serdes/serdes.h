@@ -53,7 +53,8 @@ public:
   /// The same with at most `most` large tensors left where they are. Ordered by offset; several may
   /// stand at one.
   virtual Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t /*most*/,
-                              std::vector<Gap> & /*gaps*/) const {
+                              std::vector<Gap> &gaps) const {
+    gaps.clear();
     return encode(tensors, out);
   }
   /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
