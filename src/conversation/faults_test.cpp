@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -303,7 +303,7 @@ TEST_P(Faults, AnswersTooLittleOrTooMuch) {
     const Status status = ask(afterFirstRequest([&](const Peer &peer) {
       Buffer payload;
       EXPECT_TRUE(payload.resize(size));
-      std::memset(payload.data(), 1, size);
+      std::fill_n(payload.data(), size, uint8_t{1}); // data() is null if there is none
       peer.write(frameOf(FrameKind::Reply, payload, 1, 1));
       peer.drain();
     }));
