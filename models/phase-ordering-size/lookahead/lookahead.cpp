@@ -141,8 +141,7 @@ long Search::measure(uint64_t State) {
 
 void Search::visit(const Node &At, Features Feature) {
   std::vector<float> Observation(Features::size());
-  Feature.write(countIR(M),
-                Observation);
+  Feature.write(countIR(M), Observation);
   if (At.Asked) {
     const uint64_t State = digest(M);
     std::string Line;
