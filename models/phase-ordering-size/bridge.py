@@ -31,12 +31,15 @@ COMPILE_SECONDS = 120.0
 
 @dataclass
 class Episode:
-    """One compilation. `observations[k]` led to `actions[k]`; `size` stays None if it failed."""
+    """One compilation. `observations[k]` led to `actions[k]`; `size` stays None if it failed.
+
+    `forced` actions come first; in step `deviate` the chooser is to take another than its own.
+    """
 
     file: File
     forced: tuple[int, ...] = ()
     seed: int = 0
-    deviate: float = 0.0
+    deviate: int = -1
     label: str = ""
     identity: str = ""
     observations: list[NDArray[np.float32]] = field(default_factory=list)

@@ -3,16 +3,15 @@
 
     python models/phase-ordering-size/train.py --minutes 30 [--resume]
 
-Starts from what search.py found (all of experience-*.jsonl.gz in the work folder). Each round
-compiles some training files with the policy's own choices and again with a deviation in one or two
-steps, measures the objects, and fits the policy to all that is known by now. The validation set
-tells which round's policy is kept. Nothing here sees the held-out programs.
+Starts from a demonstration of the best fixed order (fixed_orders.py). Each round compiles some
+training files with the policy's own choices, and again with a deviation in one step after which the
+policy goes on; the change of the object's size is what it learns from. The validation set tells
+which round's policy is kept. Nothing here sees the held-out programs.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import sys
@@ -24,19 +23,20 @@ from typing import Any
 import numpy as np
 import torch
 from bridge import Bridge, Chooser, Episode, geometric_mean
-from corpus import WORK, File, interleaved, load, load_actions
-from experience import Tree, gather, line
-from learning import fit, refine
+from corpus import FIXED_ORDER, WORK, File, interleaved, load, load_actions
+from improve import Memory
 from network import Policy
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 CHECKPOINT = "checkpoint.pt"
-TRIED_FIRST = 8  # a deviation is one of the policy's first choices
+FEATURES = 120
+TRIED_FIRST = 12  # most deviations are among the policy's next choices
+MEMORY = ("kept_inputs", "kept_actions", "inputs", "actions", "changes")
 
 
 def chooser(policy: Policy) -> Chooser:
-    """The policy's own choice; an episode may deviate from it now and then."""
+    """The policy's own choice; an episode may deviate from it in one step."""
 
     def choose(
         episode: Episode,
@@ -46,26 +46,13 @@ def chooser(policy: Policy) -> Chooser:
         step: int,
     ) -> int:
         votes = policy.preferences(features, mask, history, step)
-        generator = random.Random(f"{episode.seed} {step}")
-        if generator.random() >= episode.deviate:
+        if step != episode.deviate:
             return int(votes.argmax())
-        first = np.argsort(-votes)[:TRIED_FIRST]
-        weights = np.exp((votes[first] - votes[first[0]]) / 2)
-        return int(generator.choices([int(a) for a in first], [float(w) for w in weights])[0])
+        generator = random.Random(f"{episode.seed} {episode.file.name}")
+        ranked = [int(a) for a in np.argsort(-votes) if mask[a] > 0.5][1:]
+        return generator.choice(ranked[:TRIED_FIRST] if generator.random() < 0.6 else ranked)
 
     return choose
-
-
-def learn_from(episode: Episode, trees: dict[str, Tree], stop: int) -> Tree:
-    """The tree of one episode, also merged into `trees`."""
-    file = episode.file
-    tree = Tree(file.program, file.name, file.oz_text)
-    taken = tuple(a for a in episode.actions if a != stop)
-    for step, observation in enumerate(episode.observations):
-        tree.add(taken[:step], observation)
-    tree.add(taken, size=episode.size)
-    trees.setdefault(file.name, Tree(file.program, file.name, file.oz_text)).merge(tree)
-    return tree
 
 
 @dataclass
@@ -75,7 +62,7 @@ class Trainer:
     options: argparse.Namespace
     bridge: Bridge
     policy: Policy
-    trees: dict[str, Tree]
+    memory: Memory
     training: list[File]
     validation: list[File]
     curve: list[dict[str, Any]]
@@ -92,30 +79,51 @@ class Trainer:
             self.save(CHECKPOINT)
         return mean
 
-    def round(self, number: int, out: gzip.GzipFile) -> dict[str, Any]:
+    def demonstrate(self, order: tuple[int, ...]) -> float:
+        """Compile training files with a fixed order, and learn to do the same."""
+        stop = self.policy.choices - 1
+        files = self.training[: self.options.demonstrations]
+        ratios: list[float] = []
+        for episode in self.bridge.run([Episode(file, forced=(*order, stop)) for file in files]):
+            self.episodes += 1
+            if episode.size is not None:
+                self.memory.keep_to(episode)
+                ratios.append(episode.ratio)
+        self.memory.normalise()
+        self.memory.fit(seed=self.options.seed, epochs=self.options.clone_epochs)
+        return geometric_mean(ratios)
+
+    def round(self, number: int) -> dict[str, Any]:
         """Compile a few files in a few ways, then fit."""
         start = number * self.options.files
         files = [self.training[(start + k) % len(self.training)] for k in range(self.options.files)]
-        episodes = [
-            Episode(file, seed=number * 1000 + way, deviate=0.0 if way == 0 else 0.3)
-            for file in files
+        own: dict[str, Episode] = {}
+        for episode in self.bridge.run([Episode(file) for file in files], chooser(self.policy)):
+            if episode.size is None:
+                tqdm.write(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
+            else:
+                own[episode.file.name] = episode
+        generator = random.Random(f"{self.options.seed} {number}")
+        deviating = [
+            Episode(
+                base.file,
+                seed=number * 100 + way,
+                deviate=generator.randrange(len(base.actions)),
+            )
+            for base in own.values()
             for way in range(self.options.ways)
         ]
-        own: list[float] = []
-        failed = 0
-        for episode in self.bridge.run(episodes, chooser(self.policy)):
-            self.episodes += 1
+        better = 0
+        for episode in self.bridge.run(deviating, chooser(self.policy)):
             if episode.size is None:
-                failed += 1
                 tqdm.write(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
                 continue
-            tree = learn_from(episode, self.trees, self.policy.choices - 1)
-            out.write(line(tree).encode())
-            if episode.deviate == 0.0:
-                own.append(episode.ratio)
-        out.flush()
-        refine(self.policy, self.trees.values(), seed=number, epochs=self.options.epochs)
-        return {"training": geometric_mean(own), "failed": failed}
+            change = self.memory.compare(own[episode.file.name], episode)
+            better += change is not None and change < -0.001
+        self.episodes += len(files) + len(deviating)
+        self.memory.fit(seed=number, epochs=self.options.epochs)
+        mean = geometric_mean([episode.ratio for episode in own.values()])
+        return {"training": mean, "deviations": len(deviating), "better": better}
 
     def save(self, name: str) -> None:
         """Write the policy and the run's state."""
@@ -126,10 +134,25 @@ class Trainer:
             "episodes": self.episodes,
             "best": self.best,
             "seed": self.options.seed,
+            "memory": {
+                name: torch.from_numpy(np.array(getattr(self.memory, name)))
+                for name in MEMORY
+                if getattr(self.memory, name)
+            },
         }
         temporary = WORK / (name + ".tmp")
         torch.save(content, temporary)
         temporary.replace(WORK / name)
+
+    def restore(self, name: str) -> None:
+        """Go on where `save` was called."""
+        policy, content = load_policy(WORK / name)
+        self.policy.load_state_dict(policy.state_dict())
+        self.curve, self.episodes = content["curve"], content["episodes"]
+        self.best = content["best"]
+        for part, values in content["memory"].items():
+            rows = values.numpy()
+            setattr(self.memory, part, list(rows) if rows.ndim > 1 else rows.tolist())
 
 
 def load_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
@@ -171,47 +194,45 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true", help="go on from the last round")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
-    parser.add_argument("--files", type=int, default=20, help="files of a round")
-    parser.add_argument("--ways", type=int, default=4, help="episodes of each file in a round")
-    parser.add_argument("--epochs", type=int, default=3, help="of fitting after each round")
+    parser.add_argument("--demonstrations", type=int, default=150, help="training files")
+    parser.add_argument("--clone-epochs", type=int, default=60)
+    parser.add_argument("--files", type=int, default=40, help="files of a round")
+    parser.add_argument("--ways", type=int, default=5, help="deviations for each file in a round")
+    parser.add_argument("--epochs", type=int, default=10, help="of fitting after each round")
+    parser.add_argument("--margin", type=float, default=0.002, help="mean gain, in log size")
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--validate-every", type=int, default=4, help="rounds")
-    parser.add_argument("--high", type=int, default=30000, help="skip larger files (-Oz bytes)")
+    parser.add_argument("--high", type=int, default=12000, help="skip larger files (-Oz bytes)")
     parser.add_argument("--max-steps", type=int, default=12)
     options = parser.parse_args(arguments)
     WORK.mkdir(parents=True, exist_ok=True)
     actions = load_actions()
     training = interleaved(load("training"), options.seed, 120, options.high)
     validation = interleaved(load("validation"), options.seed, 120, options.high)
-    trees = gather(sorted(WORK.glob("experience-*.jsonl.gz")))
-    state: dict[str, Any] = {}
-    if options.resume and (WORK / "last.pt").exists():
-        policy, state = load_policy(WORK / "last.pt")
-    else:
-        if not trees:
-            print("train: no experience; run search.py first", file=sys.stderr)
-            return 1
-        policy = fit(
-            trees, actions.stop, seed=options.seed, members=options.members, width=options.width
-        )
+    order = tuple(json.loads(FIXED_ORDER.read_text())["order"])
     begin = time.monotonic()
-    target = WORK / f"experience-bridge-{int(time.time())}.jsonl.gz"
     with (
         Bridge(actions, max_steps=options.max_steps, jobs=options.jobs) as bridge,
-        gzip.open(target, "wb") as out,
         tqdm(total=options.minutes, unit="min", bar_format="{l_bar}{bar}|{postfix}") as bar,
     ):
+        torch.manual_seed(options.seed)
+        policy = Policy(FEATURES, actions.stop + 1, options.width, options.members)
         trainer = Trainer(
-            options, bridge, policy, trees, training, validation, state.get("curve", []),
-            state.get("best", 9.0), state.get("episodes", 0)
-        )  # fmt: skip
-        number = len([row for row in trainer.curve if "training" in row])
+            options, bridge, policy, Memory(policy, options.margin), training, validation, []
+        )
+        if options.resume and (WORK / "last.pt").exists():
+            trainer.restore("last.pt")
+        else:
+            shown = trainer.demonstrate(order)
+            row = {"episodes": trainer.episodes, "demonstration": shown}
+            trainer.curve.append({**row, "validation": trainer.validate()})
+            trainer.save("last.pt")
+            tqdm.write(f"demonstration: {trainer.curve[0]}")
+        number = len(trainer.curve) - 1
         last = number + options.rounds
-        if not trainer.curve:
-            trainer.curve.append({"episodes": 0, "validation": trainer.validate()})
         while number < last and time.monotonic() - begin < 60 * options.minutes:
-            row = trainer.round(number, out)
+            row = trainer.round(number)
             number += 1
             row["episodes"] = trainer.episodes
             row["minutes"] = round((time.monotonic() - begin) / 60, 2)
@@ -222,6 +243,7 @@ def main(arguments: list[str]) -> int:
             (WORK / "curve.json").write_text(json.dumps(trainer.curve, indent=1) + "\n")
             bar.n = min(row["minutes"], options.minutes)
             bar.set_postfix_str(f"round {number} {row} best validation {trainer.best:.4f}")
+            tqdm.write(str(row))
         trainer.save("last.pt")
         plot(trainer.curve, WORK / "curve.png")
     print(f"best validation {trainer.best:.4f} after {trainer.episodes} episodes")
