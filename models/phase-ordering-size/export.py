@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
         "mlbridge.license": "Apache-2.0 WITH LLVM-exception",
         "mlbridge.objective": "executable bytes of the object after clang-22 -Oz code generation",
         "mlbridge.training": f"seed {content['seed']}, {content['episodes']} episodes over the "
-        f"bridge, validation {content['best']:.4f} x -Oz",
+        f"bridge, validation {content['best_row']['validation']:.4f} x -Oz",
     }
     temporary = options.output.with_suffix(".tmp")
     onnx.save(build(policy, actions, provenance), str(temporary))

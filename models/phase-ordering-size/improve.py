@@ -15,7 +15,7 @@ from network import Member, Policy
 from numpy.typing import NDArray
 from torch import Tensor
 
-GROUP_COST = 0.0005  # in log size: what a group must gain to be worth its compile time
+GROUP_COST = 0.001  # in log size: what a group must gain to be worth its compile time
 LARGEST = 0.06  # gains and losses beyond this count as this much
 OWN_SHARE = 0.5  # how sure the demonstrated policy is of its own action
 NOISE = 0.15  # of the inputs, in standard deviations, while fitting

@@ -16,7 +16,7 @@ import json
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from bridge import Bridge, Chooser, Episode, geometric_mean
 from corpus import FIXED_ORDER, WORK, File, interleaved, load, load_actions
-from improve import Memory
+from improve import Memory, score
 from network import Policy
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -67,17 +67,27 @@ class Trainer:
     validation: list[File]
     curve: list[dict[str, Any]]
     best: float = 9.0
+    best_row: dict[str, float] = field(default_factory=dict)
     episodes: int = 0
 
-    def validate(self) -> float:
-        """Geometric mean over the validation files; keeps the policy if it is the best yet."""
-        done = self.bridge.run([Episode(file) for file in self.validation], chooser(self.policy))
+    def validate(self) -> dict[str, float]:
+        """Over the validation files; keeps the policy if size and groups are the best yet."""
+        stop = self.policy.choices - 1
+        asked = [Episode(file) for file in self.validation]
+        done = list(self.bridge.run(asked, chooser(self.policy)))
         ratios = [e.ratio if e.size is not None else 2.0 for e in done]
-        mean = geometric_mean(ratios)
-        if mean < self.best:
-            self.best = mean
+        scores = [score(e, stop) if e.size is not None else 1.0 for e in done]
+        found = {
+            "validation": geometric_mean(ratios),
+            "score": float(np.exp(np.mean(scores))),
+            "groups": float(np.mean([len([a for a in e.actions if a != stop]) for e in done])),
+            "orders": len({tuple(e.actions) for e in done}),
+        }
+        if found["score"] < self.best:
+            self.best = found["score"]
+            self.best_row = found
             self.save(CHECKPOINT)
-        return mean
+        return found
 
     def demonstrate(self, order: tuple[int, ...]) -> float:
         """Compile training files with a fixed order, and learn to do the same."""
@@ -133,6 +143,7 @@ class Trainer:
             "curve": self.curve,
             "episodes": self.episodes,
             "best": self.best,
+            "best_row": self.best_row,
             "seed": self.options.seed,
             "memory": {
                 name: torch.from_numpy(np.array(getattr(self.memory, name)))
@@ -149,7 +160,7 @@ class Trainer:
         policy, content = load_policy(WORK / name)
         self.policy.load_state_dict(policy.state_dict())
         self.curve, self.episodes = content["curve"], content["episodes"]
-        self.best = content["best"]
+        self.best, self.best_row = content["best"], content["best_row"]
         for part, values in content["memory"].items():
             rows = values.numpy()
             setattr(self.memory, part, list(rows) if rows.ndim > 1 else rows.tolist())
@@ -198,7 +209,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--clone-epochs", type=int, default=60)
     parser.add_argument("--files", type=int, default=40, help="files of a round")
     parser.add_argument("--ways", type=int, default=5, help="deviations for each file in a round")
-    parser.add_argument("--epochs", type=int, default=10, help="of fitting after each round")
+    parser.add_argument("--epochs", type=int, default=20, help="of fitting after each round")
     parser.add_argument("--margin", type=float, default=0.002, help="mean gain, in log size")
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--width", type=int, default=64)
@@ -226,7 +237,7 @@ def main(arguments: list[str]) -> int:
         else:
             shown = trainer.demonstrate(order)
             row = {"episodes": trainer.episodes, "demonstration": shown}
-            trainer.curve.append({**row, "validation": trainer.validate()})
+            trainer.curve.append({**row, **trainer.validate()})
             trainer.save("last.pt")
             tqdm.write(f"demonstration: {trainer.curve[0]}")
         number = len(trainer.curve) - 1
@@ -238,15 +249,15 @@ def main(arguments: list[str]) -> int:
             row["minutes"] = round((time.monotonic() - begin) / 60, 2)
             trainer.curve.append(row)
             if number % options.validate_every == 0:
-                row["validation"] = trainer.validate()
+                row.update(trainer.validate())
             trainer.save("last.pt")
             (WORK / "curve.json").write_text(json.dumps(trainer.curve, indent=1) + "\n")
             bar.n = min(row["minutes"], options.minutes)
-            bar.set_postfix_str(f"round {number} {row} best validation {trainer.best:.4f}")
+            bar.set_postfix_str(f"round {number} {row} best score {trainer.best:.4f}")
             tqdm.write(str(row))
         trainer.save("last.pt")
         plot(trainer.curve, WORK / "curve.png")
-    print(f"best validation {trainer.best:.4f} after {trainer.episodes} episodes")
+    print(f"best score {trainer.best:.4f} after {trainer.episodes} episodes")
     return 0
 
 
