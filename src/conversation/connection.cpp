@@ -15,18 +15,26 @@ namespace {
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
 constexpr int ConnectPauseMs = 10;
 
-/// Whether this is a child of the process that called it first. The kernel clears the page in a
-/// child, so that asking costs no system call.
-bool isForked() {
-  static std::atomic<char> *const mark = [] {
+/// A number that the kernel clears in a child process, so that asking costs no system call.
+std::atomic<uint64_t> &processMark() {
+  static std::atomic<uint64_t> none{1};
+  static std::atomic<uint64_t> *const mark = [] {
     const size_t size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     void *page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || ::madvise(page, size, MADV_WIPEONFORK) != 0)
-      return static_cast<std::atomic<char> *>(nullptr);
-    auto *made = new (page) std::atomic<char>(1);
-    return made;
+      return &none; // fork goes unnoticed
+    return new (page) std::atomic<uint64_t>(0);
   }();
-  return mark && mark->load(std::memory_order_relaxed) == 0;
+  return *mark;
+}
+
+/// Another one in each process of a family.
+uint64_t processNumber() {
+  static std::atomic<uint64_t> last{0}; // inherited, unlike the mark
+  uint64_t unset = 0;
+  if (processMark().load(std::memory_order_relaxed) == 0)
+    processMark().compare_exchange_strong(unset, ++last, std::memory_order_relaxed);
+  return processMark().load(std::memory_order_relaxed);
 }
 
 std::string softwareName() {
@@ -49,9 +57,8 @@ Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, co
 
 } // namespace
 
-Connection::Connection(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {
-  (void)isForked();
-}
+Connection::Connection(std::unique_ptr<Channel> channel)
+    : channel_(std::move(channel)), process_(processNumber()) {}
 
 Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
                                                        const Options &options, Deadline deadline) {
@@ -280,7 +287,7 @@ void Connection::passReaderRole(Lock &) {
 
 Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
                             Deadline deadline) {
-  if (isForked())
+  if (processMark().load(std::memory_order_relaxed) != process_)
     return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
                                          "the model anew after fork");
   {

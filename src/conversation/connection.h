@@ -76,6 +76,7 @@ private:
   void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
 
   const std::unique_ptr<Channel> channel_;
+  const uint64_t process_; ///< that connected; a child must not use its parent's connection
   Nonce nonce_{};
   Welcome welcome_;
   bool shaken_ = false;
