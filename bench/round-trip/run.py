@@ -30,6 +30,7 @@ ROOT = HERE.parents[1]
 SMALL_QUERIES = 3000
 SWEEPS = 3
 READY_SECONDS = 60
+ROUNDS_OF_A_PAIR = 3
 
 
 class Asker:
@@ -72,7 +73,7 @@ class Asker:
 
 
 @contextmanager
-def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -> Iterator[None]:
+def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -> Iterator[int]:
     """A server process; with `waits` it says that it listens."""
     process = subprocess.Popen(
         [sys.executable, *map(str, command)], stdout=subprocess.PIPE if waits else None, env=env
@@ -81,7 +82,7 @@ def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -
         if waits:
             assert process.stdout
             process.stdout.readline()
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(READY_SECONDS)
@@ -128,7 +129,7 @@ class Setting:
         self.floor_channel = build / "bench/floor-channel"
         self.floor_onnx = build / "bench/floor-onnx"
         self.pinned = pinned
-        self.prefix = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if pinned else []
+        self.cores = os.sched_getaffinity(0)
         self.env = dict(
             os.environ,
             PYTHONPATH=os.pathsep.join([str(build / "bench"), os.environ.get("PYTHONPATH", "")]),
@@ -139,47 +140,72 @@ class Setting:
 
     def asker(self, stack: ExitStack, *command: str | Path) -> Asker:
         """Start a client."""
-        return Asker([*self.prefix, *command], stack, self.env)
+        return Asker(["taskset", "-c", str(max(self.cores)), *command], stack, self.env)
 
-    def server(self, stack: ExitStack, script: Path, *arguments: str | Path, waits: bool) -> None:
-        """Start a server, on the same core if pinned."""
-        command = [script, *arguments]
+    def server(self, stack: ExitStack, script: Path, *arguments: str | Path, waits: bool) -> int:
+        """Start a server, on the client's core if pinned, otherwise on another; its process id."""
+        core = max(self.cores) if self.pinned else min(self.cores)
+        pin = f"import os,sys,runpy;os.sched_setaffinity(0,{{{core}}});"
+        pin += "sys.argv=sys.argv[1:];sys.path.insert(0,os.path.dirname(sys.argv[0]));"
+        command = ["-c", pin + "runpy.run_path(sys.argv[0],run_name='__main__')"]
+        return stack.enter_context(server([*command, script, *arguments], self.env, waits=waits))
+
+    def release(self, *processes: int) -> None:
+        """Let them run where they like, unless pinned.
+
+        Which core a process is started on is luck, and often lasts; so that both pairs begin with
+        the same, they are started on two cores.
+        """
         if self.pinned:
-            pin = f"import os,sys,runpy;os.sched_setaffinity(0,{{{max(os.sched_getaffinity(0))}}});"
-            pin += "sys.argv=sys.argv[1:];sys.path.insert(0,os.path.dirname(sys.argv[0]));"
-            command = ["-c", pin + "runpy.run_path(sys.argv[0],run_name='__main__')", *command]
-        stack.enter_context(server(command, self.env, waits=waits))
+            return
+        for process in processes:
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), self.cores)
 
 
-def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> tuple[float, float]:
-    """Median nanoseconds of a pass, of ours and of the floor."""
+Times = tuple[list[float], list[float]]
+
+
+def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> Times:
+    """Nanoseconds of a pass, of ours and of the floor, in so many rounds."""
     ours.nanoseconds(passes)
     floor.nanoseconds(passes)
-    times: tuple[list[float], list[float]] = ([], [])
+    times: Times = ([], [])
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
             times[which].append((ours, floor)[which].nanoseconds(passes) / passes)
         bar.update()
-    return statistics.median(times[0]), statistics.median(times[1])
+    return times
+
+
+def medians(times: Sequence[Times]) -> tuple[float, float]:
+    """Of ours and of the floor, over all rounds."""
+    ours, floor = (statistics.median(sum((both[i] for both in times), [])) for i in (0, 1))
+    return ours, floor
 
 
 def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int, bar: Any) -> Any:
-    """One transport with one serdes."""
+    """One transport with one serdes, in fresh processes every few rounds."""
     wire = "raw" if serdes == "bitstream" else "json"
     found: dict[str, tuple[float, float]] = {}
     for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
-        with ExitStack() as stack:
-            path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}"
-            address = f"{kind}:{path}"
-            setting.server(stack, HERE / "server.py", which, address, waits=False)
-            ours = setting.asker(
-                stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s"
-            )
-            low = f"{path}-floor"
-            script = ROOT / "bench/floor/channel_server.py"
-            setting.server(stack, script, which, kind, wire, low, waits=True)
-            floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
-            found[which] = measure(ours, floor, passes, rounds, bar)
+        times = []
+        for first in range(0, rounds, ROUNDS_OF_A_PAIR):
+            with ExitStack() as stack:
+                path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{first}"
+                address = f"{kind}:{path}"
+                here = setting.server(stack, HERE / "server.py", which, address, waits=False)
+                ours = setting.asker(
+                    stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s"
+                )
+                low = f"{path}-floor"
+                script = ROOT / "bench/floor/channel_server.py"
+                there = setting.server(stack, script, which, kind, wire, low, waits=True)
+                floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
+                setting.release(here, ours.process.pid, there, floor.process.pid)
+                count = min(ROUNDS_OF_A_PAIR, rounds - first)
+                times.append(measure(ours, floor, passes, count, bar))
+        found[which] = medians(times)
     return result(kind, serdes, setting.pinned, found)
 
 
@@ -197,7 +223,7 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, setting.client, which, *uris)
             floor = setting.asker(stack, setting.floor_onnx, library, "bind", *models)
-            found[which] = measure(ours, floor, passes, rounds, bar)
+            found[which] = medians([measure(ours, floor, passes, rounds, bar)])
     return result("onnx", "none", setting.pinned, found)
 
 

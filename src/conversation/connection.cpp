@@ -2,6 +2,7 @@
 #include "conversation/connection.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -35,10 +36,6 @@ uint64_t processNumber() {
   if (processMark().load(std::memory_order_relaxed) == 0)
     processMark().compare_exchange_strong(unset, ++last, std::memory_order_relaxed);
   return processMark().load(std::memory_order_relaxed);
-}
-
-std::string softwareName() {
-  return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
 }
 
 Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, const Uri &uri,
@@ -190,14 +187,8 @@ Status Connection::frame(const FrameHeader &header) {
     return Status::ok();
   }
   default:
-    break;
+    return unexpectedFrame(header);
   }
-  if (header.flags & FlagSkippable)
-    return Status::ok();
-  const char *known = name(header.kind);
-  return Status(Code::Protocol, "unexpected frame of kind " +
-                                    (known ? std::string(known)
-                                           : std::to_string(static_cast<unsigned>(header.kind))));
 }
 
 Status Connection::welcomeFrame(const FrameHeader &header) {
@@ -255,13 +246,24 @@ void Connection::answer(const FrameHeader &header) {
 /// Waits for what is wanted, and reads if reading may go on. The caller has the reader's role if it
 /// wants to read.
 Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready) {
+  bool progress = false;
+  if (!wanted.write && handover_.yields()) {
+    for (int i = 0; i < Handover::Yields; ++i) {
+      ::sched_yield();
+      const Status status = reader_.pump(*channel_, *this, progress);
+      if (!status || progress) {
+        ready = {true, false};
+        return status;
+      }
+    }
+    handover_.foundNothing();
+  }
   Expected<Readiness> found = waitFor(*channel_, wanted, deadline);
   if (!found)
     return found.status();
   ready = *found;
   if (!ready.read)
     return Status::ok();
-  bool progress = false;
   return reader_.pump(*channel_, *this, progress);
 }
 
@@ -315,6 +317,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       lock.unlock();
       Readiness ready;
       const Status status = pumpAs({true, false}, deadline, ready);
+      handover_.waited(Deadline::Clock::now());
       lock.lock();
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);

@@ -6,6 +6,7 @@
 
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
+#include "transport/handover.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -84,6 +85,7 @@ private:
   // The reader's, whoever that is.
   FrameReader reader_;
   Buffer incoming_;
+  Handover handover_;
 
   std::mutex mutex_;
   std::condition_variable writable_;

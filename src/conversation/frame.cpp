@@ -145,4 +145,13 @@ const char *name(FrameKind kind) {
   return nullptr;
 }
 
+Status unexpectedFrame(const FrameHeader &header) {
+  if (header.flags & FlagSkippable)
+    return Status::ok();
+  const char *known = name(header.kind);
+  return Status(Code::Protocol, "unexpected frame of kind " +
+                                    (known ? std::string(known)
+                                           : std::to_string(static_cast<unsigned>(header.kind))));
+}
+
 } // namespace mlbridge

@@ -64,6 +64,9 @@ Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now = Deadline:
 /// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4.
 uint32_t crc32c(const uint8_t *data, size_t size);
 
+/// What a receiver that has no use for the frame returns: Protocol, or Ok if it may be skipped.
+Status unexpectedFrame(const FrameHeader &header);
+
 } // namespace mlbridge
 
 #endif

@@ -2,6 +2,7 @@
 #include "conversation/messages.h"
 
 #include <cstring>
+#include <unistd.h>
 
 namespace mlbridge {
 
@@ -167,6 +168,10 @@ Status readStatus(Reader &in) {
 }
 
 } // namespace
+
+std::string softwareName() {
+  return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
+}
 
 Status encode(const Hello &m, Buffer &out) {
   return Writer(out)

@@ -13,6 +13,9 @@ namespace mlbridge {
 
 using Nonce = std::array<uint8_t, 16>;
 
+/// How this process names itself to its peer: "mlbridge 0.1.0 pid 17".
+std::string softwareName();
+
 struct Hello {
   uint16_t major = 1, minor = 0;
   Nonce nonce{};

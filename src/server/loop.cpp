@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -72,14 +73,28 @@ void ServerLoop::wake() const {
   (void)!::write(wakeWrite_.get(), &byte, 1);
 }
 
-ServerLoop::Outcome ServerLoop::turn(Deadline deadline) {
+ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
+  if (handover_.yields()) {
+    for (int i = 0; i < Handover::Yields; ++i) {
+      ::sched_yield();
+      if (const Outcome outcome = turn(0); outcome != Outcome::TimedOut)
+        return outcome;
+    }
+    handover_.foundNothing();
+  }
+  const Outcome outcome = turn(deadline.pollTimeout());
+  // poll(2) counts whole milliseconds, and no more than an int holds.
+  return outcome == Outcome::TimedOut && !deadline.hasPassed() ? Outcome::Progress : outcome;
+}
+
+ServerLoop::Outcome ServerLoop::turn(int timeout) {
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
-  const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, deadline.pollTimeout());
+  const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, timeout);
   if (n < 0)
     return errno == EINTR ? Outcome::Interrupted : Outcome::Woken;
   if (n == 0)
-    return deadline.hasPassed() ? Outcome::TimedOut : Outcome::Progress;
+    return Outcome::TimedOut;
   Outcome outcome = Outcome::Progress;
   const std::lock_guard<std::mutex> lock(host_.mutex);
   for (int i = 0; i < n; ++i) {
@@ -174,6 +189,7 @@ void ServerLoop::armHelp(Duration after) {
 }
 
 void ServerLoop::policyBegins(Deadline::Clock::time_point now) {
+  handover_.waited(now);
   policySince_.store(now.time_since_epoch() / std::chrono::nanoseconds(1),
                      std::memory_order_release);
   // One timer serves many short policies: the helper looks when it fires and sets it again.
@@ -208,7 +224,7 @@ void ServerLoop::help() {
         return;
       if (!fds[0].revents || policySince_.load(std::memory_order_acquire) != since)
         continue;
-      if (turn(Deadline::after(Duration::zero())) == Outcome::Woken) {
+      if (turn(0) == Outcome::Woken) {
         wake(); // was meant for the serving thread
         break;
       }

@@ -5,6 +5,7 @@
 #define MLBRIDGE_SERVER_LOOP_H
 
 #include "server/session.h"
+#include "transport/handover.h"
 #include "transport/transport.h"
 
 #include <atomic>
@@ -24,7 +25,7 @@ public:
 
   enum class Outcome : uint8_t { Progress, Woken, Interrupted, TimedOut };
   /// Waits for input or output and handles it. Takes the host's mutex.
-  Outcome turn(Deadline deadline);
+  Outcome wait(Deadline deadline);
 
   void policyBegins(Deadline::Clock::time_point now);
   void policyEnds() { policySince_.store(0, std::memory_order_release); }
@@ -43,6 +44,8 @@ private:
   static constexpr uint64_t WriterBit = uint64_t(1) << 63;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
 
+  /// `timeout` as of epoll_wait.
+  Outcome turn(int timeout);
   void acceptAll();
   void forget(uint64_t number);
   void help();
@@ -55,6 +58,7 @@ private:
   Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   uint64_t lastSession_ = 0;
+  Handover handover_;                   ///< the serving thread's
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs
   std::atomic<bool> helpArmed_{false};
   std::thread helper_;

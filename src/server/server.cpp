@@ -49,9 +49,9 @@ Event::~Event() {
     return;
   if (state_->open)
     (void)fail(Status(Code::PolicyFailed, "the policy gave no answer"));
-  state_->release();
   const std::shared_ptr<Server::State> server = std::move(state_->server);
   const std::lock_guard<std::mutex> lock(server->mutex);
+  state_->release();
   if (!server->spareEvent)
     server->spareEvent = std::move(state_);
 }
@@ -143,10 +143,10 @@ Status Event::State::answer(Status (*send)(State &)) {
   return status;
 }
 
-/// Gives the storage back to the stream, unless somebody holds the inputs.
+/// With the server's mutex held: gives the storage back to the stream, unless somebody holds the
+/// inputs.
 void Event::State::release() {
   if (event.stream) {
-    const std::lock_guard<std::mutex> lock(server->mutex);
     if (event.inputs && event.inputs.use_count() == 1 && !event.stream->spareInputs)
       event.stream->spareInputs = std::move(event.inputs);
     if (outputs && !event.stream->spareOutputs)
@@ -337,7 +337,7 @@ Expected<Event> Server::next(Deadline deadline) {
       }
     }
     if (!event) {
-      switch (s.loop.turn(deadline)) {
+      switch (s.loop.wait(deadline)) {
       case ServerLoop::Outcome::Progress:
         continue;
       case ServerLoop::Outcome::Woken:

@@ -22,10 +22,6 @@ uint64_t nextStorageId() {
   return ++last;
 }
 
-std::string softwareName() {
-  return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
-}
-
 } // namespace
 
 TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,
@@ -118,14 +114,8 @@ Status Session::frame(const FrameHeader &header) {
   case FrameKind::Reply:
     return Status::ok();
   default:
-    break;
+    return unexpectedFrame(header);
   }
-  if (header.flags & FlagSkippable)
-    return Status::ok();
-  const char *known = name(header.kind);
-  return Status(Code::Protocol, "unexpected frame of kind " +
-                                    (known ? std::string(known)
-                                           : std::to_string(static_cast<unsigned>(header.kind))));
 }
 
 Status Session::onHello() {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// When two processes that answer each other at once share a processor, giving it to the other one
+// is cheaper than going to sleep and being woken.
+#ifndef MLBRIDGE_TRANSPORT_HANDOVER_H
+#define MLBRIDGE_TRANSPORT_HANDOVER_H
+
+#include <mlbridge/deadline.h>
+
+#include <algorithm>
+
+namespace mlbridge {
+
+/// Decides, for one waiting side of a conversation, whether to yield the processor before sleeping
+/// in the kernel. Sleeping and waking are about a third of a short round trip on one core.
+/// On two cores a yield brings nothing, and on a busy machine it lets others run for milliseconds,
+/// so it is tried only after many quick turns, and more of them when it did not pay. Not
+/// thread-safe.
+class Handover {
+public:
+  using Clock = Deadline::Clock;
+  /// Turns no longer than this, from answer to answer, are quick.
+  static constexpr Duration Quick = std::chrono::microseconds(50);
+  /// Quick turns before the first try; before another one after yields in vain; the most, after
+  /// yields that took long.
+  static constexpr int FirstTurns = 32, NextTurns = 256, MostTurns = 1 << 14;
+  /// How many more yields in vain than useful ones are borne: at the start, and at most.
+  static constexpr int FirstCredit = 2, MostCredit = 8;
+
+  /// Before each sleep; the scheduler, being fair, may give the processor straight back.
+  static constexpr int Yields = 3;
+
+  /// Before a wait: whether to call sched_yield and look for input, so many times, before sleeping.
+  bool yields() {
+    outcome_ = credit_ > 0 ? Outcome::Yielded : Outcome::Slept;
+    return outcome_ == Outcome::Yielded;
+  }
+  /// There was no input after the yield.
+  void foundNothing() { outcome_ = Outcome::YieldedInVain; }
+  /// The wait is over.
+  void waited(Clock::time_point now) {
+    const bool quick = now - last_ <= Quick;
+    last_ = now;
+    const Outcome outcome = outcome_;
+    outcome_ = Outcome::Slept;
+    if (outcome == Outcome::Slept) {
+      quickTurns_ = quick ? quickTurns_ + 1 : 0;
+      if (quickTurns_ >= neededTurns_)
+        credit_ = FirstCredit;
+      return;
+    }
+    if (!quick) {
+      credit_ = 0;
+      neededTurns_ = std::min(neededTurns_ * 4, MostTurns);
+    } else if (outcome == Outcome::Yielded) {
+      credit_ = std::min(credit_ + 1, MostCredit);
+      neededTurns_ = std::max(neededTurns_ - 1, FirstTurns);
+    } else if (--credit_ == 0) {
+      neededTurns_ = std::max(neededTurns_, NextTurns);
+    }
+    if (credit_ == 0)
+      quickTurns_ = 0;
+  }
+
+private:
+  enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
+  Outcome outcome_ = Outcome::Slept;
+  Clock::time_point last_{};
+  int quickTurns_ = 0;
+  int neededTurns_ = FirstTurns;
+  int credit_ = 0;
+};
+
+} // namespace mlbridge
+
+#endif
