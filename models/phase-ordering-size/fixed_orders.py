@@ -3,10 +3,10 @@
 
     python models/phase-ordering-size/fixed_orders.py --minutes 10
 
-Random orders, orders that search.py found (seed-orders.json), then an evolution of the best so far
-(change, insert, remove, swap groups), all measured by true size on the same training files; the
-best few are measured again on more files. Writes best-fixed-order.json, and orders.json with all of
-them to the work folder.
+Orders that search.py found (seed-orders.json), random orders, then an evolution of the best so far
+(change, insert, remove, swap groups), measured by true size on 25 training files, and on more while
+they may be the best; the best few are compared on validation files as well. Writes
+best-fixed-order.json, and orders.json with all of them to the work folder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 from corpus import FIXED_ORDER, HERE, WORK, File, interleaved, load, load_actions
 from experience import Sequence, Tree
-from search import Lookahead, build_tool
+from measuring import Lookahead, build_tool
+from tqdm import tqdm
 
 FAILED = 0.5  # log size of an order that crashes or runs too long
+BLOCK = 25  # files
+MARGINS = (0.004, 0.0025, 0.0015)  # how much worse than the best so far, after so many blocks
 
 
 def seed_orders() -> list[Sequence]:
@@ -34,36 +38,72 @@ def seed_orders() -> list[Sequence]:
 
 
 class Measurer:
-    """Keeps a look-ahead process for each file, so that equal modules are compiled once."""
+    """Measures orders by true size, with few files unless an order may be the best."""
 
     def __init__(self, files: list[File], jobs: int) -> None:
+        """Keep a look-ahead process for each file, so that equal modules are compiled once."""
+        blocks = [files[first : first + BLOCK] for first in range(0, len(files), BLOCK)]
         self.files = files
-        self._open = [Lookahead(file) for file in files]
+        self.measured = 0  # compilations, equal ones included
+        self._blocks = [[Lookahead(file) for file in block] for block in blocks]
         self._pool = ThreadPoolExecutor(jobs)
+        self._known: dict[Sequence, list[list[float]]] = {}
 
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown()
-        for ahead in self._open:
+        for ahead in (ahead for block in self._blocks for ahead in block):
             ahead.__exit__()
 
-    def measure(self, orders: list[Sequence]) -> dict[Sequence, float]:
-        """The mean log size over -Oz of each order."""
+    def __len__(self) -> int:
+        """How many orders were measured."""
+        return len(self._known)
 
-        def one(ahead: Lookahead) -> list[float]:
-            tree = Tree(ahead.file.program, ahead.file.name, ahead.file.oz_text)
-            ahead.run(orders, tree)
-            sizes = [tree.states[o].size if o in tree.states else None for o in orders]
-            return [
-                FAILED if size is None else math.log(max(size, 1) / ahead.file.oz_text)
-                for size in sizes
-            ]
+    def __contains__(self, order: Sequence) -> bool:
+        """Whether it was measured."""
+        return order in self._known
 
-        columns = list(self._pool.map(one, self._open))
-        return {
-            order: sum(column[k] for column in columns) / len(columns)
-            for k, order in enumerate(orders)
-        }
+    def mean(self, order: Sequence, blocks: int | None = None) -> float:
+        """The mean log size over -Oz, of all files it was measured with or of the first blocks."""
+        values = [value for block in self._known[order][:blocks] for value in block]
+        return sum(values) / len(values)
+
+    def finished(self) -> list[Sequence]:
+        """The orders that were measured with all files, best first."""
+        whole = [o for o, blocks in self._known.items() if len(blocks) == len(self._blocks)]
+        return sorted(whole, key=lambda order: (self.mean(order), len(order)))
+
+    def measure(self, orders: list[Sequence]) -> None:
+        """Each with the first block of files, and with a further one while it may be the best."""
+        for order in orders:
+            self._known[order] = []
+        for number, block in enumerate(self._blocks):
+            if number and (whole := self.finished()):
+                limit = self.mean(whole[0], number) + MARGINS[min(number, len(MARGINS)) - 1]
+                orders = [order for order in orders if self.mean(order) <= limit]
+            if not orders:
+                return
+
+            def one(ahead: Lookahead, orders: list[Sequence] = orders) -> list[float]:
+                tree = Tree(ahead.file.program, ahead.file.name, ahead.file.oz_text)
+                ahead.run(orders, tree)
+                sizes = [tree.states[o].size if o in tree.states else None for o in orders]
+                return [
+                    FAILED if size is None else math.log(max(size, 1) / ahead.file.oz_text)
+                    for size in sizes
+                ]
+
+            columns = list(self._pool.map(one, block))
+            self.measured += len(orders) * len(block)
+            for k, order in enumerate(orders):
+                self._known[order].append([column[k] for column in columns])
+
+    def table(self) -> list[dict[str, Any]]:
+        """All orders, for a file."""
+        return [
+            {"order": order, "files": sum(map(len, blocks)), "mean": round(self.mean(order), 6)}
+            for order, blocks in self._known.items()
+        ]
 
 
 def valid(order: Sequence, longest: int) -> bool:
@@ -95,13 +135,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--files", type=int, default=30, help="training files of the search")
-    parser.add_argument("--final-files", type=int, default=120, help="for the best orders")
-    parser.add_argument("--low", type=int, default=500, help="skip smaller files (-Oz bytes)")
-    parser.add_argument("--high", type=int, default=4000, help="skip larger files")
-    parser.add_argument("--length", type=int, default=11)
-    parser.add_argument("--random", type=int, default=40, help="random orders to begin with")
-    parser.add_argument("--keep", type=int, default=6, help="best orders that are changed")
+    parser.add_argument("--files", type=int, default=100, help="training files")
+    parser.add_argument("--least", type=int, default=500, help="orders, however long it takes")
+    parser.add_argument("--low", type=int, default=400, help="skip smaller files (-Oz bytes)")
+    parser.add_argument("--high", type=int, default=12000, help="skip larger files")
+    parser.add_argument("--length", type=int, default=12)
+    parser.add_argument("--random", type=int, default=100, help="random orders to begin with")
+    parser.add_argument("--keep", type=int, default=8, help="best orders that are changed")
+    parser.add_argument("--finalists", type=int, default=8, help="orders compared on validation")
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
@@ -114,46 +155,47 @@ def main(arguments: list[str]) -> int:
     shuffled: list[Sequence] = []
     while len(shuffled) < options.random:
         order = tuple(generator.choices(range(actions.stop), k=generator.randint(4, 10)))
-        if valid(order, options.length):
+        if valid(order, options.length) and order not in shuffled:
             shuffled.append(order)
-    known = measurer.measure(shuffled)
-    random_mean = math.exp(sum(known[order] for order in shuffled) / len(shuffled))
-    known.update(measurer.measure(seed_orders()))
     begin = time.monotonic()
-    while time.monotonic() - begin < 60 * options.minutes:
-        ranked = sorted(known, key=lambda order: (known[order], len(order)))[: options.keep]
-        batch: set[Sequence] = set()
-        while len(batch) < options.batch:
-            order = mutate(generator.choice(ranked), actions.stop, generator)
-            if valid(order, options.length) and order not in known:
-                batch.add(order)
-        known.update(measurer.measure(sorted(batch)))
-        best = min(known, key=lambda order: (known[order], len(order)))
-        print(
-            f"{len(known)} orders, {time.monotonic() - begin:.0f} s, best "
-            f"{math.exp(known[best]):.4f}: {best}",
-            flush=True,
-        )
-        text = json.dumps([[list(order), round(value, 6)] for order, value in known.items()])
-        (WORK / "orders.json").write_text(text + "\n")
+    measurer.measure([order for order in seed_orders() if order not in shuffled])
+    measurer.measure(shuffled)
+    random_mean = math.exp(sum(measurer.mean(o, 1) for o in shuffled) / len(shuffled))
+    with tqdm(total=options.least, unit="order") as bar:
+        while time.monotonic() - begin < 60 * options.minutes or len(measurer) < options.least:
+            parents = measurer.finished()[: options.keep]
+            batch: set[Sequence] = set()
+            while len(batch) < options.batch:
+                order = mutate(generator.choice(parents), actions.stop, generator)
+                if valid(order, options.length) and order not in measurer:
+                    batch.add(order)
+            measurer.measure(sorted(batch))
+            best = measurer.finished()[0]
+            bar.n = len(measurer)
+            bar.set_postfix_str(f"best {math.exp(measurer.mean(best)):.4f}: {best}")
+            (WORK / "orders.json").write_text(json.dumps(measurer.table()) + "\n")
     measurer.close()
-    finalists = sorted(known, key=lambda order: known[order])[:12]
-    finalists += [order for order in seed_orders() if order not in finalists]
-    check = Measurer(files[: options.final_files], options.jobs)
-    final = check.measure(finalists)
+    finalists = measurer.finished()[: options.finalists]
+    check = Measurer(
+        interleaved(load("validation"), options.seed, options.low, options.high)[:BLOCK],
+        options.jobs,
+    )
+    check.measure(finalists)
     check.close()
-    best = min(final, key=lambda order: (final[order], len(order)))
+    best = min(finalists, key=lambda order: measurer.mean(order) + check.mean(order))
     result = {
         "order": list(best),
         "names": [actions.names[a] for a in best],
-        "orders_tried": len(known),
+        "orders_tried": len(measurer),
+        "compilations": measurer.measured,
         "training_files": len(measurer.files),
-        "training_over_oz": round(math.exp(known[best]), 4),
-        "final_files": len(check.files),
-        "final_over_oz": round(math.exp(final[best]), 4),
+        "training_over_oz": round(math.exp(measurer.mean(best)), 4),
+        "validation_files": len(check.files),
+        "validation_over_oz": round(math.exp(check.mean(best)), 4),
         "random_orders": len(shuffled),
         "random_over_oz": round(random_mean, 4),
         "seed": options.seed,
+        "minutes": round((time.monotonic() - begin) / 60, 1),
     }
     FIXED_ORDER.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result))

@@ -46,7 +46,7 @@ class Server(_Server):
         metadata: Mapping[str, str] | None = None,
         **limits: int,
     ) -> None:
-        """Listen at "unix:PATH" or "pipe:BASE".
+        """Listen at "unix:PATH", "pipe:FOLDER/", or, for one compiler process, "pipe:BASE".
 
         A compiler whose signature differs from `signature` is refused; None takes what each
         compiler states. Compilers can read `metadata` before they state theirs. Limits:

@@ -76,6 +76,7 @@ def test_all_options(
         ("unix:s?serdes=json", "unix:{place}/s?serdes=json"),
         ("unix:/run/policy.sock", "unix:/run/policy.sock"),
         ("pipe:base", "pipe:{place}/base"),
+        ("pipe:folder/", "pipe:{place}/folder/"),
         ("function:stop", "function:stop"),
         ("onnx:./policy.onnx", "onnx:{place}/policy.onnx"),
         ("onnx:my%20model.onnx", "onnx:{place}/my%20model.onnx"),

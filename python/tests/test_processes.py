@@ -47,6 +47,7 @@ print(wrong)
 """
 
 
+@pytest.mark.parametrize("transport", ["unix", "pipe", "rendezvous"])
 def test_many_compilers_with_many_threads(tmp_path: Path, transport: str, serdes: str) -> None:
     episodes: dict[str, list[int]] = {}
 
@@ -57,8 +58,8 @@ def test_many_compilers_with_many_threads(tmp_path: Path, transport: str, serdes
         return number * 1000000 + thread * 1000 + k
 
     # A FIFO pair is for one compiler, whose threads share it.
-    processes, threads = (4, 3) if transport == "unix" else (1, 8)
-    uri = f"{transport}:{tmp_path}/s"
+    processes, threads = (1, 8) if transport == "pipe" else (4, 3)
+    uri = f"pipe:{tmp_path}/s/" if transport == "rendezvous" else f"{transport}:{tmp_path}/s"
     with running(policy, uri, SMALL, query=f"?serdes={serdes}") as server:
         clients = [python(CLIENT, server.uri, str(n), str(threads)) for n in range(processes)]
         for client in clients:

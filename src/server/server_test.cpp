@@ -8,9 +8,11 @@
 
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -48,10 +50,15 @@ OpenOptions within(Duration deadline) {
   return options;
 }
 
-/// Scheme and serdes.
+/// `kind`: unix, pipe (of one compiler) or rendezvous (pipes of many).
+std::string addressOf(std::string_view kind, const TemporaryFolder &folder) {
+  return kind == "rendezvous" ? "pipe:" + folder / "s/" : std::string(kind) + ":" + folder / "s";
+}
+
+/// Kind of address, and serdes.
 class ServerOver : public ::testing::TestWithParam<std::pair<const char *, const char *>> {
 protected:
-  std::string address() const { return std::string(GetParam().first) + ":" + folder_ / "s"; }
+  std::string address() const { return addressOf(GetParam().first, folder_); }
   std::string uri() const { return address() + "?serdes=" + GetParam().second; }
   TemporaryFolder folder_;
 };
@@ -275,6 +282,8 @@ TEST_P(ServerOver, ReportsItsAddressFilesWithMode0600AndRemovesThem) {
   std::vector<std::string> files = {folder_ / "s"};
   if (std::string(GetParam().first) == "pipe")
     files = {folder_ / "s.in", folder_ / "s.out"};
+  if (std::string(GetParam().first) == "rendezvous")
+    files = {folder_ / "s/rendezvous"};
   struct stat info{};
   {
     ServerThread server(address(), serving(Sum), answerSum);
@@ -288,17 +297,21 @@ TEST_P(ServerOver, ReportsItsAddressFilesWithMode0600AndRemovesThem) {
     EXPECT_NE(::stat(file.c_str(), &info), 0) << file;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ServerOver,
-                         ::testing::Values(std::pair("unix", "bitstream"),
-                                           std::pair("pipe", "bitstream"),
-                                           std::pair("unix", "json"), std::pair("pipe", "json")),
-                         [](const auto &info) {
-                           return std::string(info.param.first) + "_" + info.param.second;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, ServerOver,
+    ::testing::Values(std::pair("unix", "bitstream"), std::pair("pipe", "bitstream"),
+                      std::pair("unix", "json"), std::pair("pipe", "json"),
+                      std::pair("rendezvous", "bitstream"), std::pair("rendezvous", "json")),
+    [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
 
-TEST(Server, ManyCompilersAtOnce) {
-  TemporaryFolder folder;
-  const std::string uri = "unix:" + folder / "s";
+class ServerOfMany : public ::testing::TestWithParam<const char *> {
+protected:
+  std::string address() const { return addressOf(GetParam(), folder_); }
+  TemporaryFolder folder_;
+};
+
+TEST_P(ServerOfMany, ServesThemAllAtOnce) {
+  const std::string uri = address();
   ServerThread server(uri, serving(Sum), answerSum);
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
@@ -315,6 +328,69 @@ TEST(Server, ManyCompilersAtOnce) {
     thread.join();
   EXPECT_EQ(right, 16 * 50);
   EXPECT_EQ(server.server().statistics().connections, 16u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ServerOfMany, ::testing::Values("unix", "rendezvous"),
+                         [](const auto &info) { return std::string(info.param); });
+
+class Rendezvous : public ::testing::Test {
+protected:
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(folder_ / "s"))
+      names.insert(entry.path().filename());
+    return names;
+  }
+  void knock(const std::string &text) const {
+    const int fd = ::open((folder_ / "s/rendezvous").c_str(), O_WRONLY | O_NONBLOCK);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::write(fd, text.data(), text.size()), ssize_t(text.size()));
+    ::close(fd);
+  }
+  void expectService() const {
+    Runner runner = open(uri(), Sum, within(20s));
+    (void)runner.set("k", int64_t(4));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<int64_t>("twice")[0], 8);
+  }
+  std::string uri() const { return "pipe:" + folder_ / "s/"; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Rendezvous, LeavesNoNamesOnceACompilerIsServed) {
+  ServerThread server(uri(), serving(Sum), answerSum);
+  Model model = Model::open(uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  EXPECT_EQ(files(), std::set<std::string>{"rendezvous"});
+  server.stop();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s"));
+  EXPECT_EQ(Model::open(uri()).status().code(), Code::Unavailable);
+}
+
+TEST_F(Rendezvous, HearsAnAnnouncementAfterGarbage) {
+  ServerThread server(uri(), serving(Sum), answerSum);
+  knock("mlbridge-pipe 1 ../../etc/passwd\nmlbridge-pipe 1 compiler-1-0\n\n\n");
+  knock(std::string(10000, 'x') + "mlbridge-pipe 1 ");
+  expectService();
+}
+
+TEST_F(Rendezvous, SweepsWhatDeadCompilersLeft) {
+  std::filesystem::create_directory(folder_ / "s");
+  for (const char *name : {"compiler-1-0.in", "compiler-1-0.out", "mine.out"})
+    ASSERT_EQ(::mkfifo((folder_ / "s/" + name).c_str(), 0600), 0);
+  ServerThread server(uri(), serving(Sum), answerSum);
+  EXPECT_EQ(files(), (std::set<std::string>{"mine.out", "rendezvous"}));
+  expectService();
+}
+
+TEST_F(Rendezvous, ACompilerThatIsNotHeardLeavesNothing) {
+  std::filesystem::create_directory(folder_ / "s");
+  ASSERT_EQ(::mkfifo((folder_ / "s/rendezvous").c_str(), 0600), 0);
+  const int reader = ::open((folder_ / "s/rendezvous").c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_EQ(Model::open(uri(), within(100ms)).status().code(), Code::DeadlineExceeded);
+  EXPECT_EQ(files(), std::set<std::string>{"rendezvous"});
+  ::close(reader);
+  EXPECT_EQ(Model::open(uri(), within(20s)).status().code(), Code::Unavailable);
 }
 
 TEST(Server, TakesTheSignatureOfTheCompilerIfItHasNone) {
@@ -346,7 +422,7 @@ TEST(Server, ASecondCompilerOnOnePipeIsToldSo) {
   ASSERT_TRUE(first) << first.status().toString();
   const Status second = Model::open(uri).status();
   EXPECT_EQ(second.code(), Code::Busy);
-  EXPECT_NE(second.message().find("unix:"), std::string::npos) << second.message();
+  EXPECT_NE(second.message().find("pipe:FOLDER/"), std::string::npos) << second.message();
 }
 
 TEST(Server, CompilersFollowEachOtherOnOnePipe) {

@@ -3,16 +3,13 @@
 // BASE.out comes from it. The server makes both (mode 0600) and always has BASE.out open for
 // reading; the compiler opens BASE.in, then BASE.out, and neither open can block. A lock on BASE.in
 // keeps a second compiler out, one on BASE.out a second server.
-#include "transport/transport.h"
+#include "transport/pipe/fifo.h"
 
 #include <cerrno>
-#include <csignal>
-#include <ctime>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,133 +17,8 @@ namespace mlbridge {
 
 namespace {
 
-constexpr int BufferSize = 1 << 20; // the kernel's default limit for an unprivileged pipe
-
 std::string inPath(const std::string &base) { return base + ".in"; }
 std::string outPath(const std::string &base) { return base + ".out"; }
-
-/// A write to a FIFO that nobody reads raises SIGPIPE, and there is no flag against it. It is
-/// blocked for this thread and, if this write raised it, taken off before it is unblocked.
-class NoSigPipe {
-public:
-  NoSigPipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  void raised() { raised_ = true; }
-  ~NoSigPipe() {
-    const int error = errno;
-    if (sigismember(&before_, SIGPIPE))
-      return;
-    if (raised_) {
-      const timespec now{0, 0};
-      while (sigtimedwait(&pipe_, nullptr, &now) < 0 && errno == EINTR) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = error;
-  }
-
-private:
-  sigset_t pipe_, before_;
-  bool raised_ = false;
-};
-
-/// Opens one FIFO without blocking. Code::Unavailable: nobody is at the other end (ENXIO), or no
-/// such file.
-Expected<Descriptor> openFifo(const std::string &path, int mode) {
-  Descriptor fifo(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC));
-  if (!fifo) {
-    const int error = errno;
-    if (error == ENOENT)
-      return Status(Code::Unavailable, "pipe: " + path + ": no server there (no such FIFO)");
-    if (error == ENXIO)
-      return Status(Code::Unavailable,
-                    "pipe: " + path + ": no server there (nobody reads the FIFO)");
-    return Status(Code::InvalidArgument, describeErrno("pipe: open " + path, error));
-  }
-  struct stat info{};
-  if (::fstat(fifo.get(), &info) != 0 || !S_ISFIFO(info.st_mode))
-    return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
-  return fifo;
-}
-
-class PipeListener;
-
-class PipeChannel : public Channel {
-public:
-  PipeChannel(Descriptor in, Descriptor out) : in_(std::move(in)), out_(std::move(out)) {
-    ::fcntl(out_.get(), F_SETPIPE_SZ, BufferSize);
-    ::fcntl(in_.get(), F_SETPIPE_SZ, BufferSize);
-  }
-
-  Expected<size_t> read(uint8_t *to, size_t size) override {
-    // A FIFO that no writer has opened yet reads as end of file; poll tells the difference.
-    if (!sawData_) {
-      pollfd fd{in_.get(), POLLIN, 0};
-      pollfd peer{out_.get(), 0, 0};
-      if (::poll(&peer, 1, 0) > 0 && (peer.revents & POLLERR))
-        return Status(Code::Closed, "the peer closed the FIFO");
-      if (::poll(&fd, 1, 0) <= 0)
-        return size_t(0);
-    }
-    while (true) {
-      const ssize_t n = ::read(in_.get(), to, size);
-      if (n > 0) {
-        sawData_ = true;
-        return static_cast<size_t>(n);
-      }
-      if (n == 0)
-        return Status(Code::Closed, "the peer closed the FIFO");
-      if (errno == EAGAIN)
-        return size_t(0);
-      if (errno != EINTR)
-        return Status(Code::Closed, describeErrno("read from the FIFO", errno));
-    }
-  }
-
-  Expected<size_t> write(const iovec *parts, int count) override {
-    while (true) {
-      const ssize_t n = writeQuietly(parts, count);
-      if (n >= 0)
-        return static_cast<size_t>(n);
-      if (errno == EAGAIN)
-        return size_t(0);
-      if (errno == EPIPE)
-        return Status(Code::Closed, "the peer closed the FIFO");
-      if (errno != EINTR)
-        return Status(Code::Closed, describeErrno("write to the FIFO", errno));
-    }
-  }
-
-  int readDescriptor() const override { return in_.get(); }
-  int writeDescriptor() const override { return out_.get(); }
-  int hangUpDescriptor() const override { return sawData_ ? -1 : out_.get(); }
-
-private:
-  /// writev that raises no SIGPIPE: by its flag where the kernel has it (Linux 6.18), otherwise
-  /// guarded.
-  ssize_t writeQuietly(const iovec *parts, int count) {
-    if (kernelHasFlag_) {
-      const ssize_t n = ::pwritev2(out_.get(), parts, count, -1, FlagNoSignal);
-      if (n >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS))
-        return n;
-      kernelHasFlag_ = false;
-    }
-    NoSigPipe guard;
-    const ssize_t n = ::writev(out_.get(), parts, count);
-    if (n < 0 && errno == EPIPE)
-      guard.raised();
-    return n;
-  }
-  static constexpr int FlagNoSignal = 0x100; // RWF_NOSIGNAL of linux/fs.h
-  bool kernelHasFlag_ = true;
-
-protected:
-  Descriptor in_, out_; // seen from this side: what it reads, what it writes
-  bool sawData_ = false;
-};
 
 /// The server's side keeps one read end of BASE.out open at all times, so that a compiler always
 /// finds a reader. While a conversation lasts that end belongs to its channel; a fresh one is
@@ -156,21 +28,12 @@ class PipeListener final : public Listener {
 public:
   static Expected<std::unique_ptr<Listener>> make(const std::string &base) {
     if (base.empty())
-      return Status(Code::InvalidArgument, "pipe: the URI names no FIFOs; expected pipe:BASE");
-    if (base.back() == '/')
-      return Status(Code::Unsupported,
-                    "pipe: a folder for many compilers (" + base +
-                        ") is not offered yet; use pipe:BASE for one or unix:PATH for many");
+      return Status(Code::InvalidArgument,
+                    "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
     std::unique_ptr<PipeListener> self(new PipeListener(base));
-    for (const std::string &path : {inPath(base), outPath(base)}) {
-      if (::mkfifo(path.c_str(), 0600) == 0)
-        continue;
-      if (errno != EEXIST)
-        return Status(Code::InvalidArgument, describeErrno("pipe: make " + path, errno));
-      struct stat info{};
-      if (::lstat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode))
-        return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
-    }
+    for (const std::string &path : {inPath(base), outPath(base)})
+      if (Status s = makeFifo(path); !s)
+        return s;
     Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
     if (!out)
       return out.status();
@@ -267,19 +130,25 @@ public:
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline) const override {
     const std::string &base = uri.place;
     if (base.empty())
-      return Status(Code::InvalidArgument, "pipe: the URI names no FIFOs; expected pipe:BASE");
+      return Status(Code::InvalidArgument,
+                    "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
+    if (base.back() == '/')
+      return connectAtRendezvous(base);
     Expected<Descriptor> in = openFifo(inPath(base), O_RDONLY);
     if (!in)
       return in.status();
     if (::flock(in->get(), LOCK_EX | LOCK_NB) != 0)
-      return Status(Code::Busy,
-                    "pipe: " + base + " serves another compiler; unix:PATH serves many at once");
+      return Status(Code::Busy, "pipe: " + base +
+                                    " serves another compiler; a server at pipe:FOLDER/ or "
+                                    "unix:PATH serves many at once");
     Expected<Descriptor> out = openFifo(outPath(base), O_WRONLY);
     if (!out)
       return out.status();
     return std::unique_ptr<Channel>(new PipeChannel(std::move(*in), std::move(*out)));
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
+    if (!uri.place.empty() && uri.place.back() == '/')
+      return listenAtRendezvous(uri.place);
     return PipeListener::make(uri.place);
   }
   bool mayBeStale() const override { return true; }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the two kinds of pipe addresses share: FIFOs opened without blocking, and a channel of two.
+#ifndef MLBRIDGE_TRANSPORT_PIPE_FIFO_H
+#define MLBRIDGE_TRANSPORT_PIPE_FIFO_H
+
+#include "transport/transport.h"
+
+namespace mlbridge {
+
+/// Opens one FIFO without blocking. `mode`: O_RDONLY or O_WRONLY. Errors: Unavailable (nobody is at
+/// the other end, or no such file), InvalidArgument.
+Expected<Descriptor> openFifo(const std::string &path, int mode);
+
+/// Makes one for its owner alone; Ok if it is there already and is a FIFO.
+Status makeFifo(const std::string &path);
+
+/// writev that raises no SIGPIPE. `kernelHasFlag`: true at first; remembers what the kernel can do.
+ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFlag);
+
+/// Reads one FIFO and writes the other.
+class PipeChannel : public Channel {
+public:
+  PipeChannel(Descriptor in, Descriptor out);
+  Expected<size_t> read(uint8_t *to, size_t size) override;
+  Expected<size_t> write(const iovec *parts, int count) override;
+  int readDescriptor() const override { return in_.get(); }
+  int writeDescriptor() const override { return out_.get(); }
+  int hangUpDescriptor() const override { return sawData_ ? -1 : witness(); }
+
+protected:
+  /// A FIFO that no writer has opened yet reads as end of file. Until something came, this
+  /// descriptor's error condition means that the peer is gone.
+  virtual int witness() const { return out_.get(); }
+  /// The first bytes came.
+  virtual void met() {}
+
+  Descriptor in_, out_; // seen from this side: what it reads, what it writes
+
+private:
+  bool sawData_ = false;
+  bool kernelHasFlag_ = true;
+};
+
+// pipe:FOLDER/, see rendezvous.cpp.
+Expected<std::unique_ptr<Channel>> connectAtRendezvous(const std::string &folder);
+Expected<std::unique_ptr<Listener>> listenAtRendezvous(const std::string &folder);
+
+} // namespace mlbridge
+
+#endif
