@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TensorSpec,
         __version__,
     )
+    from .batching import BatchPolicy
     from .client import from_function, function, open
     from .errors import (
         Busy,
@@ -50,6 +51,7 @@ _HOMES = {
     "_core": (
         "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec __version__"
     ),
+    "batching": "BatchPolicy",
     "client": "from_function function open",
     "errors": (
         "Busy Cancelled Closed Code DeadlineExceeded Error InternalError InvalidArgument"
@@ -61,6 +63,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "BatchPolicy",
     "Busy",
     "Cancelled",
     "Closed",

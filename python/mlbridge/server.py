@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ._core import Context, Event, Signature, Statistics, _Server
+from .batching import Batcher, BatchPolicy
+from .errors import Cancelled
 
 
 class Policy(Protocol):
@@ -70,6 +72,32 @@ class Server(_Server):
         """
         with _signals_wake(self), contextlib.suppress(KeyboardInterrupt):
             self._serve(policy, on_event, stop)
+        return self.statistics
+
+    def serve_batches(
+        self,
+        policy: BatchPolicy,
+        *,
+        max_batch: int = 64,
+        max_wait: float = 0.0,
+        pad: float | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Statistics:
+        """Like serve_forever, with one call of the policy for up to `max_batch` requests.
+
+        Requests that wait already are taken together; the first of a batch waits up to `max_wait`
+        seconds for more. Those of different shapes go to the policy one shape after another, or,
+        with `pad`, all at once: shorter ones are filled up with `pad`, and the observations have
+        "NAME.shape" (int64, one row for each request) for each input that is no scalar. What the
+        policy raises fails the requests of that call.
+        """
+        batcher = Batcher(
+            self, policy, max_batch=max_batch, max_wait=max_wait, pad=pad, on_event=on_event
+        )
+        with _signals_wake(self), contextlib.suppress(KeyboardInterrupt, Cancelled):
+            while batcher.turn() and not (stop is not None and stop()):
+                pass
         return self.statistics
 
     def next(self, timeout: float | str | timedelta | None = None) -> Event | None:

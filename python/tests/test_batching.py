@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One policy call for many compilers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import Signature, TensorSpec
+
+SUM = Signature([TensorSpec("x", "float32", [-1])], [TensorSpec("y", "float32", [1])])
+
+
+class Serving:
+    """A server that waits until so many requests are there, then serves them in batches."""
+
+    def __init__(self, uri: str, policy: Any, signature: Signature = SUM, **options: Any) -> None:
+        self.server = mlbridge.Server(uri, signature)
+        self.statistics: Any = None
+        self.error: BaseException | None = None
+        self.options = options
+        self.policy = policy
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.statistics = self.server.serve_batches(self.policy, **self.options)
+        except BaseException as error:
+            self.error = error
+
+    def __enter__(self) -> Serving:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+        self.server.close()
+
+
+def ask(uri: str, rows: Sequence[Any]) -> list[Any]:
+    """All rows at once, each from a connection of its own; answers or errors."""
+    answers: list[Any] = [None] * len(rows)
+
+    def one(k: int) -> None:
+        try:
+            runner = mlbridge.open(uri, SUM, deadline=30)
+            answers[k] = float(runner.evaluate(x=np.asarray(rows[k], np.float32))["y"][0])
+        except mlbridge.Error as error:
+            answers[k] = error
+
+    threads = [threading.Thread(target=one, args=(k,)) for k in range(len(rows))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+def test_requests_that_wait_are_answered_together(address: str) -> None:
+    sizes: list[int] = []
+
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+        x = observations["x"]
+        assert x.shape == (len(contexts), 3)
+        assert len({c.connection for c in contexts}) == len(contexts)
+        sizes.append(len(contexts))
+        return x.sum(1, keepdims=True)
+
+    # A batch is complete with eight, or else after longer than any test may take.
+    with Serving(address, policy, max_batch=8, max_wait=600.0) as serving:
+        answers = ask(address, [[k, k, 1] for k in range(24)])
+    assert answers == [2 * k + 1 for k in range(24)]
+    assert sizes == [8, 8, 8]
+    assert serving.statistics.replies == 24
+
+
+def test_other_shapes_are_other_calls(address: str) -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        shapes.append(observations["x"].shape)
+        return {"y": [[row.sum()] for row in observations["x"]]}
+
+    with Serving(address, policy, max_batch=6, max_wait=600.0):
+        answers = ask(address, [np.ones(n) for n in (2, 3, 2, 3, 3, 0)])
+    assert answers == [2, 3, 2, 3, 3, 0]
+    assert sorted(shapes) == [(1, 0), (2, 2), (3, 3)]
+
+
+def test_padding_makes_one_call_of_all_shapes(address: str) -> None:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        x, shape = observations["x"], observations["x.shape"]
+        assert x.shape == (4, 5) and shape.dtype == np.int64
+        inside = np.arange(5) < shape
+        assert (x[~inside] == -1).all()
+        return (x * inside).sum(1, keepdims=True)
+
+    with Serving(address, policy, max_batch=4, max_wait=600.0, pad=-1):
+        assert ask(address, [np.ones(n) for n in (5, 1, 0, 2)]) == [5, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda x: x[:1], "output 'y' has 1 rows for 2 requests"),
+        (lambda x: 3.0, "output 'y' has no rows for 2 requests"),
+        (lambda x: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda x: {"z": x}, "no output 'y'"),
+    ],
+)
+def test_a_policy_that_fails_fails_its_batch_and_the_server_lives(
+    address: str, answer: Any, message: str
+) -> None:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        x = observations["x"]
+        return answer(x) if x.shape[1] == 1 else x.sum(1, keepdims=True)
+
+    with Serving(address, policy, max_batch=2, max_wait=600.0):
+        for error in ask(address, [[1], [2]]):
+            assert isinstance(error, mlbridge.PolicyFailed) and message in str(error)
+        assert ask(address, [[1, 2], [3, 4]]) == [3, 7]
+
+
+def test_one_answer_that_does_not_fit_fails_alone(address: str) -> None:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        return [[1.0] if row[0] > 0 else [1.0, 2.0] for row in observations["x"]]
+
+    with Serving(address, policy, max_batch=2, max_wait=600.0):
+        good, bad = ask(address, [[1], [-1]])
+        assert good == 1
+        assert isinstance(bad, mlbridge.PolicyFailed)
+
+
+def test_events_come_in_the_order_of_their_stream(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+        seen.append("request")
+        return observations["x"]
+
+    uri = f"pipe:{tmp_path}/many/"
+    with Serving(uri, policy, on_event=lambda event: seen.append(event.kind.name)):
+        runner = mlbridge.open(uri, SUM, deadline=30)
+        runner.begin_episode("one")
+        runner.evaluate(x=np.zeros(1, np.float32))
+        runner.reward(1.0)
+        runner.end_episode()
+        runner.evaluate(x=np.zeros(1, np.float32))
+    assert seen == ["EPISODE_BEGIN", "request", "REWARD", "EPISODE_END", "request"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_batch": 0}, {"max_wait": -1.0}, {"max_wait": float("nan")}]
+)
+def test_limits_that_make_no_sense(address: str, options: Any) -> None:
+    with mlbridge.Server(address, SUM) as server, pytest.raises(ValueError, match="must be"):
+        server.serve_batches(lambda o, c: 0, **options)
