@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> Ti
 
 def medians(times: Sequence[Times]) -> tuple[float, float]:
     """Of ours and of the floor, over all rounds."""
-    ours, floor = (statistics.median(sum((both[i] for both in times), [])) for i in (0, 1))
+    ours, floor = (statistics.median(chain(*(both[i] for both in times))) for i in (0, 1))
     return ours, floor
 
 
