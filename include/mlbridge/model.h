@@ -60,6 +60,10 @@ public:
   const Metadata &metadata() const;
   /// The value, or nothing if the model does not say.
   std::optional<std::string> metadata(std::string_view key) const;
+  /// What its server has done so far, for all compilers: names and numbers as docs/protocol.md has
+  /// them. Blocks until the deadline of opening at most. Errors: Unsupported (a model in this
+  /// process), Busy (asked by another thread), and those of an evaluation.
+  Expected<Metadata> statistics() const;
   /// The model's own signature; null for a model that takes any.
   const Signature *modelSignature() const;
 

@@ -6,6 +6,7 @@
 
 #include <mlbridge/model.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -80,10 +81,32 @@ private:
   std::unique_ptr<State> state_;
 };
 
+/// How long things took, in counts of logarithmic buckets, eight to an octave from a microsecond
+/// up.
+class LatencyHistogram {
+public:
+  void add(Duration latency);
+  uint64_t count() const { return count_; }
+  /// The upper bound of the bucket in which the quantile lies, at most 9 % too high; 0 if there was
+  /// nothing. `fraction`: 0.5 for the median.
+  Duration quantile(double fraction) const;
+
+private:
+  static constexpr int BucketsOfOctave = 8;
+  static constexpr int Octaves = 32; ///< beyond an hour
+  std::array<uint64_t, size_t{BucketsOfOctave} * Octaves> buckets_{};
+  uint64_t count_ = 0;
+};
+
+/// What a server has done so far.
 struct ServerStatistics {
   uint64_t connections = 0, streams = 0, requests = 0, replies = 0, errors = 0, dropped = 0;
   uint64_t refused = 0; ///< connections and streams
   uint64_t bytesIn = 0, bytesOut = 0;
+  LatencyHistogram latency; ///< of replies, from the arrival of the request to the sending
+
+  /// As it goes over the wire: counts, and "latency-p50-us" with p90, p99 and max.
+  Metadata toMetadata() const;
 };
 
 /// Not copyable; `stop` may be called from any thread or signal handler, the rest from one thread.

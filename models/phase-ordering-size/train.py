@@ -55,6 +55,13 @@ def chooser(policy: Policy) -> Chooser:
     return choose
 
 
+def shortened(order: tuple[int, ...], generator: random.Random) -> tuple[int, ...]:
+    """The order without one to three groups; none follows itself."""
+    left_out = set(generator.sample(range(len(order)), min(len(order), generator.randint(1, 3))))
+    kept = [action for place, action in enumerate(order) if place not in left_out]
+    return tuple(a for place, a in enumerate(kept) if place == 0 or a != kept[place - 1])
+
+
 @dataclass
 class Trainer:
     """One run: what it knows, the policy, the curve."""
@@ -90,15 +97,26 @@ class Trainer:
         return found
 
     def demonstrate(self, order: tuple[int, ...]) -> float:
-        """Compile training files with a fixed order, and learn to do the same."""
+        """Compile training files with a fixed order, and learn to do the same.
+
+        Each also with a few groups left out, so that the policy knows how to go on after it has
+        left one out itself.
+        """
         stop = self.policy.choices - 1
         files = self.training[: self.options.demonstrations]
+        generator = random.Random(self.options.seed)
+        shown = [Episode(file, forced=(*order, stop)) for file in files]
+        shown += [
+            Episode(file, forced=(*shortened(order, generator), stop), label="shortened")
+            for file in files
+        ]
         ratios: list[float] = []
-        for episode in self.bridge.run([Episode(file, forced=(*order, stop)) for file in files]):
+        for episode in self.bridge.run(shown):
             self.episodes += 1
             if episode.size is not None:
                 self.memory.keep_to(episode)
-                ratios.append(episode.ratio)
+                if not episode.label:
+                    ratios.append(episode.ratio)
         self.memory.normalise()
         self.memory.fit(seed=self.options.seed, epochs=self.options.clone_epochs)
         return geometric_mean(ratios)

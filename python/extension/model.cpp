@@ -252,6 +252,17 @@ void bindModel(nb::module_ &m) {
                   "\"250ms\") is the longest that opening and each evaluation may wait.")
       .def_prop_ro("uri", [](const PyModel &self) { return self.model.uri(); })
       .def_prop_ro("metadata", [](const PyModel &self) { return self.model.metadata(); })
+      .def("statistics",
+           [](const PyModel &self) {
+             self.fork.check("the model");
+             std::optional<Expected<Metadata>> found;
+             {
+               nb::gil_scoped_release release;
+               found.emplace(self.model.statistics());
+             }
+             check(found->status());
+             return **found;
+           })
       .def_prop_ro(
           "model_signature",
           [](const PyModel &self) { return optionalSignature(self.model.modelSignature()); },

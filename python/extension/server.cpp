@@ -319,6 +319,13 @@ void bindServer(nb::module_ &m) {
       .def_ro("refused", &ServerStatistics::refused, "Connections and streams that were refused")
       .def_ro("bytes_in", &ServerStatistics::bytesIn)
       .def_ro("bytes_out", &ServerStatistics::bytesOut)
+      .def(
+          "latency",
+          [](const ServerStatistics &s, double fraction) {
+            return std::chrono::duration<double>(s.latency.quantile(fraction)).count();
+          },
+          nb::arg("fraction"),
+          "Seconds within which this fraction of the replies went out, at most 9 % too high.")
       .def("__repr__", [](const ServerStatistics &s) {
         return "<mlbridge.Statistics connections=" + std::to_string(s.connections) +
                " requests=" + std::to_string(s.requests) + " replies=" + std::to_string(s.replies) +

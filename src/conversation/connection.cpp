@@ -164,9 +164,11 @@ Status Connection::frame(const FrameHeader &header) {
     answer(header);
     return Status::ok();
   }
+  case FrameKind::Statistics:
+    answer(header);
+    return Status::ok();
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
-  case FrameKind::Statistics:
   case FrameKind::Welcome: // of an earlier hello over the same FIFOs
     return Status::ok();
   case FrameKind::Ping:
@@ -237,7 +239,7 @@ void Connection::answer(const FrameHeader &header) {
     return; // late
   slot.answered = true;
   slot.error = std::move(error);
-  if (header.kind == FrameKind::Reply)
+  if (header.kind == FrameKind::Reply || header.kind == FrameKind::Statistics)
     slot.reply.swap(incoming_);
   if (slot.waiting)
     slot.wake.notify_one();
@@ -339,6 +341,32 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
   lock.unlock();
   sendSmall(FrameKind::Cancel, slot.id, request, Buffer());
   return Status(Code::DeadlineExceeded, "no answer in time");
+}
+
+Expected<Metadata> Connection::statistics(Deadline deadline) {
+  StreamSlot slot; // number 0, the connection itself
+  uint64_t request;
+  {
+    const Lock lock(mutex_);
+    if (!streams_.emplace(0, &slot).second)
+      return Status(Code::Busy, "another thread asks for the server's statistics");
+    request = ++lastStatistics_;
+  }
+  uint8_t bytes[FrameHeaderSize];
+  FrameHeader header;
+  header.kind = FrameKind::Statistics;
+  header.request = request;
+  header.left = wireTime(deadline);
+  encode(header, bytes);
+  const iovec part{bytes, sizeof bytes};
+  const Status status = exchange(slot, request, &part, 1, deadline);
+  {
+    const Lock lock(mutex_);
+    streams_.erase(0);
+  }
+  if (!status)
+    return status;
+  return decodeMap(slot.reply.span());
 }
 
 // ---- writing ------------------------------------------------------------------------------------

@@ -60,6 +60,9 @@ public:
   Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
                   Deadline deadline);
 
+  /// What the server has done so far.
+  Expected<Metadata> statistics(Deadline deadline);
+
 private:
   using Lock = std::unique_lock<std::mutex>;
   explicit Connection(std::unique_ptr<Channel> channel);
@@ -94,6 +97,7 @@ private:
   Status broken_;
   std::atomic<bool> usable_{true}; ///< broken_ is Ok
   uint32_t lastStream_ = 0;
+  uint64_t lastStatistics_ = 0;
   std::map<uint32_t, StreamSlot *> streams_;
 };
 

@@ -35,6 +35,14 @@ public:
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override;
 
+  Expected<Metadata> statistics() override {
+    const Deadline deadline = Deadline::after(deadline_);
+    Expected<std::shared_ptr<Connection>> connection = connect(deadline);
+    if (!connection)
+      return connection.status();
+    return (*connection)->statistics(deadline);
+  }
+
   /// The connection, made anew if the last one broke. Counts against the budget.
   Expected<std::shared_ptr<Connection>> connect(Deadline deadline) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -41,6 +41,10 @@ public:
   /// Thread-safe.
   virtual Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                              const OpenOptions &context) = 0;
+  /// Thread-safe.
+  virtual Expected<Metadata> statistics() {
+    return Status(Code::Unsupported, "a model in this process has no server to ask");
+  }
 };
 
 /// Opens the model that a URI names; options of the URI have been merged into `options`.

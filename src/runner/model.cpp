@@ -117,6 +117,12 @@ const Signature *Model::signature() const {
   return state_->status && state_->binding ? &state_->binding->caller : nullptr;
 }
 
+Expected<Metadata> Model::statistics() const {
+  if (!state_->backend)
+    return state_->status;
+  return state_->backend->statistics();
+}
+
 Runner Model::newRunner() const { return newRunner(OpenOptions()); }
 
 Runner Model::newRunner(const OpenOptions &overrides) const {

@@ -97,6 +97,7 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
     return Outcome::TimedOut;
   Outcome outcome = Outcome::Progress;
   const std::lock_guard<std::mutex> lock(host_.mutex);
+  host_.now = Deadline::Clock::now();
   for (int i = 0; i < n; ++i) {
     const uint64_t token = events[i].data.u64;
     if (token == WakeToken) {

@@ -4,6 +4,7 @@
 #include "server/loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace mlbridge {
@@ -242,6 +243,7 @@ Status Event::reply() {
           state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request, frame);
     if (status.isOk()) {
       ++state.server->statistics.replies;
+      state.server->statistics.latency.add(Deadline::Clock::now() - state.event.arrived);
       ++stream.step;
       return status;
     }
@@ -262,6 +264,42 @@ Status Event::fail(const Status &why) {
     return state.event.session->sendError(state.stream().id, state.event.request,
                                           state.event.outcome);
   });
+}
+
+// ---- statistics ---------------------------------------------------------------------------------
+
+void LatencyHistogram::add(Duration latency) {
+  const double microseconds = std::max<double>(static_cast<double>(latency.count()) / 1e3, 1);
+  const size_t bucket = static_cast<size_t>(std::log2(microseconds) * BucketsOfOctave);
+  ++buckets_[std::min(bucket, buckets_.size() - 1)];
+  ++count_;
+}
+
+Duration LatencyHistogram::quantile(double fraction) const {
+  const double wanted = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(count_);
+  uint64_t seen = 0;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    seen += buckets_[bucket];
+    if (seen && static_cast<double>(seen) >= wanted)
+      return Duration(int64_t(1e3 * std::exp2(static_cast<double>(bucket + 1) / BucketsOfOctave)));
+  }
+  return Duration::zero();
+}
+
+Metadata ServerStatistics::toMetadata() const {
+  Metadata values = {
+      {"connections", std::to_string(connections)}, {"streams", std::to_string(streams)},
+      {"requests", std::to_string(requests)},       {"replies", std::to_string(replies)},
+      {"errors", std::to_string(errors)},           {"dropped", std::to_string(dropped)},
+      {"refused", std::to_string(refused)},         {"bytes-in", std::to_string(bytesIn)},
+      {"bytes-out", std::to_string(bytesOut)}};
+  constexpr std::pair<const char *, double> Quantiles[] = {{"latency-p50-us", 0.5},
+                                                           {"latency-p90-us", 0.9},
+                                                           {"latency-p99-us", 0.99},
+                                                           {"latency-max-us", 1.0}};
+  for (const auto &[name, fraction] : Quantiles)
+    values[name] = std::to_string(latency.quantile(fraction).count() / 1000);
+  return values;
 }
 
 // ---- Server -------------------------------------------------------------------------------------
@@ -300,6 +338,7 @@ const std::string &Server::uri() const { return state_->uri; }
 Expected<Event> Server::next(Deadline deadline) {
   State &s = *state_;
   s.loop.policyEnds();
+  bool looked = false;
   while (true) {
     std::unique_ptr<Event::State> event;
     Deadline::Clock::time_point now;
@@ -308,7 +347,7 @@ Expected<Event> Server::next(Deadline deadline) {
       if (s.stopped.load(std::memory_order_relaxed))
         return Status(Code::Cancelled, "the server was stopped");
       if (!s.queue.empty()) {
-        now = Deadline::Clock::now();
+        now = looked ? s.now : Deadline::Clock::now();
         event = s.spareEvent ? std::move(s.spareEvent) : std::make_unique<Event::State>();
         event->event = std::move(s.queue.front());
         s.queue.pop_front();
@@ -337,6 +376,7 @@ Expected<Event> Server::next(Deadline deadline) {
       }
     }
     if (!event) {
+      looked = true;
       switch (s.loop.wait(deadline)) {
       case ServerLoop::Outcome::Progress:
         continue;

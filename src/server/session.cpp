@@ -223,6 +223,7 @@ Status Session::onRequest(const FrameHeader &header) {
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
   event.inputs = std::move(inputs);
+  event.arrived = host_.now;
   ++host_.queuedRequests;
   host_.queue.push_back(std::move(event));
   return Status::ok();
@@ -284,17 +285,10 @@ void Session::endAllStreams(const Status &why) {
 }
 
 Status Session::sendStatistics(uint64_t request) {
-  const ServerStatistics &s = host_.statistics;
-  const Metadata values = {
-      {"connections", std::to_string(s.connections)}, {"streams", std::to_string(s.streams)},
-      {"requests", std::to_string(s.requests)},       {"replies", std::to_string(s.replies)},
-      {"errors", std::to_string(s.errors)},           {"dropped", std::to_string(s.dropped)},
-      {"refused", std::to_string(s.refused)},         {"bytes-in", std::to_string(s.bytesIn)},
-      {"bytes-out", std::to_string(s.bytesOut)}};
   Buffer frame;
   if (Status status = frame.resize(FrameHeaderSize); !status)
     return status;
-  if (Status status = encodeMap(values, frame); !status)
+  if (Status status = encodeMap(host_.statistics.toMetadata(), frame); !status)
     return status;
   (void)sendFrame(FrameKind::Statistics, 0, request, frame);
   return Status::ok();

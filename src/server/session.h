@@ -56,6 +56,7 @@ struct QueuedEvent {
   std::shared_ptr<InputStorage> inputs;
   double reward = 0;
   Status outcome;
+  Deadline::Clock::time_point arrived;
   std::string episode, context; ///< of EpisodeBegin, which takes effect in its turn
 };
 
@@ -65,6 +66,7 @@ struct SessionHost {
   std::deque<QueuedEvent> queue;
   size_t queuedRequests = 0;
   ServerStatistics statistics;
+  Deadline::Clock::time_point now; ///< when the input that is handled was found
   std::mutex mutex;
 };
 

@@ -59,6 +59,14 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=raw,
     )
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    stats = commands.add_parser(
+        "stats",
+        help="ask a running server what it has done",
+        description="Asks a running server what it has done so far, for all compilers together.",
+    )
+    stats.add_argument("uri", metavar="URI", help="where it listens: unix:SOCKET, pipe:FOLDER/, …")
+    stats.add_argument("--json", action="store_true", help="print the result as JSON")
     return top
 
 
@@ -90,6 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .doctor import run
 
             return run(as_json=options.json)
+        if options.command == "stats":
+            from .stats import show
+
+            show(options.uri, as_json=options.json)
+            return 0
     except CommandError as error:
         print(f"mlbridge {options.command}: {error}", file=sys.stderr)
         return 1
