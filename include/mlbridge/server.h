@@ -137,6 +137,7 @@ public:
 
 private:
   explicit Server(std::shared_ptr<State> state);
+  Expected<Event> await(Deadline deadline);
   std::shared_ptr<State> state_; // events keep it too
 };
 

@@ -104,9 +104,16 @@ struct PyEvent {
     nb::cast<PyServer &>(server).open();
   }
 
+  PyEvent(PyEvent &&) = default;
+  ~PyEvent() {
+    if (fork.isForeign())
+      abandon(std::move(event)); // unanswered, it would answer the parent's compiler
+  }
+
   Event event;
   nb::object server;
   nb::object inputs, context;
+  ForkGuard fork;
   bool answered = false;
 };
 

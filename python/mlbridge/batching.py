@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ._core import Context, Event, EventKind
+from .errors import Closed, Error
 
 if TYPE_CHECKING:
     from .server import Server
@@ -98,17 +100,24 @@ class Batcher:
         except Exception as error:
             logging.getLogger("mlbridge").exception("the policy failed")
             for event in events:
-                event.fail(f"{type(error).__name__}: {error}")
+                self._fail(event, f"{type(error).__name__}: {error}")
             return
         except BaseException:
             for event in events:
-                event.fail("the server was interrupted")
+                self._fail(event, "the server was interrupted")
             raise
         for event, row in zip(events, rows, strict=True):
             try:
                 event.reply(row)
+            except Closed:  # a compiler that has gone away is no concern of the others
+                continue
             except Exception as error:  # this answer does not fit; the others may
-                event.fail(str(error))
+                self._fail(event, str(error))
+
+    @staticmethod
+    def _fail(event: Event, why: str) -> None:
+        with contextlib.suppress(Error):  # it may have gone away
+            event.fail(why)
 
     def _stacked(self, inputs: list[Mapping[str, Any]]) -> dict[str, Any]:
         stacked: dict[str, Any] = {}

@@ -37,6 +37,16 @@ def onnx_runtime() -> str | None:
     return None
 
 
+def has_onnx_runtime() -> bool:
+    """Whether this environment or MLBRIDGE_ONNXRUNTIME has one."""
+    beside = os.path.dirname(os.path.realpath(PACKAGE))
+    return bool(os.environ.get("MLBRIDGE_ONNXRUNTIME")) or any(
+        os.path.isdir(os.path.join(folder, "onnxruntime", "capi"))
+        for folder in [beside, *sys.path]
+        if folder
+    )
+
+
 def find_component(kind: str, name: str) -> str | None:
     """The file of a component: `kind` is "engine", "serdes" or "transport"."""
     for folder in component_folders():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -137,6 +139,35 @@ def test_one_answer_that_does_not_fit_fails_alone(address: str) -> None:
         good, bad = ask(address, [[1], [-1]])
         assert good == 1
         assert isinstance(bad, mlbridge.PolicyFailed)
+
+
+def test_a_compiler_that_is_gone_harms_no_other(address: str) -> None:
+    asked = threading.Event()
+    gone = threading.Event()
+
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        asked.set()
+        assert gone.wait(60)
+        return observations["x"]
+
+    client = (
+        "import sys, mlbridge\n"
+        "s = mlbridge.TensorSpec\n"
+        "i, o = [s('x', 'float32', [-1])], [s('y', 'float32', [1])]\n"
+        "mlbridge.open(sys.argv[1], mlbridge.Signature(i, o), deadline=60).evaluate(x=[1.0])\n"
+    )
+    with Serving(address, policy, max_batch=2, max_wait=600.0):
+        victim = subprocess.Popen([sys.executable, "-c", client, address])
+        answers: list[Any] = []
+        other = threading.Thread(target=lambda: answers.extend(ask(address, [[7]])))
+        other.start()
+        assert asked.wait(60)
+        victim.kill()
+        victim.wait()
+        gone.set()
+        other.join(60)
+        assert answers == [7]
+        assert ask(address, [[1], [2]]) == [1, 2]
 
 
 def test_events_come_in_the_order_of_their_stream(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def options(line: str) -> dict[str, str]:
     """What cc1 is told; every such word must come through -Xclang."""
     words = shlex.split(line)
+    assert words.pop(0) == "--start-no-unused-arguments"
+    assert words.pop() == "--end-no-unused-arguments"
     assert words.pop() == "-Wno-error=backend-plugin"
     assert words[0::2] == ["-Xclang"] * (len(words) // 2)
     told = [word for word in words[1::2] if word != "-mllvm"]
@@ -104,11 +106,12 @@ def test_models(
     assert line.isascii() and not set(line) & set("'\"$`&; \\") - {" "}
 
 
-def test_several_options_of_a_uri_are_quoted(
+def test_several_options_of_a_uri_need_no_quotes(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = flags(capsys, "--plugin", f"{place}/plugin.so", "--model", "unix:/s?serdes=json&wait=5s")
-    assert options(line)["phase-ordering-model"] == "unix:/s?serdes=json&wait=5s"
+    assert options(line)["phase-ordering-model"] == "unix:/s?serdes=json?wait=5s"
+    assert "'" not in line
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_several_options_of_a_uri_are_quoted(
         (["phase-odering"], "did you mean 'phase-ordering'"),
         (["vectorize-everything"], "there is phase-ordering"),
         (["phase-ordering", "--plugin", "no.so"], "there is no file"),
-        (["phase-ordering", "--model", "onnx:no.onnx"], "there is no file"),
+        (["phase-ordering", "--model", "onnx:no.onnx"], "is not there"),
         (["phase-ordering", "--model", "policy.onnx"], "did you mean 'onnx:policy.onnx'"),
         (["phase-ordering", "--model", "onxx:policy.onnx"], "did you mean 'onnx'"),
         (["phase-ordering", "--model", "onnx:"], "names nothing"),
@@ -158,6 +161,20 @@ def test_a_package_without_plugin_or_model(
     assert uri.partition("?")[0] == f"onnx:{shipped}"
 
 
+def test_the_default_model_without_onnx_runtime_is_noted(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PACKAGE", str(place / "mlbridge"))
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delenv("MLBRIDGE_ONNXRUNTIME", raising=False)
+    shipped = place / "mlbridge" / "models" / "phase-ordering-size"
+    shipped.mkdir(parents=True)
+    (shipped / "policy.onnx").write_bytes(b"")
+    assert main(["flags", "phase-ordering", "--plugin", f"{place}/plugin.so"]) == 0
+    out, err = capsys.readouterr()
+    assert "policy.onnx" in out and "pip install onnxruntime" in err
+
+
 def test_onnx_runtime_in_another_place_is_told(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +211,7 @@ def test_cc_in_make_compile_assemble_and_link(tmp_path: Path, folder: str) -> No
     subprocess.run(["/bin/sh", "-c", command], env=environment, check=True, timeout=60)
     words = (tmp_path / "words").read_text().splitlines()
     assert f"-fpass-plugin={place}/plugin.so" in words
-    assert words[-3:] == ["-Wno-error=backend-plugin", "-c", "x.c"]
+    assert words[-3:] == ["--end-no-unused-arguments", "-c", "x.c"]
 
 
 def test_flags_starts_neither_numpy_nor_the_extension(place: Path) -> None:

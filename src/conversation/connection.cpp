@@ -14,7 +14,9 @@ namespace {
 // A handshake over FIFOs that gets no answer is tried anew: the first one may have been taken for
 // the rest of a frame that an earlier compiler did not finish.
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
+constexpr Duration LongestAttempt = std::chrono::seconds(5);
 constexpr int ConnectPauseMs = 10;
+constexpr size_t MostPending = 16 << 20;
 
 /// A number that the kernel clears in a child process, so that asking costs no system call.
 std::atomic<uint64_t> &processMark() {
@@ -78,7 +80,10 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
                        (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
     if (!again)
       return status.withContext("handshake");
-    attempt *= 2;
+    if (status.code() == Code::Closed)
+      ::poll(nullptr, 0, ConnectPauseMs);
+    else
+      attempt = std::min(attempt * 2, LongestAttempt);
   }
 }
 
@@ -128,6 +133,8 @@ void Connection::addStream(StreamSlot &slot) {
 }
 
 void Connection::removeStream(StreamSlot &slot) {
+  if (!checkProcess()) // the stream is the parent's, and so may be the mutex
+    return;
   {
     const Lock lock(mutex_);
     streams_.erase(slot.id);
@@ -289,11 +296,18 @@ void Connection::passReaderRole(Lock &) {
   }
 }
 
+Status Connection::checkProcess() const {
+  if (processMark().load(std::memory_order_relaxed) == process_)
+    return Status::ok();
+  return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
+                                       "the model anew after fork");
+}
+
 Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
-                            Deadline deadline) {
-  if (processMark().load(std::memory_order_relaxed) != process_)
-    return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
-                                         "the model anew after fork");
+                            Deadline deadline, bool &sentAll) {
+  sentAll = false;
+  if (Status s = checkProcess(); !s)
+    return s;
   {
     const Lock lock(mutex_);
     if (!broken_)
@@ -304,6 +318,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     slot.answered = false;
   }
   Status sent = send(frames, count, deadline);
+  sentAll = sent.isOk();
   Lock lock(mutex_);
   while (true) {
     if (slot.answered) {
@@ -359,7 +374,8 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
   header.left = wireTime(deadline);
   encode(header, bytes);
   const iovec part{bytes, sizeof bytes};
-  const Status status = exchange(slot, request, &part, 1, deadline);
+  bool sent;
+  const Status status = exchange(slot, request, &part, 1, deadline, sent);
   {
     const Lock lock(mutex_);
     streams_.erase(0);
@@ -372,6 +388,8 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
 // ---- writing ------------------------------------------------------------------------------------
 
 Status Connection::send(const iovec *frames, int count, Deadline deadline) {
+  if (Status s = checkProcess(); !s)
+    return s;
   Lock lock(mutex_);
   while (writing_) {
     if (!broken_)
@@ -385,14 +403,65 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline) {
   if (!broken_)
     return broken_;
   writing_ = true;
-  lock.unlock();
-  Status status = write(frames, count, deadline);
-  lock.lock();
+  Status status = flush(lock, deadline);
+  if (status) {
+    lock.unlock();
+    status = write(frames, count, deadline);
+    lock.lock();
+    if (!status && status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+  }
+  if (status)
+    (void)flush(lock, Deadline::after(Duration::zero()));
   writing_ = false;
-  if (!status && status.code() != Code::DeadlineExceeded)
-    breakWith(status, lock);
   writable_.notify_one();
   return status;
+}
+
+Status Connection::post(const uint8_t *frames, size_t size) {
+  if (Status s = checkProcess(); !s)
+    return s;
+  Lock lock(mutex_);
+  if (!broken_)
+    return broken_;
+  if (pending_.size() + size > MostPending)
+    return Status(Code::LimitExceeded, "the server has not read " +
+                                           std::to_string(pending_.size()) +
+                                           " bytes that were sent before");
+  if (Status s = pending_.append(frames, size); !s)
+    return s;
+  if (writing_) // that thread sends it when it is done
+    return Status::ok();
+  writing_ = true;
+  (void)flush(lock, Deadline::after(Duration::zero()));
+  writing_ = false;
+  writable_.notify_one();
+  return broken_;
+}
+
+/// Sends what is pending. The caller has the writer's role. Errors: DeadlineExceeded (nothing of it
+/// was taken, it stays pending), and those of `write`.
+Status Connection::flush(Lock &lock, Deadline deadline) {
+  while (!pending_.empty()) {
+    if (!broken_)
+      return broken_;
+    Buffer batch;
+    batch.swap(pending_);
+    lock.unlock();
+    const iovec part{batch.data(), batch.size()};
+    Status status = write(&part, 1, deadline);
+    lock.lock();
+    if (status)
+      continue;
+    if (status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+    else if (Status s = batch.append(pending_.data(), pending_.size()); s)
+      pending_.swap(batch);
+    else
+      breakWith(s, lock);
+    return status;
+  }
+  return Status::ok();
 }
 
 Status Connection::write(const iovec *frames, int count, Deadline deadline) {
@@ -461,17 +530,16 @@ Status Connection::lastWords(const Status &why) {
 
 void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
                            const Buffer &payload) {
-  uint8_t header[FrameHeaderSize];
-  FrameHeader h;
-  h.kind = kind;
-  h.stream = stream;
-  h.request = request;
-  h.length = payload.size();
-  encode(h, header);
-  const iovec parts[2] = {{header, sizeof header},
-                          {const_cast<uint8_t *>(payload.data()), payload.size()}};
-  // Best effort: whatever this would tell, the peer finds out by itself later.
-  (void)send(parts, payload.empty() ? 1 : 2, Deadline::after(Duration::zero()));
+  FrameHeader header;
+  header.kind = kind;
+  header.stream = stream;
+  header.request = request;
+  header.length = payload.size();
+  Buffer frame;
+  if (!frame.resize(FrameHeaderSize) || !frame.append(payload.data(), payload.size()))
+    return;
+  encode(header, frame.data());
+  (void)post(frame.data(), frame.size());
 }
 
 } // namespace mlbridge

@@ -55,10 +55,13 @@ public:
   static constexpr int MaxParts = 12;
   /// Sends whole frames. A time-out in mid-frame ends the connection.
   Status send(const iovec *frames, int count, Deadline deadline);
+  /// Sends whole frames without waiting: what does not go out now goes before the next message of
+  /// any thread.
+  Status post(const uint8_t *frames, size_t size);
   /// Sends frames of which the last is request number `request`, and waits for its answer. After
-  /// DeadlineExceeded a late answer is dropped.
+  /// DeadlineExceeded a late answer is dropped. `sent`: whether the frames went out.
   Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
-                  Deadline deadline);
+                  Deadline deadline, bool &sent);
 
   /// What the server has done so far.
   Expected<Metadata> statistics(Deadline deadline);
@@ -75,6 +78,8 @@ private:
   void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
+  Status checkProcess() const;
+  Status flush(Lock &lock, Deadline deadline);
   Status write(const iovec *frames, int count, Deadline deadline);
   Status lastWords(const Status &why);
   void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
@@ -94,6 +99,7 @@ private:
   std::condition_variable writable_;
   bool reading_ = false;
   bool writing_ = false;
+  Buffer pending_; ///< whole frames that wait for whoever writes next
   Status broken_;
   std::atomic<bool> usable_{true}; ///< broken_ is Ok
   uint32_t lastStream_ = 0;

@@ -5,11 +5,19 @@
 #include "conversation/connection.h"
 #include "serdes/serdes.h"
 
+#include <cstdio>
 #include <cstring>
 
 namespace mlbridge {
 
 namespace {
+
+/// "0.25 s".
+std::string inSeconds(Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", std::chrono::duration<double>(duration).count());
+  return text;
+}
 
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
@@ -220,12 +228,16 @@ public:
       at = gap.offset;
     }
     add(message_.data() + at, message_.size() - at);
-    Status status = connection_->exchange(slot_, header.request, parts, count, *admitted);
-    first_.clear();
+    bool sent;
+    Status status = connection_->exchange(slot_, header.request, parts, count, *admitted, sent);
+    if (sent || !connection_->isUsable())
+      first_.clear(); // else they go before the next request
     if (status.code() == Code::DeadlineExceeded || !connection_->isUsable())
       model_->circuit->waitedInVain(since, status);
     else
       model_->circuit->answered();
+    if (status.code() == Code::DeadlineExceeded)
+      return Status(status.code(), status.message() + " (" + inSeconds(left) + ")");
     if (!status)
       return status;
     if (const Codec::Layout *layout = outputs_.layout()) {
@@ -266,9 +278,8 @@ public:
       return s;
     if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
       return s;
-    const iovec part{first_.data(), first_.size()};
     // Nobody waits for this, so nobody should wait for it to be taken either.
-    Status status = connection_->send(&part, 1, Deadline::after(Duration::zero()));
+    Status status = connection_->post(first_.data(), first_.size());
     first_.clear();
     return status;
   }
@@ -356,6 +367,7 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
   connecting.maxMessage = *limit;
   for (const auto &[key, value] : uri.options) {
     Uri one;
+    one.scheme = uri.scheme;
     one.options[key] = value;
     Status known =
         one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode", "context"});

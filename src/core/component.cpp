@@ -15,6 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// Where the package that find_package found has its components: given by a file that its targets
+// compile into whatever links them (cmake/MLBridgeConfig.cmake.in).
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char *mlbridge_component_folder();
+
 namespace mlbridge {
 
 const char *name(ComponentKind kind) {
@@ -74,6 +78,8 @@ std::vector<std::string> componentFolders() {
     add(above + "/components"); // the plugins one folder deeper
     add(above + "/lib/mlbridge");
   }
+  if (mlbridge_component_folder)
+    add(mlbridge_component_folder());
 #ifdef MLBRIDGE_INSTALLED_COMPONENTS
   add(MLBRIDGE_INSTALLED_COMPONENTS);
 #endif

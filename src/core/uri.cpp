@@ -77,7 +77,7 @@ Expected<Uri> Uri::parse(std::string_view text) {
     return uri;
   rest.remove_prefix(question + 1);
   while (!rest.empty()) {
-    const size_t end = rest.find('&');
+    const size_t end = rest.find_first_of("&?");
     const std::string_view option = rest.substr(0, end);
     const size_t equals = option.find('=');
     if (equals == option.npos || equals == 0)
@@ -96,7 +96,7 @@ Expected<Uri> Uri::parse(std::string_view text) {
       break;
     rest.remove_prefix(end + 1);
     if (rest.empty())
-      return malformed(text, "ends with '&'");
+      return malformed(text, "ends with a separator of options");
   }
   return uri;
 }
@@ -105,7 +105,7 @@ std::string Uri::toString() const {
   std::string text = scheme + ":" + encode(place, "?");
   char separator = '?';
   for (const auto &[key, value] : options) {
-    text.append(1, separator).append(key).append("=").append(encode(value, "&"));
+    text.append(1, separator).append(key).append("=").append(encode(value, "&?"));
     separator = '&';
   }
   return text;

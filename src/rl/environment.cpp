@@ -14,7 +14,7 @@ struct EpisodeDriver {
   const EpisodeOptions &options;
   EpisodeResult result = {};
 
-  std::string stepName() const { return "step " + std::to_string(result.steps + 1); }
+  std::string stepName() const { return "step " + std::to_string(result.steps); }
 
   // Before anything happens: is this an agent for this environment?
   Status checkAgent() const {
@@ -73,7 +73,7 @@ struct EpisodeDriver {
       result.totalReward += environment.reward_;
       if (environment.hasReward_)
         if (s = agent.reward(environment.reward_); !s)
-          return s.withContext("the reward of step " + std::to_string(result.steps));
+          return s.withContext("the reward of step " + std::to_string(result.steps - 1));
     }
     return Status::ok();
   }

@@ -174,7 +174,7 @@ TEST_F(Run, AFailingEvaluationSaysAtWhichStepAndLeavesTheEnvironment) {
     notes.failAt = k;
     const EpisodeResult result = run();
     EXPECT_EQ(result.status.toString(),
-              "closed: step " + std::to_string(k + 1) + ": the server is gone");
+              "closed: step " + std::to_string(k) + ": the server is gone");
     EXPECT_EQ(result.steps, static_cast<uint64_t>(k));
     EXPECT_EQ(environment.steps, k);
     EXPECT_EQ(notes.lines.back(), "end " + result.status.toString());
@@ -186,7 +186,7 @@ TEST_F(Run, AnActionThatCannotBeAppliedEndsTheEpisode) {
     return Status(Code::PolicyFailed, "action 10 is out of range");
   };
   const EpisodeResult result = run();
-  EXPECT_EQ(result.status.toString(), "policy failed: step 1: action 10 is out of range");
+  EXPECT_EQ(result.status.toString(), "policy failed: step 0: action 10 is out of range");
   EXPECT_EQ(result.steps, 0u);
 }
 
@@ -201,7 +201,7 @@ TEST_F(Run, TheEpisodesDeadlineHolds) {
   options.deadline = 0s;
   const EpisodeResult result = run(options);
   EXPECT_EQ(result.status.code(), Code::DeadlineExceeded);
-  EXPECT_EQ(result.status.message(), "step 1: the time of the episode is over");
+  EXPECT_EQ(result.status.message(), "step 0: the time of the episode is over");
 }
 
 TEST_F(Run, AnEvaluationGetsTheEarlierOfTheTwoDeadlines) {
@@ -283,7 +283,7 @@ TEST_F(Run, TheModelRefusingTheEpisodeEndsIt) {
     e.setReward(1);
     return next.set("step", int64_t(e.steps));
   };
-  EXPECT_EQ(run().status.toString(), "closed: the reward of step 1: gone");
+  EXPECT_EQ(run().status.toString(), "closed: the reward of step 0: gone");
 }
 
 TEST_F(Run, ARunnerServesEpisodeAfterEpisode) {

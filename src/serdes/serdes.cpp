@@ -2,6 +2,7 @@
 // Finds serdes by name.
 #include "serdes/serdes.h"
 #include "core/component.h"
+#include "core/nearest.h"
 #include "serdes/bitstream/bitstream.h"
 #include "serdes/component_serdes.h"
 
@@ -27,8 +28,17 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
   if (auto it = opened.byName.find(name); it != opened.byName.end())
     return it->second.get();
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
-  if (!component)
-    return component.status();
+  if (!component) {
+    const std::vector<std::string> found = componentNames(ComponentKind::SerDes);
+    std::vector<std::string_view> known(found.begin(), found.end());
+    known.push_back("bitstream");
+    known.push_back("json"); // says itself what it needs
+    if (component.status().code() != Code::NotFound || name == "json")
+      return component.status();
+    return Status(Code::NotFound, "no serializer '" + std::string(name) + "'" +
+                                      didYouMean(name, known) + " (" +
+                                      component.status().message() + ")");
+  }
   auto made = newComponentSerDes(std::string(name), (*component)->serdes);
   if (!made)
     return made.status();

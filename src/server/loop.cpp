@@ -48,7 +48,9 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
   return Status::ok();
 }
 
-ServerLoop::~ServerLoop() {
+ServerLoop::~ServerLoop() { close(); }
+
+void ServerLoop::close() {
   if (helper_.joinable()) {
     const uint64_t one = 1;
     (void)!::write(quit_.get(), &one, sizeof one);
@@ -57,8 +59,10 @@ ServerLoop::~ServerLoop() {
   const std::lock_guard<std::mutex> lock(host_.mutex);
   for (auto &[number, session] : sessions_) {
     session->sayGoodbye("the server stopped");
-    session->dropChannel();
+    drop(*session);
   }
+  sessions_.clear();
+  listener_.reset();
 }
 
 bool ServerLoop::watch(int operation, int fd, uint32_t events, uint64_t token) {
@@ -82,7 +86,15 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
     }
     handover_.foundNothing();
   }
-  const Outcome outcome = turn(deadline.pollTimeout());
+  int timeout = deadline.pollTimeout();
+  {
+    const std::lock_guard<std::mutex> lock(host_.mutex);
+    constexpr int Pause = ListenAgainAfter / std::chrono::milliseconds(1);
+    if (!listening_)
+      timeout = timeout < 0 ? Pause : std::min(timeout, Pause);
+  }
+  const Outcome outcome = turn(timeout);
+  listenAgain();
   // poll(2) counts whole milliseconds, and no more than an int holds.
   return outcome == Outcome::TimedOut && !deadline.hasPassed() ? Outcome::Progress : outcome;
 }
@@ -129,9 +141,10 @@ void ServerLoop::acceptAll() {
   while (true) {
     Expected<std::unique_ptr<Channel>> channel = listener_->accept();
     if (!channel) {
-      // Out of descriptors: the listener would stay readable. It is watched again when one is free.
+      // Out of descriptors: the listener would stay readable. It is watched again soon.
       watch(EPOLL_CTL_MOD, listener_->descriptor(), 0, ListenerToken);
       listening_ = false;
+      notListeningSince_ = host_.now;
       return;
     }
     if (!*channel)
@@ -174,10 +187,21 @@ void ServerLoop::update(Session &session) {
 
 void ServerLoop::forget(uint64_t number) {
   const auto found = sessions_.find(number);
-  // Closing a descriptor takes it out of the epoll set.
-  found->second->dropChannel();
+  drop(*found->second);
   sessions_.erase(found);
-  if (!listening_)
+}
+
+void ServerLoop::drop(Session &session) {
+  // Closing a descriptor takes it out of the epoll set only if no child process shares it.
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.channel().readDescriptor(), nullptr);
+  if (session.channel().writeDescriptor() != session.channel().readDescriptor())
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.channel().writeDescriptor(), nullptr);
+  session.dropChannel();
+}
+
+void ServerLoop::listenAgain() {
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  if (!listening_ && Deadline::Clock::now() - notListeningSince_ >= ListenAgainAfter)
     listening_ = watch(EPOLL_CTL_MOD, listener_->descriptor(), EPOLLIN, ListenerToken);
 }
 
@@ -190,11 +214,9 @@ void ServerLoop::armHelp(Duration after) {
 }
 
 void ServerLoop::policyBegins(Deadline::Clock::time_point now) {
-  handover_.waited(now);
-  policySince_.store(now.time_since_epoch() / std::chrono::nanoseconds(1),
-                     std::memory_order_release);
+  policySince_.store(now.time_since_epoch() / std::chrono::nanoseconds(1));
   // One timer serves many short policies: the helper looks when it fires and sets it again.
-  if (!helpArmed_.exchange(true, std::memory_order_acq_rel))
+  if (!helpArmed_.exchange(true))
     armHelp(HelpAfter);
 }
 
@@ -207,8 +229,9 @@ void ServerLoop::help() {
     uint64_t expirations;
     if (::read(timer_.get(), &expirations, sizeof expirations) <= 0)
       continue;
-    helpArmed_.store(false, std::memory_order_release);
-    const int64_t since = policySince_.load(std::memory_order_acquire);
+    // Before it is looked at: policyBegins arms the timer again if it sees this too late.
+    helpArmed_.exchange(false);
+    const int64_t since = policySince_.load();
     if (since == 0)
       continue;
     const Duration ran(nowNanoseconds() - since);
@@ -217,18 +240,21 @@ void ServerLoop::help() {
         armHelp(HelpAfter - ran);
       continue;
     }
+    bool woken = false;
     while (policySince_.load(std::memory_order_acquire) == since) {
-      fds[0] = {epoll_.get(), POLLIN, 0};
-      if (::poll(fds, 2, static_cast<int>(HelpAfter / std::chrono::milliseconds(1))) < 0)
+      pollfd watched[3] = {
+          {epoll_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}};
+      constexpr int LookAgainMs = 100; // nobody tells when the policy ends
+      if (::poll(watched, 3, LookAgainMs) < 0)
         continue;
-      if (fds[1].revents)
+      if (watched[1].revents)
         return;
-      if (!fds[0].revents || policySince_.load(std::memory_order_acquire) != since)
-        continue;
-      if (turn(0) == Outcome::Woken) {
-        wake(); // was meant for the serving thread
+      if (watched[2].revents) // another policy began
         break;
-      }
+      if (!watched[0].revents || policySince_.load(std::memory_order_acquire) != since)
+        continue;
+      if (turn(0) == Outcome::Woken)
+        woken = true;
       // The serving thread may have found the queue empty just before this turn filled it, and be
       // waiting.
       if (policySince_.load(std::memory_order_acquire) != since) {
@@ -236,6 +262,8 @@ void ServerLoop::help() {
         (void)!::write(nudge_.get(), &one, sizeof one);
       }
     }
+    if (woken)
+      wake(); // was meant for the serving thread
   }
 }
 

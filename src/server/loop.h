@@ -27,12 +27,21 @@ public:
   /// Waits for input or output and handles it. Takes the host's mutex.
   Outcome wait(Deadline deadline);
 
+  /// A request goes to the policy.
+  void requestBegins(Deadline::Clock::time_point now) {
+    handover_.waited(now);
+    policyBegins(now);
+  }
+  /// The serving thread is about to do something else than wait.
   void policyBegins(Deadline::Clock::time_point now);
   void policyEnds() { policySince_.store(0, std::memory_order_release); }
 
   /// With the host's mutex held: after something was sent, waits for what is unsent, or forgets the
   /// session if that failed.
   void update(Session &session);
+
+  /// Ends all: says goodbye, closes the listener. Later calls do nothing.
+  void close();
 
   int wakeDescriptor() const { return wakeWrite_.get(); }
   void wake() const;
@@ -42,12 +51,15 @@ private:
   static constexpr uint64_t WakeToken = UINT64_MAX;
   static constexpr uint64_t NudgeToken = UINT64_MAX - 1;
   static constexpr uint64_t WriterBit = uint64_t(1) << 63;
+  static constexpr Duration ListenAgainAfter = std::chrono::milliseconds(100);
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
 
   /// `timeout` as of epoll_wait.
   Outcome turn(int timeout);
   void acceptAll();
   void forget(uint64_t number);
+  void drop(Session &session);
+  void listenAgain();
   void help();
   void armHelp(Duration after);
   bool watch(int operation, int fd, uint32_t events, uint64_t token);
@@ -55,6 +67,7 @@ private:
   SessionHost &host_;
   std::unique_ptr<Listener> listener_;
   bool listening_ = false;
+  Deadline::Clock::time_point notListeningSince_;
   Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   uint64_t lastSession_ = 0;

@@ -135,7 +135,7 @@ Status Event::State::answer(Status (*send)(State &)) {
                                              : "this event takes no answer");
   const std::lock_guard<std::mutex> lock(server->mutex);
   open = false;
-  if (event.session->takeCancelled(event.stream->id, event.request)) {
+  if (event.session->takeCancelled(*event.stream, event.request)) {
     ++server->statistics.dropped;
     return Status(Code::Closed, "the compiler no longer waits for this answer");
   }
@@ -306,7 +306,10 @@ Metadata ServerStatistics::toMetadata() const {
 
 Server::Server(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Server::Server(Server &&) noexcept = default;
-Server::~Server() = default;
+Server::~Server() {
+  if (state_) // events may outlive it
+    state_->loop.close();
+}
 
 Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
   Expected<Uri> parsed = Uri::parse(uri);
@@ -338,6 +341,15 @@ const std::string &Server::uri() const { return state_->uri; }
 Expected<Event> Server::next(Deadline deadline) {
   State &s = *state_;
   s.loop.policyEnds();
+  Expected<Event> event = await(deadline);
+  // Whatever the caller does now may take long.
+  if (!event || event->kind() != EventKind::Request)
+    s.loop.policyBegins(Deadline::Clock::now());
+  return event;
+}
+
+Expected<Event> Server::await(Deadline deadline) {
+  State &s = *state_;
   bool looked = false;
   while (true) {
     std::unique_ptr<Event::State> event;
@@ -354,7 +366,7 @@ Expected<Event> Server::next(Deadline deadline) {
         ServerStream &stream = *event->event.stream;
         if (event->event.kind == EventKind::Request) {
           --s.queuedRequests;
-          if (event->event.session->takeCancelled(stream.id, event->event.request) ||
+          if (event->event.session->takeCancelled(stream, event->event.request) ||
               event->event.deadline.when() <= now) {
             ++s.statistics.dropped;
             stream.spareInputs = std::move(event->event.inputs);
@@ -401,7 +413,7 @@ Expected<Event> Server::next(Deadline deadline) {
       (void)result.fail(ready);
       continue;
     }
-    s.loop.policyBegins(now);
+    s.loop.requestBegins(now);
     return result;
   }
 }

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 namespace mlbridge {
 namespace {
@@ -391,6 +392,135 @@ TEST_F(Rendezvous, ACompilerThatIsNotHeardLeavesNothing) {
   EXPECT_EQ(files(), std::set<std::string>{"rendezvous"});
   ::close(reader);
   EXPECT_EQ(Model::open(uri(), within(20s)).status().code(), Code::Unavailable);
+}
+
+TEST_P(ServerOfMany, LosesNoEndOfAnEpisodeWhileOtherThreadsWrite) {
+  std::atomic<int> begun{0}, ended{0};
+  ServerThread server(address(), serving(Sum), [&](Event &event) {
+    begun += event.kind() == EventKind::EpisodeBegin;
+    ended += event.kind() == EventKind::EpisodeEnd;
+    answerSum(event);
+  });
+  constexpr int Threads = 8, Episodes = 200;
+  {
+    Model model = Model::open(address(), within(20s));
+    ASSERT_TRUE(model.bind(Sum)) << model.status().toString();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < Threads; ++t)
+      threads.emplace_back([&] {
+        for (int i = 0; i < Episodes; ++i) {
+          Runner runner = model.newRunner(); // a stream of its own, which must be closed again
+          EXPECT_TRUE(runner.beginEpisode("e", ""));
+          EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+          EXPECT_TRUE(runner.endEpisode(Status::ok()));
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    Runner last = model.newRunner(); // what is pending goes before it
+    EXPECT_TRUE(last.evaluate()) << last.status().toString();
+  }
+  EXPECT_EQ(begun, Threads * Episodes);
+  EXPECT_EQ(ended, Threads * Episodes);
+}
+
+TEST_P(ServerOfMany, ShakesHandsWhileAnEventIsHandledSlowly) {
+  std::promise<void> inHandler, release;
+  ServerThread server(address(), serving(Sum), [&](Event &event) {
+    if (event.kind() == EventKind::EpisodeEnd) {
+      inHandler.set_value();
+      release.get_future().wait();
+    }
+    answerSum(event);
+  });
+  Runner runner = open(address(), Sum, within(20s));
+  ASSERT_TRUE(runner.beginEpisode("e", ""));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  ASSERT_TRUE(runner.endEpisode(Status::ok()));
+  inHandler.get_future().wait();
+  const Model other = Model::open(address(), within(20s));
+  EXPECT_TRUE(other) << other.status().toString();
+  release.set_value();
+}
+
+TEST_P(ServerOfMany, AForkedChildThatDropsARunnerLeavesTheParentsStream) {
+  ServerThread server(address(), serving(Sum), answerSum);
+  auto runner = std::make_unique<Runner>(open(address(), Sum, within(20s)));
+  ASSERT_TRUE(runner->evaluate()) << runner->status().toString();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    runner.reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(runner->evaluate()) << runner->status().toString();
+}
+
+TEST_P(ServerOfMany, AnEventThatOutlivesItsServerKeepsNothingOpen) {
+  Expected<Server> server = Server::listen(address(), serving(Sum));
+  ASSERT_TRUE(server) << server.status().toString();
+  std::promise<Status> answered;
+  std::thread compiler([&] {
+    Runner runner = open(address(), Sum, within(20s));
+    answered.set_value(runner.evaluate());
+  });
+  Expected<Event> event = server->next();
+  ASSERT_TRUE(event) << event.status().toString();
+  {
+    const Server gone = std::move(*server);
+  }
+  EXPECT_FALSE(answered.get_future().get());
+  compiler.join();
+  EXPECT_FALSE(event->reply());
+  EXPECT_TRUE(Server::listen(address(), serving(Sum)));
+}
+
+TEST(Server, ACompilerOfWhomEverythingWasAnsweredGetsNoAnswerOfAnEarlierOne) {
+  // One process after the other over one pair of FIFOs, their numbers alike; the server sees the
+  // first one's request only after it is gone.
+  TemporaryFolder folder;
+  const std::string uri = "pipe:" + folder / "p";
+  Expected<Server> server = Server::listen(uri, serving(Sum));
+  ASSERT_TRUE(server) << server.status().toString();
+  const auto ask = [&](int64_t k, Duration deadline) {
+    Runner runner = open(uri, Sum, within(deadline));
+    (void)runner.set("k", k);
+    const Status status = runner.evaluate();
+    return status ? runner.output<int64_t>("twice")[0] : -1;
+  };
+  std::promise<void> firstGone;
+  std::thread compilers([&] {
+    EXPECT_EQ(ask(100, 300ms), -1);
+    firstGone.set_value();
+    EXPECT_EQ(ask(1, 20s), 2);
+  });
+  Expected<Event> held = server->next(); // of the first
+  ASSERT_TRUE(held) << held.status().toString();
+  firstGone.get_future().wait();
+  bool answered = false;
+  while (!answered) {
+    Expected<Event> event = server->next();
+    ASSERT_TRUE(event) << event.status().toString();
+    if (event->kind() != EventKind::Request)
+      continue;
+    *held->output(1).as<int64_t>().begin() = 200;
+    EXPECT_FALSE(held->reply());
+    answerSum(*event);
+    answered = true;
+  }
+  compilers.join();
+}
+
+TEST(Server, OutputsThatNoMessageCanHoldAreRefused) {
+  TemporaryFolder folder;
+  const std::string uri = "unix:" + folder / "s";
+  ServerThread server(uri, ServerOptions(), answerSum);
+  Runner runner =
+      open(uri, {{TensorSpec::of<float>("x")}, {TensorSpec::of<double>("y", {int64_t(1) << 30})}},
+           within(20s));
+  const Status status = runner.status() ? runner.evaluate() : runner.status();
+  EXPECT_EQ(status.code(), Code::LimitExceeded) << status.toString();
 }
 
 TEST(Server, TakesTheSignatureOfTheCompilerIfItHasNone) {

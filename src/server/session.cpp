@@ -91,6 +91,7 @@ Status Session::frame(const FrameHeader &header) {
   case FrameKind::CloseStream:
     if (ServerStream *stream = find(header.stream)) {
       endStream(*stream, Status(Code::Closed, "the compiler closed the stream"));
+      stream->over = true;
       lastFound_ = nullptr;
       streams_.erase(header.stream);
     }
@@ -189,6 +190,19 @@ Status Session::onOpenStream(const FrameHeader &header) {
   Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(stream->signature.outputs);
   if (!outputs)
     return refuseStream(outputs.status());
+  // Made for each request whatever the policy does, so it must fit into what may be sent.
+  uint64_t replySize = 0;
+  const uint64_t limit =
+      peerLimit_ ? std::min(host_.options.maxMessage, peerLimit_) : host_.options.maxMessage;
+  for (const TensorSpec &spec : stream->signature.outputs)
+    if (!spec.isDynamic()) {
+      const std::optional<size_t> count = spec.count();
+      replySize += !count || *count > limit ? limit + 1 : *count * sizeOf(spec.type);
+    }
+  if (replySize > limit)
+    return refuseStream(
+        Status(Code::LimitExceeded, "the outputs take more than the " + std::to_string(limit) +
+                                        " bytes of a message: " + stream->signature.toString()));
   stream->inputs = std::move(*inputs);
   stream->outputs = std::move(*outputs);
   ++host_.statistics.streams;
@@ -277,8 +291,10 @@ void Session::endStream(ServerStream &stream, const Status &why) {
 }
 
 void Session::endAllStreams(const Status &why) {
-  for (auto &[id, stream] : streams_)
+  for (auto &[id, stream] : streams_) {
     endStream(*stream, why);
+    stream->over = true;
+  }
   lastFound_ = nullptr;
   streams_.clear();
   cancelled_.clear();
@@ -294,8 +310,9 @@ Status Session::sendStatistics(uint64_t request) {
   return Status::ok();
 }
 
-bool Session::takeCancelled(uint32_t stream, uint64_t request) {
-  return closed_ || (!cancelled_.empty() && cancelled_.erase({stream, request}) != 0);
+bool Session::takeCancelled(const ServerStream &stream, uint64_t request) {
+  return closed_ || stream.over ||
+         (!cancelled_.empty() && cancelled_.erase({stream.id, request}) != 0);
 }
 
 void Session::dropChannel() { channel_.reset(); }
@@ -374,6 +391,11 @@ Status Session::send(const uint8_t *bytes, size_t size) {
   if (unsent_.size() - unsentFrom_ > host_.options.maxMessage + UnsentSlack) {
     close(Status(Code::Closed, "the compiler does not read"));
     return Status(Code::Closed, "the compiler does not read what it asked for");
+  }
+  if (unsentFrom_ > unsent_.size() / 2) {
+    std::memmove(unsent_.data(), unsent_.data() + unsentFrom_, unsent_.size() - unsentFrom_);
+    (void)unsent_.resize(unsent_.size() - unsentFrom_); // smaller: no memory is needed
+    unsentFrom_ = 0;
   }
   return unsent_.append(bytes + taken, size - taken);
 }

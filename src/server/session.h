@@ -42,6 +42,7 @@ struct ServerStream {
   std::vector<Shape> inputShapes, outputShapes; ///< of fixed tensors; what views point to
   uint64_t step = 0;
   bool inEpisode = false;
+  bool over = false; ///< its numbers may belong to another stream by now
   std::shared_ptr<InputStorage> spareInputs;
   std::unique_ptr<OutputStorage> spareOutputs;
 };
@@ -92,7 +93,7 @@ public:
   /// Closes the channel of a closed session. Its events may live on.
   void dropChannel();
   /// Whether nobody waits for this answer any more. Forgets what it knew of it.
-  bool takeCancelled(uint32_t stream, uint64_t request);
+  bool takeCancelled(const ServerStream &stream, uint64_t request);
   /// Frame header in the first FrameHeaderSize bytes, payload behind it. Errors: Closed,
   /// LimitExceeded.
   Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame);

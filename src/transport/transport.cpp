@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/transport.h"
 
+#include "core/component.h"
+#include "core/nearest.h"
 #include "transport/component_transport.h"
 
 #include <cerrno>
@@ -33,7 +35,16 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
     return &pipeTransport();
   if (scheme == "unix")
     return &unixTransport();
-  return componentTransport(scheme);
+  Expected<const Transport *> found = componentTransport(scheme);
+  if (found || found.status().code() != Code::NotFound)
+    return found;
+  const std::vector<std::string> others = componentNames(ComponentKind::Transport);
+  std::vector<std::string_view> known(others.begin(), others.end());
+  known.push_back("pipe");
+  known.push_back("unix");
+  return Status(Code::NotFound, "no transport '" + std::string(scheme) + "'" +
+                                    didYouMean(scheme, known) + " (" + found.status().message() +
+                                    ")");
 }
 
 Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline deadline) {

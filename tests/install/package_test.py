@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,7 +26,10 @@ def consumer(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 def ask(program: Path, uri: str) -> tuple[str, str]:
-    done = subprocess.run([program, uri], capture_output=True, text=True, timeout=60, check=True)
+    alone = {k: v for k, v in os.environ.items() if k != "MLBRIDGE_COMPONENT_PATH"}
+    done = subprocess.run(
+        [program, uri], capture_output=True, text=True, timeout=60, check=True, env=alone
+    )
     return done.stdout.strip(), done.stderr.strip()
 
 
@@ -47,6 +51,15 @@ def test_components_are_found_in_the_moved_prefix(consumer: tuple[Path, str], pr
         (line,) = [s for s in consumer[1].splitlines() if f"component {part}:" in s]
         file = Path(line.split(": ", 1)[1])
         assert file.is_file() and file.is_relative_to(prefix)
+
+
+@pytest.mark.parametrize("uri", ["unix:/nowhere/s?serdes=json", "onnx:/nowhere/p.onnx"])
+def test_a_program_opens_the_components_of_the_moved_prefix(
+    consumer: tuple[Path, str], uri: str
+) -> None:
+    answer, why = ask(consumer[0] / "ask", uri)
+    assert answer == "-1" and "component" not in why
+    assert "/nowhere" in why or "onnxruntime" in why.lower()
 
 
 def configure(prefix: Path, folder: Path, request: str) -> subprocess.CompletedProcess[str]:

@@ -43,10 +43,9 @@ mlbridge::Expected<Settings> Settings::fromCommandLine() {
     return wrong("on-failure", "stock or fail", OnFailureOption);
   S.FailIsError = OnFailureOption == "fail";
   const std::string Text = DeadlineOption;
-  const bool Milliseconds = !Text.empty() && Text.find_first_not_of("0123456789") == Text.npos;
-  const mlbridge::Expected<Duration> Parsed = parseDuration(Milliseconds ? Text + "ms" : Text);
+  const mlbridge::Expected<Duration> Parsed = parseDuration(Text);
   if (!Parsed || Parsed->count() <= 0)
-    return wrong("deadline", "a time such as 5s, 250ms or a number of milliseconds", Text);
+    return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Text);
   S.Deadline = *Parsed;
   return S;
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable
 
 from .. import files
@@ -61,17 +62,19 @@ def model_uri(text: str) -> str:
         ending = "/" if place.endswith("/") else ""
         place = os.path.abspath(place) + ending
     if scheme == "onnx" and not os.path.isfile(place):
-        raise CommandError(f"--model: there is no file {place}")
+        what = "a folder" if os.path.isdir(place) else "not there"
+        raise CommandError(f"--model: {place} is {what}; expected an ONNX file")
     if scheme == "replay" and not os.path.exists(place):
         raise CommandError(f"--model: there is no file or folder {place}")
     if scheme == "onnx" and "runtime=" not in options:
-        options += runtime_option("&" if options else "?")
-    return f"{scheme}:{escaped(place)}{options}"
+        options += runtime_option()
+    # Between options '?' does as well as '&', and needs no quotes.
+    return f"{scheme}:{escaped(place)}{options.replace('&', '?')}"
 
 
-def runtime_option(separator: str) -> str:
+def runtime_option() -> str:
     folder = files.onnx_runtime()
-    return "" if folder is None else f"{separator}runtime={escaped(folder)}"
+    return "" if folder is None else f"?runtime={escaped(folder)}"
 
 
 def shipped() -> str:
@@ -81,7 +84,13 @@ def shipped() -> str:
             f"the policy that comes with this package is not there ({path}); "
             "state another with --model"
         )
-    return f"onnx:{escaped(path)}{runtime_option('?')}"
+    if not files.has_onnx_runtime():
+        print(
+            "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
+            "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
+            file=sys.stderr,
+        )
+    return f"onnx:{escaped(path)}{runtime_option()}"
 
 
 def plugin_file(text: str | None) -> str:
@@ -128,7 +137,9 @@ def flags_line(options: argparse.Namespace) -> str:
             f"there is no optimization '{options.optimization}'"
             + (nearest(options.optimization, ["phase-ordering"]) or "; there is phase-ordering")
         )
-    line = ["-Xclang", f"-fpass-plugin={plugin_file(options.plugin)}"]
+    # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
+    line = ["--start-no-unused-arguments", "-Xclang"]
+    line.append(f"-fpass-plugin={plugin_file(options.plugin)}")
 
     def add(name: str, value: str) -> None:
         line.extend(["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"])
@@ -144,5 +155,5 @@ def flags_line(options: argparse.Namespace) -> str:
         if value is not None:
             add(name, check(f"--{name}", value))
     # The warning of a fallback must not become an error under -Werror.
-    line.append("-Wno-error=backend-plugin")
+    line += ["-Wno-error=backend-plugin", "--end-no-unused-arguments"]
     return " ".join(map(quoted, line))

@@ -53,7 +53,8 @@ Expected<Options> Options::parse(const mlb_option *options, uint64_t size) {
     } else if (!isForTheLibrary(key)) {
       return Status(Code::InvalidArgument,
                     "unknown option '" + std::string(key) +
-                        "' of an onnx model; it takes runtime, threads, prepack and optimize");
+                        "' of an onnx model; it takes runtime, threads, prepack, optimize and, as "
+                        "every model does, deadline, agent, episode and context");
     }
   }
   return parsed;

@@ -63,15 +63,15 @@ def test_every_step_of_a_long_episode(compiler: Compiler) -> None:
         ("pipe:/nowhere/policy", ["unavailable", "/nowhere/policy"]),
         ("function:nothing", ["not found", "nothing"]),
         ("function:sequence?actions=3,x", ["invalid argument", "'x' is not a number"]),
-        ("function:sequence?actions=49", ["step 1: action: expected 0 to 48, got 49"]),
-        ("function:sequence?actions=3,-1", ["step 2: action: expected 0 to 48, got -1"]),
+        ("function:sequence?actions=49", ["step 0: action: expected 0 to 48, got 49"]),
+        ("function:sequence?actions=3,-1", ["step 1: action: expected 0 to 48, got -1"]),
         (
             "function:sequence?actions=3,9223372036854775807",
             ["expected 0 to 48, got 9223372036854775807"],
         ),
         (
             "function:sequence?actions=7,3,3",
-            ["step 3: action: 3 ('instcombine-jump-threading-dse') is masked"],
+            ["step 2: action: 3 ('instcombine-jump-threading-dse') is masked"],
         ),
         ("replay:/nowhere", ["not found", "/nowhere"]),
     ],
