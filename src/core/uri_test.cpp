@@ -18,10 +18,18 @@ TEST(Uri, TakesSchemePlaceAndOptions) {
   EXPECT_EQ(*uri->duration("wait", 0s), 5s);
 }
 
+TEST(Uri, OptionsMayAllBeginWithAQuestionMark) {
+  const Expected<Uri> uri = Uri::parse("unix:/s?serdes=json?wait=5s&agent=a");
+  ASSERT_TRUE(uri) << uri.status().toString();
+  EXPECT_EQ(uri->option("serdes"), "json");
+  EXPECT_EQ(uri->option("wait"), "5s");
+  EXPECT_EQ(uri->option("agent"), "a");
+}
+
 TEST(Uri, PlacesNeedNoEscapes) {
   EXPECT_EQ(Uri::parse("onnx:a b:c&d=e#100%.onnx")->place, "a b:c&d=e#100%.onnx");
   EXPECT_EQ(Uri::parse("onnx:%3F%26%zz%4")->place, "?&%zz%4");
-  EXPECT_EQ(Uri::parse("x:a?k=%26=%3F?")->option("k"), "&=??");
+  EXPECT_EQ(Uri::parse("x:a?k=%26=%3F")->option("k"), "&=?");
   EXPECT_EQ(Uri::parse("pipe:")->place, "");
 }
 
@@ -52,6 +60,7 @@ TEST(Uri, RefusesWhatIsMalformedAndSaysWhy) {
       {"x:y?=1", "KEY=VALUE"},
       {"x:y?a=1&a=2", "twice"},
       {"x:y?a=1&", "ends with"},
+      {"x:y?a=1?", "ends with"},
       {"x:y?a b=1", "letters"},
       {"x:%00", "zero byte"},
       {"x:y?a=%00", "zero byte"},

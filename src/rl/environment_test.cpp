@@ -222,7 +222,7 @@ TEST_F(Run, DoneTwiceIsCaught) {
   };
   const EpisodeResult result = run();
   EXPECT_EQ(result.status.toString(),
-            "invalid argument: step 1: the environment called setDone() twice");
+            "invalid argument: step 0: the environment called setDone() twice");
 }
 
 TEST_F(Run, WritingOutsideTheSignatureIsCaughtEvenIfItsStatusIsIgnored) {
