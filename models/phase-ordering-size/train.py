@@ -232,7 +232,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--validate-every", type=int, default=4, help="rounds")
-    parser.add_argument("--high", type=int, default=30000, help="train with files up to so many -Oz bytes")
+    parser.add_argument(
+        "--high", type=int, default=30000, help="train with files up to so many -Oz bytes"
+    )
     parser.add_argument("--max-steps", type=int, default=12)
     options = parser.parse_args(arguments)
     WORK.mkdir(parents=True, exist_ok=True)
