@@ -81,8 +81,13 @@ public:
       return reader.status();
     if (::flock(reader->get(), LOCK_EX | LOCK_NB) != 0)
       return Status(Code::Busy, "pipe: another server is at " + folder);
+    // A server that was just ending may have removed the FIFO that was opened here.
+    struct stat opened{}, named{};
+    if (::fstat(reader->get(), &opened) != 0 || ::stat(path.c_str(), &named) != 0 ||
+        opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
+      return Status(Code::Busy, "pipe: another server is just leaving " + folder);
     self->owns_ = true;
-    if (::chmod(path.c_str(), 0600) != 0)
+    if (::fchmod(reader->get(), 0600) != 0)
       return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + path, errno));
     // With a writer of its own the FIFO never reads as ended.
     Expected<Descriptor> keeper = openFifo(path, O_WRONLY);
