@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the tests of the server share: a model that adds and doubles, and addresses of each kind.
+#ifndef MLBRIDGE_SERVER_TESTING_H
+#define MLBRIDGE_SERVER_TESTING_H
+
+#include "testing/server_thread.h"
+
+#include <numeric>
+
+namespace mlbridge::testing {
+
+inline const Signature Sum{{TensorSpec::of<float>("x", {4}), TensorSpec::of<int64_t>("k")},
+                           {TensorSpec::of<float>("sum"), TensorSpec::of<int64_t>("twice")}};
+
+inline void answerSum(Event &event) {
+  if (event.kind() != EventKind::Request)
+    return;
+  const Span<float> x = event.input(0).as<float>();
+  *event.output(0).as<float>().begin() = std::accumulate(x.begin(), x.end(), 0.0f);
+  *event.output(1).as<int64_t>().begin() = 2 * event.input(1).as<int64_t>()[0];
+  EXPECT_TRUE(event.reply());
+}
+
+inline ServerOptions serving(Signature signature, Metadata metadata = {}) {
+  ServerOptions options;
+  options.signature = std::move(signature);
+  options.metadata = std::move(metadata);
+  return options;
+}
+
+inline OpenOptions within(Duration deadline) {
+  OpenOptions options;
+  options.deadline = deadline;
+  return options;
+}
+
+/// `kind`: unix, pipe (of one compiler) or rendezvous (pipes of many).
+inline std::string addressOf(std::string_view kind, const TemporaryFolder &folder) {
+  return kind == "rendezvous" ? "pipe:" + folder / "s/" : std::string(kind) + ":" + folder / "s";
+}
+
+} // namespace mlbridge::testing
+
+#endif
