@@ -32,6 +32,10 @@ SMALL_QUERIES = 3000
 SWEEPS = 3
 READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
+# Small queries of processes that are free to run anywhere have two speeds, by whether the kernel
+# has both on one core at the time. Their medians need many pairs, warmed up until placed.
+PAIRS_OF_SMALL_QUERIES = 15
+WARM_UPS = 4
 
 
 class Asker:
@@ -169,13 +173,15 @@ Times = tuple[list[float], list[float]]
 
 def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> Times:
     """Nanoseconds of a pass, of ours and of the floor, in so many rounds."""
-    ours.nanoseconds(passes)
-    floor.nanoseconds(passes)
+    for _ in range(WARM_UPS):
+        ours.nanoseconds(passes)
+        floor.nanoseconds(passes)
     times: Times = ([], [])
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
             times[which].append((ours, floor)[which].nanoseconds(passes) / passes)
-        bar.update()
+        if bar is not None:
+            bar.update()
     return times
 
 
@@ -185,15 +191,24 @@ def medians(times: Sequence[Times]) -> tuple[float, float]:
     return ours, floor
 
 
+def _rounds_of_pairs(which: str, rounds: int) -> list[int]:
+    """How many rounds each pair of processes runs."""
+    if which == "small":
+        return [ROUNDS_OF_A_PAIR] * max(PAIRS_OF_SMALL_QUERIES, rounds // ROUNDS_OF_A_PAIR)
+    full, rest = divmod(rounds, ROUNDS_OF_A_PAIR)
+    return [ROUNDS_OF_A_PAIR] * full + [rest] * (rest > 0)
+
+
 def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int, bar: Any) -> Any:
     """One transport with one serdes, in fresh processes every few rounds."""
     wire = "raw" if serdes == "bitstream" else "json"
     found: dict[str, tuple[float, float]] = {}
     for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
         times = []
-        for first in range(0, rounds, ROUNDS_OF_A_PAIR):
+        counts = _rounds_of_pairs(which, rounds)
+        for number, count in enumerate(counts):
             with ExitStack() as stack:
-                path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{first}"
+                path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{number}"
                 address = f"{kind}:{path}"
                 here = setting.server(stack, HERE / "server.py", which, address, waits=False)
                 ours = setting.asker(
@@ -204,8 +219,8 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                 there = setting.server(stack, script, which, kind, wire, low, waits=True)
                 floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
-                count = min(ROUNDS_OF_A_PAIR, rounds - first)
-                times.append(measure(ours, floor, passes, count, bar))
+                times.append(measure(ours, floor, passes, count, None))
+            bar.update(rounds / len(counts))
         found[which] = medians(times)
     return result(kind, serdes, setting.pinned, found)
 

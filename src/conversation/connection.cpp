@@ -257,13 +257,13 @@ void Connection::answer(const FrameHeader &header) {
 Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready) {
   bool progress = false;
   if (!wanted.write && handover_.yields()) {
-    for (int i = 0; i < Handover::Yields; ++i) {
-      ::sched_yield();
-      const Status status = reader_.pump(*channel_, *this, progress);
-      if (!status || progress) {
-        ready = {true, false};
-        return status;
-      }
+    Status status;
+    if (Handover::yieldUntil([&] {
+          status = reader_.pump(*channel_, *this, progress);
+          return !status || progress;
+        })) {
+      ready = {true, false};
+      return status;
     }
     handover_.foundNothing();
   }

@@ -79,11 +79,9 @@ void ServerLoop::wake() const {
 
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
-    for (int i = 0; i < Handover::Yields; ++i) {
-      ::sched_yield();
-      if (const Outcome outcome = turn(0); outcome != Outcome::TimedOut)
-        return outcome;
-    }
+    Outcome outcome = Outcome::TimedOut;
+    if (Handover::yieldUntil([&] { return (outcome = turn(0)) != Outcome::TimedOut; }))
+      return outcome;
     handover_.foundNothing();
   }
   int timeout = deadline.pollTimeout();

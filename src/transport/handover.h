@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When two processes that answer each other at once share a processor, giving it to the other one
-// is cheaper than going to sleep and being woken.
+// When two processes answer each other at once, offering the processor for a moment and looking for
+// input is cheaper than going to sleep and being woken.
 #ifndef MLBRIDGE_TRANSPORT_HANDOVER_H
 #define MLBRIDGE_TRANSPORT_HANDOVER_H
 
@@ -8,26 +8,42 @@
 
 #include <algorithm>
 
+#include <sched.h>
+
 namespace mlbridge {
 
-/// Decides, for one waiting side of a conversation, whether to yield the processor before sleeping
-/// in the kernel. Sleeping and waking are about a third of a short round trip on one core.
-/// On two cores a yield brings nothing, and on a busy machine it lets others run for milliseconds,
-/// so it is tried only after many quick turns, and more of them when it did not pay. Not
-/// thread-safe.
+/// Decides, for one waiting side of a conversation, whether to yield the processor for a moment
+/// before sleeping in the kernel. On one core, sleeping and waking are about a third of a short
+/// round trip; on two, waking an idle core may cost many times the round trip. But on a busy
+/// machine a yield lets others run for milliseconds, so it is tried only after many quick turns,
+/// and more of them when it did not pay. Not thread-safe.
 class Handover {
 public:
   using Clock = Deadline::Clock;
   /// Turns no longer than this, from answer to answer, are quick.
-  static constexpr Duration Quick = std::chrono::microseconds(50);
+  static constexpr Duration Quick = std::chrono::microseconds(150);
   /// Quick turns before the first try; before another one after yields in vain; the most, after
   /// yields that took long.
-  static constexpr int FirstTurns = 32, NextTurns = 256, MostTurns = 1 << 14;
+  static constexpr int FirstTurns = 32, NextTurns = 64, MostTurns = 1 << 14;
   /// How many more yields in vain than useful ones are borne: at the start, and at most.
-  static constexpr int FirstCredit = 2, MostCredit = 8;
+  static constexpr int FirstCredit = 2, MostCredit = 32;
 
-  /// Before each sleep; the scheduler, being fair, may give the processor straight back.
+  /// How long a side yields before it sleeps, and how often at least: the scheduler, being fair,
+  /// may give the processor straight back.
+  static constexpr Duration Patience = std::chrono::microseconds(30);
   static constexpr int Yields = 3;
+
+  /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
+  template <typename Look> static bool yieldUntil(Look look) {
+    const Clock::time_point end = Clock::now() + Patience;
+    int yields = 0;
+    do {
+      ::sched_yield();
+      if (look())
+        return true;
+    } while (++yields < Yields || Clock::now() < end);
+    return false;
+  }
 
   /// Before a wait: whether to call sched_yield and look for input, so many times, before sleeping.
   bool yields() {
@@ -53,7 +69,7 @@ public:
       neededTurns_ = std::min(neededTurns_ * 4, MostTurns);
     } else if (outcome == Outcome::Yielded) {
       credit_ = std::min(credit_ + 1, MostCredit);
-      neededTurns_ = std::max(neededTurns_ - 1, FirstTurns);
+      neededTurns_ = std::max(neededTurns_ - 1 - neededTurns_ / 64, FirstTurns);
     } else if (--credit_ == 0) {
       neededTurns_ = std::max(neededTurns_, NextTurns);
     }
