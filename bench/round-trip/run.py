@@ -32,10 +32,10 @@ SMALL_QUERIES = 3000
 SWEEPS = 3
 READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
-# Small queries of processes that are free to run anywhere have two speeds, by whether the kernel
-# has both on one core at the time. Their medians need many pairs, warmed up until placed.
-PAIRS_OF_SMALL_QUERIES = 15
-WARM_UPS = 4
+# Processes that are free to run anywhere have two speeds, by whether the kernel has both on one core
+# at the time. Their medians need many pairs, warmed up until placed.
+FREE_PAIRS = 15
+WARM_UPS = {"sweep": 1, "small": 4}
 
 
 class Asker:
@@ -171,17 +171,15 @@ class Setting:
 Times = tuple[list[float], list[float]]
 
 
-def measure(ours: Asker, floor: Asker, passes: int, rounds: int, bar: Any) -> Times:
+def measure(ours: Asker, floor: Asker, passes: int, rounds: int, warm_ups: int = 1) -> Times:
     """Nanoseconds of a pass, of ours and of the floor, in so many rounds."""
-    for _ in range(WARM_UPS):
+    for _ in range(warm_ups):
         ours.nanoseconds(passes)
         floor.nanoseconds(passes)
     times: Times = ([], [])
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
             times[which].append((ours, floor)[which].nanoseconds(passes) / passes)
-        if bar is not None:
-            bar.update()
     return times
 
 
@@ -191,10 +189,10 @@ def medians(times: Sequence[Times]) -> tuple[float, float]:
     return ours, floor
 
 
-def _rounds_of_pairs(which: str, rounds: int) -> list[int]:
+def _rounds_of_pairs(which: str, rounds: int, *, pinned: bool) -> list[int]:
     """How many rounds each pair of processes runs."""
-    if which == "small":
-        return [ROUNDS_OF_A_PAIR] * max(PAIRS_OF_SMALL_QUERIES, rounds // ROUNDS_OF_A_PAIR)
+    if not pinned:
+        return [ROUNDS_OF_A_PAIR if which == "small" else 1] * max(FREE_PAIRS, rounds)
     full, rest = divmod(rounds, ROUNDS_OF_A_PAIR)
     return [ROUNDS_OF_A_PAIR] * full + [rest] * (rest > 0)
 
@@ -205,7 +203,7 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
     found: dict[str, tuple[float, float]] = {}
     for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
         times = []
-        counts = _rounds_of_pairs(which, rounds)
+        counts = _rounds_of_pairs(which, rounds, pinned=setting.pinned)
         for number, count in enumerate(counts):
             with ExitStack() as stack:
                 path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{number}"
@@ -219,7 +217,7 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                 there = setting.server(stack, script, which, kind, wire, low, waits=True)
                 floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
-                times.append(measure(ours, floor, passes, count, None))
+                times.append(measure(ours, floor, passes, count, WARM_UPS[which]))
             bar.update(rounds / len(counts))
         found[which] = medians(times)
     return result(kind, serdes, setting.pinned, found)
@@ -239,7 +237,8 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, setting.client, which, *uris)
             floor = setting.asker(stack, setting.floor_onnx, library, "bind", *models)
-            found[which] = medians([measure(ours, floor, passes, rounds, bar)])
+            found[which] = medians([measure(ours, floor, passes, rounds)])
+            bar.update(rounds)
     return result("onnx", "none", setting.pinned, found)
 
 

@@ -258,14 +258,13 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
   bool progress = false;
   if (!wanted.write && handover_.yields()) {
     Status status;
-    if (Handover::yieldUntil([&] {
+    if (handover_.yieldUntil([&] {
           status = reader_.pump(*channel_, *this, progress);
           return !status || progress;
         })) {
       ready = {true, false};
       return status;
     }
-    handover_.foundNothing();
   }
   Expected<Readiness> found = waitFor(*channel_, wanted, deadline);
   if (!found)

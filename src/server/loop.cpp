@@ -80,9 +80,8 @@ void ServerLoop::wake() const {
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
     Outcome outcome = Outcome::TimedOut;
-    if (Handover::yieldUntil([&] { return (outcome = turn(0)) != Outcome::TimedOut; }))
+    if (handover_.yieldUntil([&] { return (outcome = turn(0)) != Outcome::TimedOut; }))
       return outcome;
-    handover_.foundNothing();
   }
   int timeout = deadline.pollTimeout();
   {

@@ -34,7 +34,7 @@ public:
   static constexpr int Yields = 3;
 
   /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
-  template <typename Look> static bool yieldUntil(Look look) {
+  template <typename Look> bool yieldUntil(Look look) {
     const Clock::time_point end = Clock::now() + Patience;
     int yields = 0;
     do {
@@ -42,6 +42,7 @@ public:
       if (look())
         return true;
     } while (++yields < Yields || Clock::now() < end);
+    outcome_ = Outcome::YieldedInVain;
     return false;
   }
 
@@ -50,8 +51,6 @@ public:
     outcome_ = credit_ > 0 ? Outcome::Yielded : Outcome::Slept;
     return outcome_ == Outcome::Yielded;
   }
-  /// There was no input after the yield.
-  void foundNothing() { outcome_ = Outcome::YieldedInVain; }
   /// The wait is over.
   void waited(Clock::time_point now) {
     const bool quick = now - last_ <= Quick;

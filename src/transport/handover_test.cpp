@@ -12,8 +12,8 @@ protected:
   /// One turn that took so long; whether it began with a yield.
   bool turn(Duration took, Outcome outcome = Hit) {
     const bool yielded = handover.yields();
-    if (yielded && outcome == Vain)
-      handover.foundNothing();
+    if (yielded)
+      EXPECT_EQ(handover.yieldUntil([&] { return outcome == Hit; }), outcome == Hit);
     handover.waited(now += took);
     return yielded;
   }
