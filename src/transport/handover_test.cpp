@@ -12,8 +12,9 @@ protected:
   /// One turn that took so long; whether it began with a yield.
   bool turn(Duration took, Outcome outcome = Hit) {
     const bool yielded = handover.yields();
-    if (yielded)
+    if (yielded) {
       EXPECT_EQ(handover.yieldUntil([&] { return outcome == Hit; }), outcome == Hit);
+    }
     handover.waited(now += took);
     return yielded;
   }
