@@ -58,14 +58,18 @@ public:
 
   /// The inputs are the observation, the outputs the action.
   virtual const Signature &signature() const = 0;
-  /// Starts an episode and writes its first observation. May call setDone() if nothing is to be
-  /// decided.
+  /// Starts an episode, of context() and seed(), and writes its first observation. May call
+  /// setDone() if nothing is to be decided.
   virtual Status reset(Observation &first) = 0;
   /// Applies the action, then either writes the next observation or calls setDone(). A status other
   /// than Ok ends the episode; use PolicyFailed for an action that cannot be applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
   bool isDone() const { return doneCalls_ != 0; }
+  /// What the episode is about (module, function), and its seed, as EpisodeOptions or a driver's
+  /// reset give them; for reset().
+  const std::string &context() const { return context_; }
+  uint64_t seed() const { return seed_; }
   /// The reward of the last step, sent to a model in training if it was set; 0 unless set.
   double reward() const { return reward_; }
 
@@ -82,6 +86,8 @@ private:
   unsigned doneCalls_ = 0;
   bool hasReward_ = false;
   double reward_ = 0;
+  std::string context_;
+  uint64_t seed_ = 0;
 };
 
 struct EpisodeOptions {
@@ -91,6 +97,7 @@ struct EpisodeOptions {
   Duration deadline = Duration::max();
   std::string episode; ///< overrides OpenOptions::episode
   std::string context; ///< overrides OpenOptions::context: module, function
+  uint64_t seed = 0;   ///< for the environment
 };
 
 struct EpisodeResult {
@@ -106,6 +113,29 @@ struct EpisodeResult {
 EpisodeResult run(Environment &environment, Runner &agent, const EpisodeOptions &options = {});
 /// The same with a Runner made from the model, which must be bound to environment.signature().
 EpisodeResult run(Environment &environment, const Model &model, const EpisodeOptions &options = {});
+
+class Server;
+
+struct ServeOptions {
+  /// Ends an episode, successfully, after so many actions; 0 = no limit.
+  uint32_t maxSteps = 0;
+  /// Gives up when no driver has come, or come back, for so long.
+  Duration idle = Duration::max();
+  /// Goes on when a driver has left, until another comes.
+  bool keepServing = false;
+};
+
+struct ServeResult {
+  Status status; ///< Ok: the driver has left; DeadlineExceeded: none came; Cancelled: stop()
+  uint64_t episodes = 0, steps = 0;
+};
+
+/// The other direction, for training: the environment waits for a driver (driver.h, or Python's
+/// mlbridge.drive) that resets and steps it. The server must have been made with
+/// ServerOptions::environment and this environment's signature. One driver at a time: a second one
+/// is told Busy while an episode of the first is open. A status that the environment gives fails
+/// that episode, and the driver is told why; so does an environment that calls setDone() twice.
+ServeResult serve(Environment &environment, Server &server, const ServeOptions &options = {});
 
 } // namespace mlbridge
 

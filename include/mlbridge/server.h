@@ -21,6 +21,9 @@ struct ServerOptions {
   uint32_t maxStreams = 1024;                ///< per connection
   uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
   uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
+  /// What is served is no model but an environment, which needs the signature: whoever connects
+  /// drives it with Reset and Step. Its inputs are the observation, its outputs the action.
+  bool environment = false;
   /// A request whose compiler has given up (deadline passed, cancelled, gone) is dropped
   /// unanswered.
 };
@@ -40,10 +43,15 @@ enum class EventKind : uint8_t {
   EpisodeBegin, ///< no answer
   Reward,       ///< no answer; `reward`
   EpisodeEnd,   ///< no answer; `outcome` of the compiler; Closed if it went away in mid-episode
+  Reset,        ///< of an environment: begin an episode; answer with the first observation
+  Step,         ///< of an environment: apply the action; answer with the next observation
 };
 
 /// One thing that a compiler sent. For a Request: the inputs, readable until it is answered, and
-/// the outputs to be written. Move-only; one that is destroyed unanswered is answered PolicyFailed.
+/// the outputs to be written. For Reset and Step of an environment, `signature` is the other way
+/// round: the inputs are the action (none for Reset), the outputs the observation; the context is
+/// what the driver wants to see compiled. Move-only; one that is destroyed unanswered is answered
+/// PolicyFailed.
 class Event {
 public:
   Event();
@@ -55,6 +63,8 @@ public:
   const RequestContext &context() const;
   double reward() const;
   const Status &outcome() const;
+  /// Of a Reset: the seed that the driver gave.
+  uint64_t seed() const;
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;
@@ -70,6 +80,9 @@ public:
 
   /// Sends the outputs. Errors: Closed (the compiler is gone), LimitExceeded.
   Status reply();
+  /// The same for a Reset or Step, with the reward of the step. With `done` the episode has ended
+  /// and the outputs are not sent.
+  Status reply(double reward, bool done);
   /// Sends an error with this text to that compiler; the server lives on.
   Status fail(const Status &why);
 

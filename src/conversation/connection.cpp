@@ -74,6 +74,10 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
     const Status status = connection->shakeHands(
         options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
+    if (status.isOk() && connection->welcome_.role != options.role)
+      return Status(Code::Mismatch, options.role == ServerRole::Model
+                                        ? "an environment is served there: it is driven, not asked"
+                                        : "a model is served there: it is asked, not driven");
     if (status.isOk())
       return connection;
     const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
@@ -174,6 +178,8 @@ Status Connection::frame(const FrameHeader &header) {
   case FrameKind::Statistics:
     answer(header);
     return Status::ok();
+  case FrameKind::Reward:
+    return rewardFrame(header);
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
   case FrameKind::Welcome: // of an earlier hello over the same FIFOs
@@ -227,6 +233,16 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
   }
 }
 
+Status Connection::rewardFrame(const FrameHeader &header) {
+  Expected<double> reward = decodeReward(incoming_.span());
+  if (!reward)
+    return reward.status();
+  const Lock lock(mutex_);
+  if (const auto found = streams_.find(header.stream); found != streams_.end())
+    found->second->reward = *reward;
+  return Status::ok();
+}
+
 void Connection::answer(const FrameHeader &header) {
   const Lock lock(mutex_);
   const auto found = streams_.find(header.stream);
@@ -246,6 +262,7 @@ void Connection::answer(const FrameHeader &header) {
     return; // late
   slot.answered = true;
   slot.error = std::move(error);
+  slot.done = (header.flags & FlagDone) != 0;
   if (header.kind == FrameKind::Reply || header.kind == FrameKind::Statistics)
     slot.reply.swap(incoming_);
   if (slot.waiting)
@@ -315,6 +332,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       return slot.refused;
     slot.awaiting = request;
     slot.answered = false;
+    slot.reward = 0;
   }
   Status sent = send(frames, count, deadline);
   sentAll = sent.isOk();

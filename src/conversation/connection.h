@@ -25,6 +25,8 @@ struct StreamSlot {
   Status error;         ///< of the answer
   Status refused;       ///< of the stream as a whole
   Buffer reply;
+  double reward = 0; ///< that came with it, from an environment
+  bool done = false; ///< the answer ends the episode
   std::condition_variable wake;
 };
 
@@ -36,7 +38,8 @@ public:
   struct Options {
     std::string serdes = "bitstream";
     uint64_t maxMessage = uint64_t(256) << 20;
-    Duration wait{0}; ///< how long to wait for a server that is starting
+    Duration wait{0};                    ///< how long to wait for a server that is starting
+    ServerRole role = ServerRole::Model; ///< another one is a Mismatch
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.
@@ -74,6 +77,7 @@ private:
   Expected<Buffer *> payloadOf(const FrameHeader &header) override;
   Status frame(const FrameHeader &header) override;
   Status welcomeFrame(const FrameHeader &header);
+  Status rewardFrame(const FrameHeader &header);
   void answer(const FrameHeader &header);
   void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);

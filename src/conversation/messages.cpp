@@ -126,6 +126,8 @@ public:
     if (status_.isOk())
       status_ = Status(Code::Protocol, std::string(message_) + ": field '" + field + "' " + what);
   }
+  /// Whether an optional field follows.
+  bool hasMore() const { return status_.isOk() && at_ < bytes_.size(); }
   const Status &status() const { return status_; }
   template <typename T> Expected<T> result(T value) {
     if (!status_.isOk())
@@ -212,7 +214,10 @@ Status encode(const Welcome &m, Buffer &out) {
       .number(static_cast<uint8_t>(m.signature.has_value()));
   if (m.signature)
     w.signature(*m.signature);
-  return w.map(m.metadata).done();
+  w.map(m.metadata);
+  if (m.role != ServerRole::Model)
+    w.number(static_cast<uint8_t>(m.role));
+  return w.done();
 }
 
 Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
@@ -230,6 +235,12 @@ Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
   if (in.number<uint8_t>("has-signature"))
     m.signature = in.signature();
   m.metadata = in.map("metadata");
+  if (in.hasMore()) {
+    const uint8_t role = in.number<uint8_t>("role");
+    if (role > static_cast<uint8_t>(ServerRole::Environment))
+      in.fail("is " + std::to_string(role), "role");
+    m.role = static_cast<ServerRole>(role);
+  }
   return in.result(std::move(m));
 }
 

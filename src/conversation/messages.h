@@ -24,6 +24,9 @@ struct Hello {
   std::string software;
 };
 
+/// What a server is: something that answers requests, or something that is driven.
+enum class ServerRole : uint8_t { Model = 0, Environment = 1 };
+
 struct Welcome {
   uint16_t major = 1, minor = 0;
   Nonce nonce{}; ///< the one of the hello
@@ -32,6 +35,7 @@ struct Welcome {
   std::string software;
   std::optional<Signature> signature;
   Metadata metadata;
+  ServerRole role = ServerRole::Model;
 };
 
 struct OpenStream {

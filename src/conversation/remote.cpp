@@ -3,7 +3,7 @@
 
 #include "conversation/circuit.h"
 #include "conversation/connection.h"
-#include "serdes/serdes.h"
+#include "conversation/message_tensors.h"
 
 #include <cstdio>
 #include <cstring>
@@ -97,59 +97,6 @@ std::shared_ptr<Circuit> sharedCircuit(const std::string &address, Duration dead
     circuit = std::make_shared<Circuit>(deadline);
   return circuit;
 }
-
-/// The tensors of one direction: views into a message where it has a fixed layout, own storage
-/// elsewhere.
-class Tensors final : public TensorSink {
-public:
-  Status prepareFor(const std::vector<TensorSpec> &specs, const SerDes &serdes) {
-    specs_ = &specs;
-    Expected<std::unique_ptr<Codec>> codec = serdes.newCodec(specs);
-    if (!codec)
-      return codec.status();
-    codec_ = std::move(*codec);
-    layout_ = codec_->layout();
-    if (layout_)
-      return Status::ok();
-    for (const TensorSpec &spec : specs) {
-      if (spec.isDynamic()) {
-        own_.emplace_back();
-        continue;
-      }
-      Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
-      if (!tensor)
-        return tensor.status();
-      own_.push_back(std::move(*tensor));
-    }
-    return Status::ok();
-  }
-  const Codec &codec() const { return *codec_; }
-  const Codec::Layout *layout() const { return layout_; }
-  TensorView inMessage(size_t index, uint8_t *message) const {
-    const TensorSpec &spec = (*specs_)[index];
-    return {spec.type, message + layout_->offsets[index], *spec.count(), spec.shape};
-  }
-  TensorView own(size_t index) { return own_[index].view(); }
-  Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override {
-    if (Status s = own_[index].reshape((*specs_)[index], shape); !s)
-      return s;
-    return own_[index].view();
-  }
-  Status encode(Buffer &out, std::vector<Codec::Gap> &gaps) {
-    views_.clear();
-    for (Tensor &t : own_)
-      views_.push_back(t.view());
-    return codec_->encodeAround(views_, out, MaxGaps, gaps);
-  }
-  static constexpr size_t MaxGaps = 4;
-
-private:
-  const std::vector<TensorSpec> *specs_ = nullptr;
-  std::unique_ptr<Codec> codec_;
-  const Codec::Layout *layout_ = nullptr;
-  std::vector<Tensor> own_;
-  std::vector<TensorView> views_;
-};
 
 class RemoteRunner final : public RunnerBackend {
 public:
@@ -328,7 +275,7 @@ private:
   const std::shared_ptr<RemoteModel> model_;
   const Signature bound_;
   const OpenOptions context_;
-  Tensors inputs_, outputs_;
+  MessageTensors inputs_, outputs_;
   std::shared_ptr<Connection> connection_;
   StreamSlot slot_;
   Buffer message_;               ///< header and payload of the request
@@ -348,23 +295,25 @@ Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature 
 
 } // namespace
 
-Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options) {
+Expected<RemoteAddress> remoteAddress(const Uri &uri) {
+  RemoteAddress address;
   Expected<const Transport *> transport = transportFor(uri.scheme);
   if (!transport)
     return transport.status();
-  Connection::Options connecting;
-  connecting.serdes = uri.option("serdes", "bitstream");
-  Expected<const SerDes *> serdes = serdesNamed(connecting.serdes);
+  address.transport = *transport;
+  address.connecting.serdes = uri.option("serdes", "bitstream");
+  Expected<const SerDes *> serdes = serdesNamed(address.connecting.serdes);
   if (!serdes)
     return serdes.status();
+  address.serdes = *serdes;
   Expected<Duration> wait = uri.duration("wait", Duration::zero());
   if (!wait)
     return wait.status();
-  connecting.wait = *wait;
-  Expected<uint64_t> limit = uri.number("max-message", connecting.maxMessage);
+  address.connecting.wait = *wait;
+  Expected<uint64_t> limit = uri.number("max-message", address.connecting.maxMessage);
   if (!limit)
     return limit.status();
-  connecting.maxMessage = *limit;
+  address.connecting.maxMessage = *limit;
   for (const auto &[key, value] : uri.options) {
     Uri one;
     one.scheme = uri.scheme;
@@ -374,11 +323,19 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
     if (!known && !(*transport)->understands(key))
       return known;
   }
+  return address;
+}
+
+Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options) {
+  Expected<RemoteAddress> address = remoteAddress(uri);
+  if (!address)
+    return address.status();
   auto circuit = options.sharedBudget
                      ? sharedCircuit(uri.scheme + ":" + uri.place, options.deadline)
                      : std::make_shared<Circuit>(options.deadline);
-  auto model = std::make_shared<RemoteModel>(uri, **transport, **serdes, std::move(connecting),
-                                             options.deadline, std::move(circuit));
+  auto model = std::make_shared<RemoteModel>(uri, *address->transport, *address->serdes,
+                                             std::move(address->connecting), options.deadline,
+                                             std::move(circuit));
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

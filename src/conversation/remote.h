@@ -3,12 +3,22 @@
 #ifndef MLBRIDGE_CONVERSATION_REMOTE_H
 #define MLBRIDGE_CONVERSATION_REMOTE_H
 
+#include "conversation/connection.h"
 #include "runner/backend.h"
+#include "serdes/serdes.h"
 
 namespace mlbridge {
 
+/// How to reach a server.
+struct RemoteAddress {
+  const Transport *transport = nullptr;
+  const SerDes *serdes = nullptr;
+  Connection::Options connecting;
+};
 /// Options of the URI, beside those of OpenOptions and of the transport: `serdes` (bitstream),
 /// `wait` (0: a missing server is an error at once), `max-message` (256M).
+Expected<RemoteAddress> remoteAddress(const Uri &uri);
+
 Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options);
 
 } // namespace mlbridge

@@ -84,6 +84,8 @@ struct EpisodeDriver {
       return result;
     agent.clearStatus();
     environment.doneCalls_ = 0;
+    environment.context_ = options.context;
+    environment.seed_ = options.seed;
     environment.reward_ = 0;
     environment.hasReward_ = false;
     result.status = agent.beginEpisode(options.episode, options.context);

@@ -22,6 +22,7 @@ struct Event::State : TensorSink {
   std::unique_ptr<OutputStorage> outputs;
   RequestContext context;
   bool open = false; ///< a request that has not been answered
+  bool done = false; ///< the answer ends the episode
 
   ServerStream &stream() const { return *event.stream; }
 
@@ -59,6 +60,8 @@ Event::~Event() {
 
 /// Makes the inputs readable. Runs without the server's mutex: the storage is this event's alone.
 Status Event::State::takeIn() {
+  if (!event.inputs) // Reset
+    return Status::ok();
   ServerStream &s = stream();
   InputStorage &in = *event.inputs;
   if (const Codec::Layout *layout = s.inputs->layout()) {
@@ -130,7 +133,7 @@ Status Event::State::prepareOutputs() {
 
 Status Event::State::answer(Status (*send)(State &)) {
   if (!open)
-    return Status(Code::InvalidArgument, event.kind == EventKind::Request
+    return Status(Code::InvalidArgument, isAsked(event.kind)
                                              ? "the request has been answered already"
                                              : "this event takes no answer");
   const std::lock_guard<std::mutex> lock(server->mutex);
@@ -154,11 +157,13 @@ void Event::State::release() {
       event.stream->spareOutputs = std::move(outputs);
   }
   outputs.reset();
+  done = false;
   event = QueuedEvent();
   context = RequestContext();
 }
 
 EventKind Event::kind() const { return state_ ? state_->event.kind : EventKind::Request; }
+uint64_t Event::seed() const { return state_ ? state_->event.seed : 0; }
 double Event::reward() const { return state_ ? state_->event.reward : 0; }
 
 const RequestContext &Event::context() const {
@@ -217,6 +222,14 @@ uint64_t Event::storage() const {
   return state_ && state_->event.inputs ? state_->event.inputs->id : 0;
 }
 
+Status Event::reply(double reward, bool done) {
+  if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
+    return Status(Code::InvalidArgument, "only a reset or step is answered with a reward");
+  state_->event.reward = reward;
+  state_->done = done;
+  return reply();
+}
+
 Status Event::reply() {
   if (!state_)
     return Status(Code::InvalidArgument, "an empty event takes no answer");
@@ -224,7 +237,9 @@ Status Event::reply() {
     ServerStream &stream = state.stream();
     Buffer &frame = state.outputs->frame;
     Status status;
-    if (!stream.outputs->layout()) {
+    if (state.done) {
+      status = frame.resize(FrameHeaderSize);
+    } else if (!stream.outputs->layout()) {
       std::vector<TensorView> views;
       for (size_t i = 0; i < state.outputs->tensors.size(); ++i) {
         Tensor &tensor = state.outputs->tensors[i];
@@ -238,10 +253,14 @@ Status Event::reply() {
       if (status.isOk())
         status = stream.outputs->encode(views, frame);
     }
+    if (status.isOk() && state.event.kind == EventKind::Step)
+      status = state.event.session->sendReward(stream.id, state.event.reward);
     if (status.isOk())
-      status =
-          state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request, frame);
+      status = state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request,
+                                              frame, state.done ? FlagDone : 0);
     if (status.isOk()) {
+      if (state.done)
+        stream.inEpisode = false;
       ++state.server->statistics.replies;
       state.server->statistics.latency.add(Deadline::Clock::now() - state.event.arrived);
       ++stream.step;
@@ -315,6 +334,8 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
   Expected<Uri> parsed = Uri::parse(uri);
   if (!parsed)
     return parsed.status();
+  if (options.environment && !options.signature)
+    return Status(Code::InvalidArgument, "an environment was served without its signature");
   if (options.signature)
     if (Status s = options.signature->check(); !s)
       return s;
@@ -343,7 +364,7 @@ Expected<Event> Server::next(Deadline deadline) {
   s.loop.policyEnds();
   Expected<Event> event = await(deadline);
   // Whatever the caller does now may take long.
-  if (!event || event->kind() != EventKind::Request)
+  if (!event || !isAsked(event->kind()))
     s.loop.policyBegins(Deadline::Clock::now());
   return event;
 }
@@ -364,17 +385,23 @@ Expected<Event> Server::await(Deadline deadline) {
         event->event = std::move(s.queue.front());
         s.queue.pop_front();
         ServerStream &stream = *event->event.stream;
-        if (event->event.kind == EventKind::Request) {
+        if (isAsked(event->event.kind)) {
           --s.queuedRequests;
           if (event->event.session->takeCancelled(stream, event->event.request) ||
               event->event.deadline.when() <= now) {
             ++s.statistics.dropped;
-            stream.spareInputs = std::move(event->event.inputs);
+            if (event->event.inputs)
+              stream.spareInputs = std::move(event->event.inputs);
             event->event = QueuedEvent();
             s.spareEvent = std::move(event);
             continue;
           }
           event->outputs = std::move(stream.spareOutputs);
+          if (event->event.kind == EventKind::Reset) {
+            stream.step = 0;
+            if (!event->event.context.empty())
+              stream.context = std::move(event->event.context);
+          }
         } else if (event->event.kind == EventKind::EpisodeBegin) {
           stream.step = 0;
           if (!event->event.episode.empty())
@@ -403,7 +430,7 @@ Expected<Event> Server::await(Deadline deadline) {
     }
     event->server = state_;
     Event result(std::move(event));
-    if (result.kind() != EventKind::Request)
+    if (!isAsked(result.kind()))
       return result;
     result.state_->open = true;
     Status ready = result.state_->takeIn();

@@ -52,7 +52,7 @@ void Session::onReadable() {
 }
 
 Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
-  if (header.kind != FrameKind::Request || !shaken_) {
+  if ((header.kind != FrameKind::Request && header.kind != FrameKind::Step) || !shaken_) {
     control_.clear();
     return &control_;
   }
@@ -78,7 +78,10 @@ Status Session::frame(const FrameHeader &header) {
   case FrameKind::OpenStream:
     return onOpenStream(header);
   case FrameKind::Request:
+  case FrameKind::Step:
     return onRequest(header);
+  case FrameKind::Reset:
+    return onReset(header);
   case FrameKind::EpisodeBegin:
   case FrameKind::Reward:
   case FrameKind::EpisodeEnd:
@@ -143,6 +146,8 @@ Status Session::onHello() {
   welcome.software = softwareName();
   welcome.signature = host_.options.signature;
   welcome.metadata = host_.options.metadata;
+  if (host_.options.environment)
+    welcome.role = ServerRole::Environment;
   Buffer frame;
   if (Status s = frame.resize(FrameHeaderSize); !s)
     return s;
@@ -181,6 +186,8 @@ Status Session::onOpenStream(const FrameHeader &header) {
   auto stream = std::make_shared<ServerStream>();
   stream->id = header.stream;
   stream->signature = std::move(open->signature);
+  if (host_.options.environment) // which is told the action and answers with an observation
+    std::swap(stream->signature.inputs, stream->signature.outputs);
   stream->agent = std::move(open->agent);
   stream->episode = std::move(open->episode);
   stream->context = std::move(open->context);
@@ -219,10 +226,38 @@ ServerStream *Session::find(uint32_t id) {
 
 Status Session::onRequest(const FrameHeader &header) {
   std::shared_ptr<InputStorage> inputs = std::move(incoming_);
+  QueuedEvent event;
+  event.kind = header.kind == FrameKind::Step ? EventKind::Step : EventKind::Request;
+  event.inputs = std::move(inputs);
+  return enqueue(header, std::move(event));
+}
+
+Status Session::onReset(const FrameHeader &header) {
+  Expected<ResetMessage> reset = decodeReset(control_.span());
+  if (!reset)
+    return reset.status();
+  QueuedEvent event;
+  event.kind = EventKind::Reset;
+  event.context = std::move(reset->context);
+  event.seed = reset->seed;
+  return enqueue(header, std::move(event));
+}
+
+/// What is to be answered.
+Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   ServerStream *stream = find(header.stream);
   if (!stream) // refused before; the compiler knows or will
     return Status::ok();
   ++host_.statistics.requests;
+  if ((event.kind == EventKind::Request) == host_.options.environment) {
+    ++host_.statistics.refused;
+    (void)sendError(header.stream, header.request,
+                    Status(Code::Unsupported,
+                           host_.options.environment
+                               ? "an environment is served here: it takes reset and step"
+                               : "a model is served here: it takes requests, it cannot be driven"));
+    return Status::ok();
+  }
   if (host_.queuedRequests >= host_.options.maxQueued) {
     ++host_.statistics.refused;
     (void)sendError(header.stream, header.request,
@@ -230,13 +265,27 @@ Status Session::onRequest(const FrameHeader &header) {
                                            " requests are waiting for the policy"));
     return Status::ok();
   }
-  QueuedEvent event;
-  event.kind = EventKind::Request;
+  if (host_.options.environment) {
+    const std::shared_ptr<ServerStream> driver = host_.driver.lock();
+    if (driver && driver.get() != stream && driver->inEpisode) {
+      ++host_.statistics.refused;
+      (void)sendError(header.stream, header.request,
+                      Status(Code::Busy, "another driver is in the middle of an episode"));
+      return Status::ok();
+    }
+    if (event.kind == EventKind::Reset) {
+      host_.driver = streams_[header.stream];
+      stream->inEpisode = true;
+    } else if (!stream->inEpisode) {
+      (void)sendError(header.stream, header.request,
+                      Status(Code::InvalidArgument, "a step without an episode: reset first"));
+      return Status::ok();
+    }
+  }
   event.session = shared_from_this();
   event.stream = streams_[header.stream];
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
-  event.inputs = std::move(inputs);
   event.arrived = host_.now;
   ++host_.queuedRequests;
   host_.queue.push_back(std::move(event));
@@ -279,7 +328,8 @@ Status Session::onEpisode(const FrameHeader &header) {
 }
 
 void Session::endStream(ServerStream &stream, const Status &why) {
-  if (!stream.inEpisode)
+  // An environment is also told when its driver leaves between episodes.
+  if (!stream.inEpisode && !host_.options.environment)
     return;
   stream.inEpisode = false;
   QueuedEvent event;
@@ -349,6 +399,15 @@ void Session::sayGoodbye(std::string_view text) {
   close(Status(Code::Cancelled, "the server stopped"));
 }
 
+Status Session::sendReward(uint32_t stream, double reward) {
+  Buffer frame;
+  if (Status s = frame.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encodeReward(reward, frame); !s)
+    return s;
+  return sendFrame(FrameKind::Reward, stream, 0, frame);
+}
+
 Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {
   Buffer frame;
   if (Status s = frame.resize(FrameHeaderSize); !s)
@@ -358,9 +417,11 @@ Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) 
   return sendFrame(FrameKind::Error, stream, request, frame);
 }
 
-Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame) {
+Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
+                          uint16_t flags) {
   FrameHeader header;
   header.kind = kind;
+  header.flags = flags;
   header.stream = stream;
   header.request = request;
   header.length = frame.size() - FrameHeaderSize;

@@ -47,6 +47,11 @@ struct ServerStream {
   std::unique_ptr<OutputStorage> spareOutputs;
 };
 
+/// Whether somebody waits for an answer.
+inline bool isAsked(EventKind kind) {
+  return kind == EventKind::Request || kind == EventKind::Reset || kind == EventKind::Step;
+}
+
 /// What waits for the policy.
 struct QueuedEvent {
   EventKind kind = EventKind::Request;
@@ -56,6 +61,7 @@ struct QueuedEvent {
   Deadline deadline;
   std::shared_ptr<InputStorage> inputs;
   double reward = 0;
+  uint64_t seed = 0;
   Status outcome;
   Deadline::Clock::time_point arrived;
   std::string episode, context; ///< of EpisodeBegin, which takes effect in its turn
@@ -67,7 +73,8 @@ struct SessionHost {
   std::deque<QueuedEvent> queue;
   size_t queuedRequests = 0;
   ServerStatistics statistics;
-  Deadline::Clock::time_point now; ///< when the input that is handled was found
+  std::weak_ptr<ServerStream> driver; ///< of an environment: who reset it last
+  Deadline::Clock::time_point now;    ///< when the input that is handled was found
   std::mutex mutex;
 };
 
@@ -96,7 +103,9 @@ public:
   bool takeCancelled(const ServerStream &stream, uint64_t request);
   /// Frame header in the first FrameHeaderSize bytes, payload behind it. Errors: Closed,
   /// LimitExceeded.
-  Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame);
+  Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
+                   uint16_t flags = 0);
+  Status sendReward(uint32_t stream, double reward);
   Status sendError(uint32_t stream, uint64_t request, const Status &why);
 
 private:
@@ -105,6 +114,8 @@ private:
   Status onHello();
   Status onOpenStream(const FrameHeader &header);
   Status onRequest(const FrameHeader &header);
+  Status onReset(const FrameHeader &header);
+  Status enqueue(const FrameHeader &header, QueuedEvent event);
   Status onEpisode(const FrameHeader &header);
   Status sendStatistics(uint64_t request);
   ServerStream *find(uint32_t id);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The other end of an environment that a compiler serves: resets it and steps it.
+#ifndef MLBRIDGE_DRIVER_H
+#define MLBRIDGE_DRIVER_H
+
+#include <mlbridge/deadline.h>
+#include <mlbridge/model.h>
+#include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
+
+#include <memory>
+#include <string_view>
+
+namespace mlbridge {
+
+struct DriverOptions {
+  /// Connecting, each reset and each step take no longer; `deadline` of the URI goes first.
+  Duration deadline = std::chrono::seconds(60);
+  std::string agent, episode; ///< told to the environment, for logs
+};
+
+/// Used by one thread at a time. After an error an episode is over: the environment may or may not
+/// have applied the action. The next reset begins anew, on a new connection if the old one broke.
+class Driver {
+public:
+  /// Connects to an environment (environment.h, serve). Errors: those of Model::open, and Mismatch
+  /// if a model is served there.
+  static Expected<Driver> open(std::string_view uri, const DriverOptions &options = {});
+  Driver(Driver &&) noexcept;
+  Driver &operator=(Driver &&) noexcept;
+  /// Leaves; the environment is told.
+  ~Driver();
+
+  /// The inputs are the observation, the outputs the action.
+  const Signature &signature() const;
+  const Metadata &metadata() const;
+
+  /// Begins an episode. `context` says of what (a module); empty: the same again. Blocks until the
+  /// deadline at most. Errors: Busy (another driver is in mid-episode), DeadlineExceeded, Closed,
+  /// Unavailable, Mismatch (another environment is there now), and what the environment fails with.
+  Status reset(std::string_view context = {}, uint64_t seed = 0);
+  /// Applies the action. Errors: InvalidArgument (no episode is open) and those of reset.
+  Status step();
+
+  /// Of the last reset or step.
+  bool isDone() const;
+  double reward() const;
+  /// Actions applied in this episode.
+  uint64_t steps() const;
+
+  /// Where output `index` of the signature is written before step(). Keeps its value.
+  TensorView action(size_t index);
+  Expected<TensorView> resizeAction(size_t index, Span<const int64_t> shape);
+  template <typename T> Span<T> action(std::string_view name) {
+    const int index = signature().findOutput(name);
+    return index < 0 ? Span<T>() : action(static_cast<size_t>(index)).template as<T>();
+  }
+  /// Input `index` of the signature as the environment sent it; empty after an error and once the
+  /// episode is done. Valid until the next reset or step.
+  TensorView observation(size_t index) const;
+  template <typename T> Span<const T> observation(std::string_view name) const {
+    const int index = signature().findInput(name);
+    if (index < 0)
+      return {};
+    const Span<T> all = observation(static_cast<size_t>(index)).template as<T>();
+    return {all.data(), all.size()};
+  }
+
+private:
+  struct State;
+  explicit Driver(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+} // namespace mlbridge
+
+#endif
