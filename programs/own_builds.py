@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,17 @@ def _step(what: str, command: Sequence[str], tree: Path, env: dict[str, str], lo
         raise ProgramsError(f"{what} ended with {code}; {log} ends:\n" + "\n".join(lines))
 
 
-def build(entry: OwnBuild, way: str, flags: Sequence[str], jobs: int) -> Outcome:
-    """Configure, make and check one program in a fresh copy of its source."""
+def build(
+    entry: OwnBuild,
+    way: str,
+    flags: Sequence[str],
+    jobs: int,
+    configured: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Configure, make and check one program in a fresh copy of its source.
+
+    `configured` is called when make is about to begin.
+    """
     folder = OUTPUT / entry.name / way
     if folder.exists():
         shutil.rmtree(folder)
@@ -124,6 +133,8 @@ def build(entry: OwnBuild, way: str, flags: Sequence[str], jobs: int) -> Outcome
     logs.mkdir()
     # Not quoted: configure scripts split $CC at blanks and take quotes for characters.
     added = " ".join(flag.replace(LOG, str(logs)) for flag in flags)
+    # Debug information must not tell the ways apart.
+    added = f"-ffile-prefix-map={tree}=/source {added}"
     words = {
         "cc": f"clang-22 {added}".strip(),
         "cxx": f"clang++-22 {added}".strip(),
@@ -142,6 +153,7 @@ def build(entry: OwnBuild, way: str, flags: Sequence[str], jobs: int) -> Outcome
         _step(f"{entry.name} {way}: configure", filled(entry.configure), tree, env, log)
         for leftover in logs.iterdir():  # what configure compiled to try things out
             leftover.unlink()
+    configured()
     _step(f"{entry.name} {way}: make", filled(entry.make), tree, env, log)
     outcome = Outcome(objects_in(tree), read_decisions(logs), time.monotonic() - start)
     _step(f"{entry.name} {way}: check", filled(entry.check), tree, env, log)
@@ -174,12 +186,12 @@ def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outc
     shutil.rmtree(OUTPUT / entry.name / "killed", ignore_errors=True)
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
         killer = _Killer(server.process, OUTPUT / entry.name / "killed" / "decisions", after)
-        killer.start()
         try:
-            outcome = build(entry, "killed", plugin_flags(server.uri), jobs)
+            outcome = build(entry, "killed", plugin_flags(server.uri), jobs, killer.start)
         finally:
             killer.done.set()
-            killer.join()
+            if killer.ident is not None:
+                killer.join()
         if server.process.poll() is None:
             raise ProgramsError(f"{entry.name}: fewer than {after} files were decided")
     return outcome

@@ -221,6 +221,10 @@ TEST_P(ServerOver, EpisodesReachThePolicyInOrder) {
       if (seen.size() > 6)
         ended.set_value();
       break;
+    case EventKind::Reset:
+    case EventKind::Step:
+      ADD_FAILURE() << "a model is not driven";
+      break;
     }
   });
   Model model = Model::open(uri() + "&episode=e1");
