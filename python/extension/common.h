@@ -75,6 +75,7 @@ void bindSignature(nb::module_ &m);
 void bindModel(nb::module_ &m);
 void bindServer(nb::module_ &m);
 void bindFunction(nb::module_ &m);
+void bindDriver(nb::module_ &m);
 void bindComponents(nb::module_ &m);
 
 } // namespace mlbridge::python

@@ -14,6 +14,7 @@ NB_MODULE(_core, m) {
   bindModel(m);
   bindServer(m);
   bindFunction(m);
+  bindDriver(m);
   bindComponents(m);
 }
 

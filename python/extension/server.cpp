@@ -64,6 +64,11 @@ struct PyServer {
   StreamViews *recent = nullptr;
 };
 
+/// Whether somebody waits for an answer.
+bool isAsked(EventKind kind) {
+  return kind == EventKind::Request || kind == EventKind::Reset || kind == EventKind::Step;
+}
+
 /// One thread at a time waits for events; a close() from elsewhere is done when it ends.
 class InUse {
 public:
@@ -97,8 +102,8 @@ struct PyEvent {
   PyEvent(Event made, nb::object from) : event(std::move(made)), server(std::move(from)) {}
 
   void expectUnanswered() const {
-    if (event.kind() != EventKind::Request)
-      raise({Code::InvalidArgument, "only a request is answered"});
+    if (!isAsked(event.kind()))
+      raise({Code::InvalidArgument, "only a request, a reset or a step is answered"});
     if (answered)
       raise({Code::InvalidArgument, "the request has been answered already"});
     nb::cast<PyServer &>(server).open();
@@ -162,7 +167,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
       next.emplace(server.next());
     }
     if (PyErr_CheckSignals() < 0) {
-      if (*next && (*next)->kind() == EventKind::Request)
+      if (*next && isAsked((*next)->kind()))
         (void)(*next)->fail({Code::Cancelled, "the server was interrupted"});
       throw nb::python_error();
     }
@@ -214,8 +219,10 @@ nb::object nextEvent(nb::handle_t<PyServer> handle, nb::handle timeout) {
 }
 
 nb::object inputsOf(PyEvent &self) {
-  if (self.event.kind() != EventKind::Request)
-    raise({Code::InvalidArgument, "only a request has inputs"});
+  if (self.event.kind() == EventKind::Reset)
+    return nb::dict();
+  if (!isAsked(self.event.kind()))
+    raise({Code::InvalidArgument, "only a request or a step has inputs"});
   if (!self.inputs.is_valid()) {
     if (self.answered)
       raise({Code::InvalidArgument, "the request has been answered; take its inputs before"});
@@ -232,16 +239,20 @@ nb::object inputsOf(PyEvent &self) {
   return self.inputs;
 }
 
-void reply(PyEvent &self, nb::handle value) {
+void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool done) {
   self.expectUnanswered();
+  const bool driven = self.event.kind() != EventKind::Request;
+  if (!driven && (reward || done))
+    raise({Code::InvalidArgument, "only a reset or step is answered with a reward"});
   EventOutputs outputs(self.event);
-  check(storeOutputs(value.ptr(), outputs));
+  if (!done)
+    check(storeOutputs(value.ptr(), outputs));
   inputsOf(self); // which stay readable
   self.answered = true;
   Status status;
   {
     nb::gil_scoped_release release;
-    status = self.event.reply();
+    status = driven ? self.event.reply(reward.value_or(0), done) : self.event.reply();
   }
   check(status);
 }
@@ -267,8 +278,9 @@ nb::object outcomeOf(const PyEvent &self) {
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
             std::optional<Metadata> metadata, uint32_t maxConnections, uint32_t maxStreams,
-            uint64_t maxMessage, uint32_t maxQueued) {
+            uint64_t maxMessage, uint32_t maxQueued, bool environment) {
   ServerOptions options;
+  options.environment = environment;
   options.signature = std::move(signature);
   if (metadata)
     options.metadata = std::move(*metadata);
@@ -313,7 +325,9 @@ void bindServer(nb::module_ &m) {
       .value("REQUEST", EventKind::Request)
       .value("EPISODE_BEGIN", EventKind::EpisodeBegin)
       .value("REWARD", EventKind::Reward)
-      .value("EPISODE_END", EventKind::EpisodeEnd);
+      .value("EPISODE_END", EventKind::EpisodeEnd)
+      .value("RESET", EventKind::Reset)
+      .value("STEP", EventKind::Step);
 
   nb::class_<ServerStatistics>(m, "Statistics", "What a server has done so far.")
       .def_ro("connections", &ServerStatistics::connections)
@@ -356,8 +370,11 @@ void bindServer(nb::module_ &m) {
       .def_prop_ro("inputs", &inputsOf,
                    "The inputs by name, read-only; they stay as they are however long they are "
                    "kept.")
-      .def("reply", &reply, nb::arg("outputs"),
-           "Answers with a mapping of outputs, or with the value of the only one.")
+      .def_prop_ro("seed", [](const PyEvent &self) { return self.event.seed(); })
+      .def("reply", &reply, nb::arg("outputs").none(), nb::kw_only(),
+           nb::arg("reward").none() = nb::none(), nb::arg("done") = false,
+           "Answers with a mapping of outputs, or with the value of the only one. A step is "
+           "answered with its reward besides; with done the outputs are not sent.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
 
   nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
@@ -366,7 +383,7 @@ void bindServer(nb::module_ &m) {
            nb::arg("max_connections") = ServerOptions().maxConnections,
            nb::arg("max_streams") = ServerOptions().maxStreams,
            nb::arg("max_message") = ServerOptions().maxMessage,
-           nb::arg("max_queued") = ServerOptions().maxQueued)
+           nb::arg("max_queued") = ServerOptions().maxQueued, nb::arg("environment") = false)
       .def_prop_ro("address", [](const PyServer &self) { return text(self.address); })
       .def_prop_ro("closed", [](const PyServer &self) { return !self.server; })
       .def_prop_ro("stopped",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .batching import BatchPolicy
     from .client import from_function, function, open
+    from .driving import Driver, Environment, Transition, drive, serve_environment
     from .errors import (
         Busy,
         Cancelled,
@@ -53,6 +54,7 @@ _HOMES = {
     ),
     "batching": "BatchPolicy",
     "client": "from_function function open",
+    "driving": "Driver Environment Transition drive serve_environment",
     "errors": (
         "Busy Cancelled Closed Code DeadlineExceeded Error InternalError InvalidArgument"
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
@@ -70,6 +72,8 @@ __all__ = [
     "Code",
     "Context",
     "DeadlineExceeded",
+    "Driver",
+    "Environment",
     "Error",
     "Event",
     "EventKind",
@@ -91,13 +95,16 @@ __all__ = [
     "Statistics",
     "Status",
     "TensorSpec",
+    "Transition",
     "Unavailable",
     "Unsupported",
     "__version__",
+    "drive",
     "from_function",
     "function",
     "open",
     "serve",
+    "serve_environment",
 ]
 
 

@@ -46,6 +46,8 @@ class Server(_Server):
         uri: str,
         signature: Signature | None = None,
         metadata: Mapping[str, str] | None = None,
+        *,
+        environment: bool = False,
         **limits: int,
     ) -> None:
         """Listen at "unix:PATH", "pipe:FOLDER/", or, for one compiler process, "pipe:BASE".
@@ -53,9 +55,16 @@ class Server(_Server):
         A compiler whose signature differs from `signature` is refused; None takes what each
         compiler states. Compilers can read `metadata` before they state theirs. Limits:
         `max_connections`, `max_streams` (for each connection), `max_message` (bytes),
-        `max_queued` (requests).
+        `max_queued` (requests). With `environment` it is no model that is served; see
+        serve_environment.
         """
-        super().__init__(uri, signature, None if metadata is None else dict(metadata), **limits)
+        super().__init__(
+            uri,
+            signature,
+            None if metadata is None else dict(metadata),
+            environment=environment,
+            **limits,
+        )
 
     def serve_forever(
         self,
@@ -152,7 +161,7 @@ def serve(
     `ready` is called with the Server once compilers can connect, from which another thread can
     stop() it. The rest is described at Server.
     """
-    with Server(uri, signature, metadata, **limits) as server:
+    with Server(uri, signature, metadata, environment=False, **limits) as server:
         with contextlib.suppress(KeyboardInterrupt):
             if ready is not None:
                 ready(server)

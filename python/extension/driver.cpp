@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The driver's side of an environment that a compiler serves, from Python.
+#include "policy.h"
+
+#include <mlbridge/driver.h>
+
+namespace mlbridge::python {
+namespace {
+
+struct PyDriver {
+  PyDriver(Driver opened, std::string address)
+      : driver(std::move(opened)), uri(std::move(address)) {}
+  ~PyDriver() { close(); }
+
+  Driver &open() {
+    fork.check("the driver");
+    if (!driver)
+      raise({Code::Closed, "the driver is closed"});
+    return *driver;
+  }
+  void close() {
+    if (!driver)
+      return;
+    Driver gone = std::move(*driver);
+    driver.reset();
+    if (fork.isForeign()) {
+      abandon(std::move(gone)); // the connection is the parent's
+      return;
+    }
+    nb::gil_scoped_release release; // saying so may write
+    Driver ended = std::move(gone);
+  }
+
+  std::optional<Driver> driver;
+  std::string uri;
+  ForkGuard fork;
+  std::atomic<bool> busy{false};
+};
+
+class ActionOutputs final : public Outputs {
+public:
+  explicit ActionOutputs(Driver &driver) : driver_(driver) {}
+  const Signature &signature() override { return driver_.signature(); }
+  TensorView output(size_t index) override { return driver_.action(index); }
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
+    return driver_.resizeAction(index, shape);
+  }
+
+private:
+  Driver &driver_;
+};
+
+void openDriver(PyDriver *self, const std::string &uri, nb::handle deadline, std::string agent,
+                std::string episode) {
+  DriverOptions options;
+  if (!deadline.is_none())
+    options.deadline = Duration(nanoseconds(deadline));
+  options.agent = std::move(agent);
+  options.episode = std::move(episode);
+  std::optional<Expected<Driver>> opened;
+  {
+    nb::gil_scoped_release release;
+    opened.emplace(Driver::open(uri, options));
+  }
+  check(opened->status());
+  new (self) PyDriver(std::move(**opened), uri);
+}
+
+/// Arrays of their own: what a trainer keeps must not change with the next step.
+nb::dict observationOf(Driver &driver) {
+  nb::dict observation;
+  if (driver.isDone())
+    return observation;
+  const Signature &signature = driver.signature();
+  for (size_t i = 0; i < signature.inputs.size(); ++i)
+    observation[signature.inputs[i].name.c_str()] =
+        nb::steal<nb::object>(newCopy(driver.observation(i)));
+  return observation;
+}
+
+nb::dict reset(PyDriver &self, const std::string &context, uint64_t seed) {
+  Driver &driver = self.open();
+  const Exclusive exclusive(self.busy, "the driver");
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = driver.reset(context, seed);
+  }
+  check(status);
+  return observationOf(driver);
+}
+
+nb::tuple step(PyDriver &self, nb::handle action) {
+  Driver &driver = self.open();
+  const Exclusive exclusive(self.busy, "the driver");
+  ActionOutputs outputs(driver);
+  if (Status stored = storeOutputs(action.ptr(), outputs); !stored)
+    raise({Code::InvalidArgument, stored.message()});
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = driver.step();
+  }
+  check(status);
+  return nb::make_tuple(observationOf(driver), driver.reward(), driver.isDone());
+}
+
+} // namespace
+
+void bindDriver(nb::module_ &m) {
+  nb::class_<PyDriver>(m, "_Driver")
+      .def("__init__", &openDriver, nb::arg("uri"), nb::arg("deadline").none(), nb::arg("agent"),
+           nb::arg("episode"))
+      .def_prop_ro("uri",
+                   [](const PyDriver &self) { return nb::steal<nb::object>(toPython(self.uri)); })
+      .def_prop_ro("signature", [](PyDriver &self) { return self.open().signature(); })
+      .def_prop_ro("metadata",
+                   [](PyDriver &self) {
+                     nb::dict values;
+                     for (const auto &[key, value] : self.open().metadata())
+                       values[nb::steal<nb::object>(toPython(key))] =
+                           nb::steal<nb::object>(toPython(value));
+                     return values;
+                   })
+      .def_prop_ro("done", [](PyDriver &self) { return self.open().isDone(); })
+      .def_prop_ro("steps", [](PyDriver &self) { return self.open().steps(); })
+      .def_prop_ro("closed", [](const PyDriver &self) { return !self.driver; })
+      .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
+      .def("_step", &step, nb::arg("action"))
+      .def("close", &PyDriver::close);
+}
+
+} // namespace mlbridge::python

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Environments that are driven, from Python and over every transport."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+
+SIGNATURE = mlbridge.Signature(
+    [
+        mlbridge.TensorSpec("left", "int64"),
+        mlbridge.TensorSpec("trace", "float32", [None]),
+        mlbridge.TensorSpec("about", "str"),
+    ],
+    [mlbridge.TensorSpec("take", "int64")],
+)
+
+
+class Countdown:
+    """Counts down from the seed by what the driver takes."""
+
+    def reset(self, context: str, seed: int) -> Mapping[str, Any]:
+        """An observation."""
+        if context == "broken":
+            raise FileNotFoundError("no module 'broken'")
+        self.left, self.about, self.trace = seed, context, list[float]()
+        return self.observation()
+
+    def step(self, action: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, float, bool]:
+        """Count down."""
+        take = int(action["take"])
+        if take <= 0:
+            raise ValueError(f"cannot take {take}")
+        self.left -= take
+        self.trace.append(take)
+        return self.observation(), take / 2, self.left <= 0
+
+    def observation(self) -> dict[str, Any]:
+        return {"left": self.left, "trace": np.float32(self.trace), "about": self.about}
+
+
+@contextlib.contextmanager
+def environment_at(uri: str, **options: Any) -> Iterator[threading.Thread]:
+    servers: list[mlbridge.Server] = []
+    listening = threading.Event()
+
+    def ready(server: mlbridge.Server) -> None:
+        servers.append(server)
+        listening.set()
+
+    thread = threading.Thread(
+        target=mlbridge.serve_environment,
+        args=(Countdown(), uri, SIGNATURE, {"actions": "7"}),
+        kwargs={"ready": ready} | options,
+    )
+    thread.start()
+    assert listening.wait(20)
+    try:
+        yield thread
+    finally:
+        servers[0].stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(params=["unix", "pipe", "rendezvous"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "rendezvous":
+        return f"pipe:{tmp_path}/r/"
+    return f"{request.param}:{tmp_path}/s"
+
+
+@pytest.mark.parametrize("serdes", ["bitstream", "json"])
+def test_episodes_are_driven_to_their_end(uri: str, serdes: str) -> None:
+    with environment_at(uri) as thread:
+        with mlbridge.drive(f"{uri}?serdes={serdes}", deadline=20) as driver:
+            assert driver.signature == SIGNATURE
+            assert driver.metadata == {"actions": "7"}
+            kept = []
+            for seed in (3, 4):
+                observation = driver.reset(f"module {seed}", seed=seed)
+                assert observation["about"] == f"module {seed}"
+                for i in range(seed):
+                    assert not driver.done
+                    assert int(observation["left"]) == seed - i
+                    kept.append(observation["trace"])
+                    observation, reward, done = driver.step(1)
+                    assert reward == 0.5
+                assert done
+                assert driver.done
+                assert observation == {}
+                assert driver.steps == seed
+            assert [len(trace) for trace in kept] == [0, 1, 2, 0, 1, 2, 3]
+            with pytest.raises(mlbridge.InvalidArgument, match="reset first"):
+                driver.step(1)
+        thread.join(20)  # the driver has left
+        assert not thread.is_alive()
+
+
+def test_what_the_environment_raises_ends_that_episode(uri: str) -> None:
+    with environment_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        with pytest.raises(mlbridge.PolicyFailed, match="no module 'broken'"):
+            driver.reset("broken")
+        driver.reset("fine", seed=3)
+        with pytest.raises(mlbridge.PolicyFailed, match="cannot take -4"):
+            driver.step({"take": -4})
+        assert int(driver.reset("fine", seed=2)["left"]) == 2
+
+
+def test_an_action_that_does_not_fit_is_refused_before_it_is_sent(uri: str) -> None:
+    with environment_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        driver.reset("m", seed=3)
+        with pytest.raises(mlbridge.InvalidArgument, match="take"):
+            driver.step({"taken": 4})
+        with pytest.raises(mlbridge.InvalidArgument, match="take"):
+            driver.step([1, 2])
+        assert driver.step(3).done
+
+
+def test_models_are_asked_and_environments_driven(uri: str, tmp_path: Path) -> None:
+    with environment_at(uri), pytest.raises(mlbridge.Mismatch, match="driven, not asked"):
+        mlbridge.open(uri, SIGNATURE, deadline=20)
+    other = f"unix:{tmp_path}/model"
+    with mlbridge.Server(other, SIGNATURE) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(lambda o, c: 1,))
+        thread.start()
+        with pytest.raises(mlbridge.Mismatch, match="asked, not driven"):
+            mlbridge.drive(other, deadline=20)
+        server.stop()
+        thread.join(20)
+
+
+def test_nobody_there_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(mlbridge.Unavailable, match="no server there"):
+        mlbridge.drive(f"unix:{tmp_path}/none")
+
+
+CHILD = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+import mlbridge, test_driving
+test_driving.mlbridge.serve_environment(
+    test_driving.Countdown(), sys.argv[1], test_driving.SIGNATURE, keep_serving=True)
+"""
+
+
+def test_a_killed_environment_is_noticed_and_another_takes_its_place(tmp_path: Path) -> None:
+    uri = f"unix:{tmp_path}/s"
+    command = [sys.executable, "-c", CHILD, uri, str(Path(__file__).parent)]
+    with subprocess.Popen(command) as first:
+        driver = mlbridge.drive(uri + "?wait=20s", deadline=20)
+        driver.reset("m", seed=9)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait(20)
+        with pytest.raises(mlbridge.Closed):
+            driver.step(1)
+        with pytest.raises(mlbridge.InvalidArgument, match="reset first"):
+            driver.step(1)
+    with subprocess.Popen(command) as second:
+        try:
+            mlbridge.drive(uri + "?wait=20s", deadline=20).close()
+            assert int(driver.reset("m", seed=5)["left"]) == 5
+            assert driver.step(5).done
+            driver.close()
+        finally:
+            second.kill()
+            second.wait(20)
