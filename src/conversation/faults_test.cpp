@@ -4,6 +4,7 @@
 #include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "testing/server_thread.h"
+#include "transport/transport.h"
 
 #include <mlbridge/model.h>
 
@@ -30,10 +31,19 @@ constexpr Duration Short = 200ms;
 /// The server's end of one conversation, blocking.
 struct Peer {
   int in = -1, out = -1;
+  std::unique_ptr<Channel> channel; ///< of shm, which is no file
 
   void write(const Bytes &bytes) const {
     size_t at = 0;
     while (at < bytes.size()) {
+      if (channel) {
+        const iovec part{const_cast<uint8_t *>(bytes.data()) + at, bytes.size() - at};
+        Expected<size_t> taken = channel->write(&part, 1);
+        if (!taken || (*taken == 0 && !waitFor(*channel, {false, true}, Deadline::never())))
+          return;
+        at += *taken;
+        continue;
+      }
       const ssize_t n = ::send(out, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
       const ssize_t m =
           n < 0 && errno == ENOTSOCK ? ::write(out, bytes.data() + at, bytes.size() - at) : n;
@@ -58,19 +68,36 @@ struct Peer {
   /// Reads until the compiler is gone.
   void drain() const {
     uint8_t waste[4096];
-    while (::read(in, waste, sizeof waste) > 0) {
+    while (readSome(waste, sizeof waste)) {
     }
+  }
+  bool hasInput() const {
+    if (channel)
+      return channel->look().read;
+    pollfd fd{in, POLLIN, 0};
+    return ::poll(&fd, 1, 0) != 0;
   }
 
 private:
   bool fill(uint8_t *to, size_t size) const {
     for (size_t at = 0; at < size;) {
-      const ssize_t n = ::read(in, to + at, size - at);
-      if (n <= 0)
+      const size_t n = readSome(to + at, size - at);
+      if (n == 0)
         return false;
-      at += static_cast<size_t>(n);
+      at += n;
     }
     return true;
+  }
+  /// 0 at the end.
+  size_t readSome(uint8_t *to, size_t size) const {
+    if (!channel)
+      return static_cast<size_t>(std::max<ssize_t>(::read(in, to, size), 0));
+    while (true) {
+      Expected<size_t> n = channel->read(to, size);
+      if (!n || *n)
+        return n ? *n : 0;
+      (void)waitFor(*channel, {true, false}, Deadline::never());
+    }
   }
 };
 
@@ -108,13 +135,18 @@ Bytes replyOf(int64_t value, uint64_t request, uint32_t stream = 1) {
 
 using Script = std::function<void(const Peer &)>;
 
-/// Accepts one compiler and plays the script, over a socket or FIFOs.
+/// Accepts one compiler and plays the script, over a socket, FIFOs or shared memory.
 class FakeServer {
 public:
   FakeServer(const std::string &scheme, Script script) : scheme_(scheme) {
     const std::string path = folder_ / "s";
     uri_ = scheme + ":" + path;
-    if (scheme == "unix") {
+    if (scheme == "shm") {
+      Uri uri;
+      uri.place = path;
+      shm_ = std::move(*shmTransport().listen(uri));
+      listening_ = shm_->descriptor();
+    } else if (scheme == "unix") {
       sockaddr_un address{};
       address.sun_family = AF_UNIX;
       path.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -128,6 +160,14 @@ public:
     }
     thread_ = std::thread([this, path, script = std::move(script)] {
       Peer peer;
+      if (scheme_ == "shm") {
+        pollfd fd{listening_, POLLIN, 0};
+        ::poll(&fd, 1, -1);
+        peer.channel = std::move(*shm_->accept());
+        peer.out = peer.channel->readDescriptor();
+        shm_.reset();
+        return script(peer);
+      }
       if (scheme_ == "unix") {
         peer.in = peer.out = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC);
         ::close(listening_); // a second connection is refused
@@ -152,6 +192,7 @@ private:
   TemporaryFolder folder_;
   std::string uri_;
   int listening_ = -1;
+  std::unique_ptr<Listener> shm_;
   std::thread thread_;
 };
 
@@ -339,8 +380,7 @@ TEST_P(Faults, TalksWithoutEndAndNeverAnswers) {
                 const Bytes one = frameOf(FrameKind::StreamOpened, Buffer(), 1);
                 noise.insert(noise.end(), one.begin(), one.end());
               }
-              pollfd gone{peer.in, POLLIN, 0}; // a cancellation, or the end
-              while (::poll(&gone, 1, 0) == 0)
+              while (!peer.hasInput()) // a cancellation, or the end
                 peer.write(noise);
             })).code(),
             Code::DeadlineExceeded);
@@ -433,7 +473,7 @@ TEST_P(Faults, AModelOpenedForEachModuleWaitsOneDeadlineAltogether) {
             std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Values("unix", "pipe"),
+INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Values("unix", "pipe", "shm"),
                          [](const auto &info) { return std::string(info.param); });
 
 } // namespace

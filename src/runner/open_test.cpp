@@ -109,7 +109,7 @@ TEST_F(Open, RegistrationsAreRefusedWhereTheyWouldReplace) {
   EXPECT_EQ(registerFunction("", factory).code(), Code::InvalidArgument);
   EXPECT_EQ(registerFunction("empty", nullptr).code(), Code::InvalidArgument);
   for (const char *scheme :
-       {"function", "unix", "pipe", "onnx", "open-test", "", "A", "a:b", "a b"})
+       {"function", "unix", "pipe", "shm", "onnx", "open-test", "", "A", "a:b", "a b"})
     EXPECT_EQ(registerScheme(scheme, factory).code(), Code::InvalidArgument) << scheme;
 }
 

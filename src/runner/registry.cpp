@@ -26,7 +26,7 @@ Registered &registered() {
   return *all;
 }
 
-constexpr std::string_view BuiltIn[] = {"function", "pipe", "unix"};
+constexpr std::string_view BuiltIn[] = {"function", "pipe", "shm", "unix"};
 // Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
 constexpr std::string_view Optional[] = {"onnx"};
 
@@ -117,7 +117,7 @@ std::vector<std::string> knownSchemes() {
 Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
-  if (uri.scheme == "pipe" || uri.scheme == "unix")
+  if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
     return openRemote(uri, options);
   if (const Factory factory = findFactory(registered().schemes, uri.scheme))
     return openWith(factory, uri);

@@ -62,6 +62,7 @@ void ServerLoop::close() {
     drop(*session);
   }
   sessions_.clear();
+  awake_.clear();
   listener_.reset();
 }
 
@@ -97,14 +98,22 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
 }
 
 ServerLoop::Outcome ServerLoop::turn(int timeout) {
+  Outcome outcome = Outcome::TimedOut;
+  if (anyAwake_.load(std::memory_order_relaxed) && attend(timeout != 0)) {
+    outcome = Outcome::Progress;
+    if (++turnsWithoutWait_ < TurnsWithoutWait)
+      return outcome;
+    timeout = 0;
+  }
+  turnsWithoutWait_ = 0;
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
   const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, timeout);
   if (n < 0)
     return errno == EINTR ? Outcome::Interrupted : Outcome::Woken;
   if (n == 0)
-    return Outcome::TimedOut;
-  Outcome outcome = Outcome::Progress;
+    return outcome;
+  outcome = Outcome::Progress;
   const std::lock_guard<std::mutex> lock(host_.mutex);
   host_.now = Deadline::Clock::now();
   for (int i = 0; i < n; ++i) {
@@ -127,11 +136,44 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
       if (token & WriterBit || events[i].events & EPOLLOUT)
         session->onWritable();
       if (!(token & WriterBit) && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        session->onReadable();
+        read(session);
       update(*session);
     }
   }
   return outcome;
+}
+
+/// With the host's mutex held.
+void ServerLoop::read(const std::shared_ptr<Session> &session) {
+  session->onReadable();
+  if (session->isAwake || session->isClosed() || !session->channel().isQuiet())
+    return;
+  session->isAwake = true;
+  awake_.push_back(session);
+  anyAwake_.store(true, std::memory_order_relaxed);
+}
+
+bool ServerLoop::attend(bool toSleep) {
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  const auto rests = [&](const std::shared_ptr<Session> &session) {
+    Channel &channel = session->channel();
+    const bool sleeps = toSleep && channel.prepareToSleep({true, false});
+    if (!sleeps && channel.look().read)
+      ready_.push_back(session);
+    session->isAwake = !sleeps;
+    return sleeps;
+  };
+  awake_.erase(std::remove_if(awake_.begin(), awake_.end(), rests), awake_.end());
+  anyAwake_.store(!awake_.empty(), std::memory_order_relaxed);
+  if (ready_.empty())
+    return false;
+  host_.now = Deadline::Clock::now();
+  for (const std::shared_ptr<Session> &session : ready_) {
+    session->onReadable();
+    update(*session);
+  }
+  ready_.clear();
+  return true;
 }
 
 void ServerLoop::acceptAll() {
@@ -165,6 +207,14 @@ void ServerLoop::acceptAll() {
 }
 
 void ServerLoop::update(Session &session) {
+  // Whoever sends may not be the one who waits, so room is asked for at once.
+  while (session.hasUnsent() && !session.isClosed() &&
+         !session.channel().prepareToSleep({false, true})) {
+    const size_t before = session.unsentSize();
+    session.onWritable();
+    if (session.unsentSize() == before)
+      session.refuse(Status(Code::Protocol, "room in the shared memory comes and goes"));
+  }
   if (!session.isClosed() && session.hasUnsent() == session.awaitsWriting)
     return;
   if (sessions_.find(session.number()) == sessions_.end())
@@ -178,12 +228,14 @@ void ServerLoop::update(Session &session) {
     watch(EPOLL_CTL_MOD, reader, session.awaitsWriting ? EPOLLIN | EPOLLOUT : EPOLLIN,
           session.number());
   else
-    watch(session.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer, EPOLLOUT,
-          session.number() | WriterBit);
+    watch(session.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer,
+          static_cast<uint32_t>(session.channel().writeEvents()), session.number() | WriterBit);
 }
 
 void ServerLoop::forget(uint64_t number) {
   const auto found = sessions_.find(number);
+  if (found->second->isAwake)
+    awake_.erase(std::find(awake_.begin(), awake_.end(), found->second));
   drop(*found->second);
   sessions_.erase(found);
 }
@@ -238,7 +290,19 @@ void ServerLoop::help() {
       continue;
     }
     bool woken = false;
+    const auto nudgeIfOver = [&] {
+      // The serving thread may have found the queue empty just before this turn filled it, and be
+      // waiting; and it waits for those only that were asleep by then.
+      if (policySince_.load(std::memory_order_acquire) != since) {
+        const uint64_t one = 1;
+        (void)!::write(nudge_.get(), &one, sizeof one);
+      }
+    };
     while (policySince_.load(std::memory_order_acquire) == since) {
+      if (anyAwake_.load(std::memory_order_relaxed) && attend(true)) {
+        nudgeIfOver();
+        continue;
+      }
       pollfd watched[3] = {
           {epoll_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}};
       constexpr int LookAgainMs = 100; // nobody tells when the policy ends
@@ -252,12 +316,7 @@ void ServerLoop::help() {
         continue;
       if (turn(0) == Outcome::Woken)
         woken = true;
-      // The serving thread may have found the queue empty just before this turn filled it, and be
-      // waiting.
-      if (policySince_.load(std::memory_order_acquire) != since) {
-        const uint64_t one = 1;
-        (void)!::write(nudge_.get(), &one, sizeof one);
-      }
+      nudgeIfOver();
     }
     if (woken)
       wake(); // was meant for the serving thread

@@ -52,10 +52,16 @@ private:
   static constexpr uint64_t NudgeToken = UINT64_MAX - 1;
   static constexpr uint64_t WriterBit = uint64_t(1) << 63;
   static constexpr Duration ListenAgainAfter = std::chrono::milliseconds(100);
+  /// After so many turns that found something without a system call, others get theirs.
+  static constexpr int TurnsWithoutWait = 16;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
 
   /// `timeout` as of epoll_wait.
   Outcome turn(int timeout);
+  /// Handles what the sessions that are awake have; those that have nothing fall asleep if so
+  /// wanted. Whether there was something. Takes the host's mutex.
+  bool attend(bool toSleep);
+  void read(const std::shared_ptr<Session> &session);
   void acceptAll();
   void forget(uint64_t number);
   void drop(Session &session);
@@ -70,6 +76,10 @@ private:
   Deadline::Clock::time_point notListeningSince_;
   Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
+  /// Whose channels are quiet and have not said that they sleep: those that were read lately.
+  std::vector<std::shared_ptr<Session>> awake_, ready_;
+  std::atomic<bool> anyAwake_{false};
+  int turnsWithoutWait_ = 0;
   uint64_t lastSession_ = 0;
   Handover handover_;                   ///< the serving thread's
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs

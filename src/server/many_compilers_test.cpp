@@ -43,7 +43,7 @@ TEST_P(ServerOfMany, ServesThemAllAtOnce) {
   EXPECT_EQ(server.server().statistics().connections, 16u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ServerOfMany, ::testing::Values("unix", "rendezvous"),
+INSTANTIATE_TEST_SUITE_P(All, ServerOfMany, ::testing::Values("unix", "rendezvous", "shm"),
                          [](const auto &info) { return std::string(info.param); });
 
 class Rendezvous : public ::testing::Test {

@@ -273,7 +273,8 @@ TEST_P(ServerOver, ReportsItsAddressFilesWithMode0600AndRemovesThem) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ServerOver,
-    ::testing::Values(std::pair("unix", "bitstream"), std::pair("pipe", "bitstream"),
+    ::testing::Values(std::pair("shm", "bitstream"), std::pair("shm", "json"),
+                      std::pair("unix", "bitstream"), std::pair("pipe", "bitstream"),
                       std::pair("unix", "json"), std::pair("pipe", "json"),
                       std::pair("rendezvous", "bitstream"), std::pair("rendezvous", "json")),
     [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
@@ -288,9 +289,13 @@ TEST(Server, TakesTheSignatureOfTheCompilerIfItHasNone) {
   EXPECT_EQ(runner.output<int64_t>("twice")[0], 42);
 }
 
-TEST(Server, OneConnectionTooManyIsToldSo) {
+class ServerAtASocket : public ::testing::TestWithParam<const char *> {};
+INSTANTIATE_TEST_SUITE_P(All, ServerAtASocket, ::testing::Values("unix:", "shm:"),
+                         [](const auto &info) { return info.index ? "shm" : "unix"; });
+
+TEST_P(ServerAtASocket, OneConnectionTooManyIsToldSo) {
   TemporaryFolder folder;
-  const std::string uri = "unix:" + folder / "s";
+  const std::string uri = GetParam() + folder / "s";
   ServerOptions options = serving(Sum);
   options.maxConnections = 1;
   ServerThread server(uri, options, answerSum);
@@ -393,6 +398,7 @@ TEST(Server, KeepsWhatIsNotItsOwn) {
       ("echo precious > '" + path + "' && cp '" + path + "' '" + path + ".in'").c_str());
   EXPECT_EQ(Server::listen("unix:" + path, {}).status().code(), Code::InvalidArgument);
   EXPECT_EQ(Server::listen("pipe:" + path, {}).status().code(), Code::InvalidArgument);
+  EXPECT_EQ(Server::listen("shm:" + path, {}).status().code(), Code::InvalidArgument);
   EXPECT_EQ(::access(path.c_str(), F_OK), 0);
   EXPECT_EQ(::access((path + ".in").c_str(), F_OK), 0);
   EXPECT_EQ(Server::listen("unix:" + std::string(200, 'x'), {}).status().code(),
@@ -402,7 +408,7 @@ TEST(Server, KeepsWhatIsNotItsOwn) {
             Code::InvalidArgument);
 }
 
-TEST(Server, TakesTheSocketThatADeadServerLeft) {
+TEST_P(ServerAtASocket, TakesTheSocketThatADeadServerLeft) {
   TemporaryFolder folder;
   const std::string path = folder / "s";
   sockaddr_un address{};
@@ -411,13 +417,13 @@ TEST(Server, TakesTheSocketThatADeadServerLeft) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
   ::close(fd);
-  ServerThread server("unix:" + path, serving(Sum), answerSum);
-  EXPECT_TRUE(Model::open("unix:" + path));
+  ServerThread server(GetParam() + path, serving(Sum), answerSum);
+  EXPECT_TRUE(Model::open(GetParam() + path));
 }
 
 TEST(Client, WithoutAServerFailsAtOnceAndSaysSo) {
   TemporaryFolder folder;
-  for (const char *scheme : {"unix:", "pipe:"}) {
+  for (const char *scheme : {"unix:", "pipe:", "shm:"}) {
     const auto begin = Deadline::Clock::now();
     const Model model = Model::open(scheme + folder / "none", within(60s));
     EXPECT_EQ(model.status().code(), Code::Unavailable) << model.status().toString();
@@ -428,7 +434,7 @@ TEST(Client, WithoutAServerFailsAtOnceAndSaysSo) {
 
 TEST(Client, WaitsForAServerThatIsStarting) {
   TemporaryFolder folder;
-  for (const char *scheme : {"unix:", "pipe:"}) {
+  for (const char *scheme : {"unix:", "pipe:", "shm:"}) {
     const std::string uri = scheme + folder / "late";
     std::future<Model> model = std::async(
         std::launch::async, [&] { return Model::open(uri + "?wait=60s", within(50ms)); });
@@ -445,6 +451,8 @@ TEST(Client, BadAddressesAreNamed) {
   EXPECT_EQ(Model::open("unix:" + folder / "f").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:" + std::string(200, 'x')).status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:").status().code(), Code::InvalidArgument);
+  EXPECT_EQ(Model::open("shm:").status().code(), Code::InvalidArgument);
+  EXPECT_EQ(Model::open("shm:" + folder / "f").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:x?serdes=none").status().isOk(), false);
   EXPECT_EQ(Model::open("unix:x?wiat=5s").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:x?wait=soon").status().code(), Code::InvalidArgument);

@@ -86,8 +86,11 @@ public:
   Channel &channel() { return *channel_; }
   bool isClosed() const { return closed_; }
   bool hasUnsent() const { return !unsent_.empty(); }
+  size_t unsentSize() const { return unsent_.size() - unsentFrom_; }
   /// For the loop: whether it waits until more can be sent.
   bool awaitsWriting = false;
+  /// For the loop: whether its descriptors tell of nothing at the moment.
+  bool isAwake = false;
 
   /// Reads and handles what is there. Afterwards isClosed() may be true.
   void onReadable();

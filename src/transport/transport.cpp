@@ -16,6 +16,8 @@ Channel::~Channel() = default;
 Listener::~Listener() = default;
 Transport::~Transport() = default;
 
+short Channel::writeEvents() const { return POLLOUT; }
+
 Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
   if (this != &other) {
     reset();
@@ -33,6 +35,8 @@ void Descriptor::reset() {
 Expected<const Transport *> transportFor(std::string_view scheme) {
   if (scheme == "pipe")
     return &pipeTransport();
+  if (scheme == "shm")
+    return &shmTransport();
   if (scheme == "unix")
     return &unixTransport();
   Expected<const Transport *> found = componentTransport(scheme);
@@ -41,15 +45,23 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
   const std::vector<std::string> others = componentNames(ComponentKind::Transport);
   std::vector<std::string_view> known(others.begin(), others.end());
   known.push_back("pipe");
+  known.push_back("shm");
   known.push_back("unix");
   return Status(Code::NotFound, "no transport '" + std::string(scheme) + "'" +
                                     didYouMean(scheme, known) + " (" + found.status().message() +
                                     ")");
 }
 
-Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline deadline) {
+Expected<Readiness> waitFor(Channel &channel, Readiness wanted, Deadline deadline) {
+  while (!channel.prepareToSleep(wanted)) {
+    const Readiness seen = channel.look();
+    if ((seen.read && wanted.read) || (seen.write && wanted.write))
+      return Readiness{seen.read && wanted.read, seen.write && wanted.write};
+    if (deadline.hasPassed())
+      return Status(Code::DeadlineExceeded, "the deadline has passed");
+  }
   pollfd fds[3] = {{wanted.read ? channel.readDescriptor() : -1, POLLIN, 0},
-                   {wanted.write ? channel.writeDescriptor() : -1, POLLOUT, 0},
+                   {wanted.write ? channel.writeDescriptor() : -1, channel.writeEvents(), 0},
                    {wanted.read ? channel.hangUpDescriptor() : -1, 0, 0}};
   const nfds_t used = fds[2].fd >= 0 ? 3 : fds[1].fd >= 0 ? 2 : 1;
   while (true) {

@@ -13,6 +13,12 @@
 
 namespace mlbridge {
 
+/// What to wait for, and, afterwards, what may go on.
+struct Readiness {
+  bool read = false;
+  bool write = false;
+};
+
 /// One end of a byte stream. One reader and one writer at a time.
 class Channel {
 public:
@@ -23,10 +29,21 @@ public:
   virtual Expected<size_t> write(const iovec *parts, int count) = 0;
   /// For poll: readable, or hung up, when read may go on.
   virtual int readDescriptor() const = 0;
-  /// For poll: writable, or broken, when write may go on. May be the same descriptor.
+  /// For poll: has `writeEvents`, or is broken, when write may go on. May be the same descriptor,
+  /// if the events differ from POLLIN.
   virtual int writeDescriptor() const = 0;
+  virtual short writeEvents() const;
   /// A further descriptor whose error condition means that the peer is gone; -1 if the others tell.
   virtual int hangUpDescriptor() const { return -1; }
+
+  /// Whether the descriptors tell of input and room only to an end that said that it sleeps, so
+  /// that a peer which is awake costs no system call.
+  virtual bool isQuiet() const { return false; }
+  /// What may go on, seen without a system call; what cannot be seen so may.
+  virtual Readiness look() const { return {true, true}; }
+  /// Before waiting on the descriptors of a quiet channel; holds until the next read or write.
+  /// False if something of what is wanted may go on already: don't wait.
+  virtual bool prepareToSleep(Readiness /*wanted*/) { return true; }
 };
 
 /// The model's side of an address.
@@ -53,20 +70,16 @@ public:
   virtual bool understands(std::string_view) const { return false; }
 };
 
-/// "pipe" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so. Lives for
+/// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so. Lives for
 /// ever.
 Expected<const Transport *> transportFor(std::string_view scheme);
 const Transport &pipeTransport();
+const Transport &shmTransport();
 const Transport &unixTransport();
 
-/// What to wait for, and, afterwards, what may go on.
-struct Readiness {
-  bool read = false;
-  bool write = false;
-};
 /// Waits until one of the wanted things may go on (or the peer is gone, which reading tells). EINTR
 /// goes on waiting. Errors: DeadlineExceeded.
-Expected<Readiness> waitFor(const Channel &channel, Readiness wanted, Deadline deadline);
+Expected<Readiness> waitFor(Channel &channel, Readiness wanted, Deadline deadline);
 
 /// "connect to /tmp/x: Permission denied".
 std::string describeErrno(const std::string &what, int error);

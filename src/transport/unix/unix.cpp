@@ -1,187 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // unix:PATH, a stream socket in the file system with mode 0600.
-#include "transport/transport.h"
-
-#include <cerrno>
-#include <cstring>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include "transport/unix/socket.h"
 
 namespace mlbridge {
 
 namespace {
-
-constexpr int BufferSize = 1 << 20; // the kernel takes less where it must
-constexpr int Backlog = 128;
 
 class UnixChannel final : public Channel {
 public:
   explicit UnixChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
   Expected<size_t> read(uint8_t *to, size_t size) override {
-    while (true) {
-      const ssize_t n = ::recv(socket_.get(), to, size, MSG_DONTWAIT);
-      if (n > 0)
-        return static_cast<size_t>(n);
-      if (n == 0)
-        return Status(Code::Closed, "the peer closed the connection");
-      if (errno == EAGAIN)
-        return size_t(0);
-      if (errno != EINTR)
-        return Status(Code::Closed, describeErrno("read from the socket", errno));
-    }
+    return readSocket(socket_.get(), to, size);
   }
-
   Expected<size_t> write(const iovec *parts, int count) override {
-    msghdr message{};
-    message.msg_iov = const_cast<iovec *>(parts);
-    message.msg_iovlen = static_cast<size_t>(count);
-    while (true) {
-      const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (n >= 0)
-        return static_cast<size_t>(n);
-      if (errno == EAGAIN)
-        return size_t(0);
-      if (errno != EINTR)
-        return Status(Code::Closed, describeErrno("write to the socket", errno));
-    }
+    return writeSocket(socket_.get(), parts, count);
   }
-
   int readDescriptor() const override { return socket_.get(); }
   int writeDescriptor() const override { return socket_.get(); }
 
 private:
-  Descriptor socket_;
+  const Descriptor socket_;
 };
-
-Expected<sockaddr_un> addressOf(const std::string &path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  constexpr size_t Limit = sizeof address.sun_path - 1;
-  if (path.empty())
-    return Status(Code::InvalidArgument, "unix: the URI names no socket; expected unix:PATH");
-  if (path.size() > Limit)
-    return Status(Code::InvalidArgument, "unix: the socket path has " +
-                                             std::to_string(path.size()) + " bytes, at most " +
-                                             std::to_string(Limit) + " are possible: " + path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-Expected<Descriptor> newSocket() {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket)
-    return Status(Code::Unavailable, describeErrno("unix: make a socket", errno));
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
-  return socket;
-}
-
-Expected<std::unique_ptr<Channel>> connectOnce(const std::string &path, Deadline deadline) {
-  Expected<sockaddr_un> address = addressOf(path);
-  if (!address)
-    return address.status();
-  Expected<Descriptor> socket = newSocket();
-  if (!socket)
-    return socket.status();
-  while (::connect(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) !=
-         0) {
-    const int error = errno;
-    const std::string where = "unix: connect to " + path;
-    switch (error) {
-    case EINTR:
-      continue;
-    case EAGAIN: // the server's backlog is full, and poll does not tell when that ends
-      if (deadline.hasPassed())
-        return Status(Code::DeadlineExceeded, where + ": the server did not accept in time");
-      ::poll(nullptr, 0, 2);
-      continue;
-    case ENOENT:
-      return Status(Code::Unavailable, where + ": no server there (no such socket)");
-    case ECONNREFUSED: {
-      struct stat info{};
-      if (::stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
-        return Status(Code::InvalidArgument, where + ": this is not a socket");
-      return Status(Code::Unavailable, where + ": no server there (connection refused)");
-    }
-    default:
-      return Status(error == EACCES || error == ENOTDIR ? Code::InvalidArgument : Code::Unavailable,
-                    describeErrno(where, error));
-    }
-  }
-  return std::unique_ptr<Channel>(new UnixChannel(std::move(*socket)));
-}
 
 class UnixListener final : public Listener {
 public:
-  UnixListener(Descriptor socket, std::string path, const struct stat &info)
-      : socket_(std::move(socket)), path_(std::move(path)), device_(info.st_dev),
-        inode_(info.st_ino) {}
-  ~UnixListener() override {
-    struct stat info{};
-    if (::stat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_)
-      ::unlink(path_.c_str());
-  }
+  explicit UnixListener(ListeningSocket socket) : socket_(std::move(socket)) {}
 
   Expected<std::unique_ptr<Channel>> accept() override {
-    while (true) {
-      Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (socket) {
-        ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
-        return std::unique_ptr<Channel>(new UnixChannel(std::move(socket)));
-      }
-      if (errno == EAGAIN || errno == ECONNABORTED)
-        return std::unique_ptr<Channel>();
-      if (errno != EINTR)
-        return Status(Code::LimitExceeded, describeErrno("unix: accept at " + path_, errno));
-    }
+    Expected<Descriptor> socket = socket_.accept();
+    if (!socket)
+      return socket.status();
+    return std::unique_ptr<Channel>(*socket ? new UnixChannel(std::move(*socket)) : nullptr);
   }
-  int descriptor() const override { return socket_.get(); }
+  int descriptor() const override { return socket_.descriptor(); }
 
 private:
-  Descriptor socket_;
-  std::string path_;
-  dev_t device_;
-  ino_t inode_;
+  const ListeningSocket socket_;
 };
 
 class UnixTransport final : public Transport {
 public:
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
-    return connectOnce(uri.place, deadline);
-  }
-
-  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
-    const std::string &path = uri.place;
-    Expected<sockaddr_un> address = addressOf(path);
-    if (!address)
-      return address.status();
-    const std::string where = "unix: listen at " + path;
-    struct stat info{};
-    if (::lstat(path.c_str(), &info) == 0) {
-      if (!S_ISSOCK(info.st_mode))
-        return Status(Code::InvalidArgument, where + ": there is something else than a socket");
-      // Only a socket that nobody answers is removed.
-      Expected<std::unique_ptr<Channel>> other =
-          connectOnce(path, Deadline::after(std::chrono::seconds(1)));
-      if (other || other.status().code() != Code::Unavailable)
-        return Status(Code::Busy, where + ": another server is there");
-      ::unlink(path.c_str());
-    }
-    Expected<Descriptor> socket = newSocket();
+    Expected<Descriptor> socket = connectSocket("unix", uri.place, deadline);
     if (!socket)
       return socket.status();
-    // On Linux the mode of the socket itself becomes that of the file that bind makes.
-    ::fchmod(socket->get(), 0600);
-    if (::bind(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) != 0)
-      return Status(errno == EADDRINUSE ? Code::Busy : Code::InvalidArgument,
-                    describeErrno(where, errno));
-    if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
-        ::listen(socket->get(), Backlog) != 0)
-      return Status(Code::Unavailable, describeErrno(where, errno));
-    return std::unique_ptr<Listener>(new UnixListener(std::move(*socket), path, info));
+    return std::unique_ptr<Channel>(new UnixChannel(std::move(*socket)));
+  }
+  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
+    Expected<ListeningSocket> socket = ListeningSocket::at("unix", uri.place);
+    if (!socket)
+      return socket.status();
+    return std::unique_ptr<Listener>(new UnixListener(std::move(*socket)));
   }
 };
 

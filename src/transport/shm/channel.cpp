@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/shm/channel.h"
+
+#include "transport/unix/socket.h"
+
+#include <cerrno>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace mlbridge {
+
+namespace {
+
+constexpr uint8_t Bell = 0;
+
+/// A socket that is full of bells rings anyway.
+Status ring(int socket) {
+  while (::send(socket, &Bell, sizeof Bell, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno == EAGAIN)
+      break;
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno("wake the peer", errno));
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+ShmChannel::Ends::Ends(std::shared_ptr<SharedMemory> shared, bool isServer)
+    : memory(std::move(shared)), reader(memory->readerOf(isServer)),
+      writer(memory->writerOf(!isServer)), readerSleeps(memory->control(isServer).readerSleeps),
+      writerSleeps(memory->control(!isServer).writerSleeps),
+      peerReaderSleeps(memory->control(!isServer).readerSleeps),
+      peerWriterSleeps(memory->control(isServer).writerSleeps) {}
+
+ShmChannel::ShmChannel(Descriptor socket, Descriptor bell, std::shared_ptr<SharedMemory> memory)
+    : socket_(std::move(socket)), isServer_(false), bell_(std::move(bell)) {
+  ends_.emplace(std::move(memory), isServer_);
+}
+
+Expected<std::unique_ptr<Channel>> ShmChannel::connect(Descriptor socket) {
+  Expected<std::shared_ptr<SharedMemory>> memory = SharedMemory::make();
+  if (!memory)
+    return memory.status();
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+    return Status(Code::LimitExceeded, describeErrno("shm: make a pair of sockets", errno));
+  Descriptor bell(pair[0]);
+  const Descriptor given(pair[1]);
+  // A server that has closed already may have said why, which is for the reader.
+  if (Status s = handOver(socket.get(), **memory, given.get()); !s && s.code() != Code::Closed)
+    return s;
+  return std::unique_ptr<Channel>(
+      new ShmChannel(std::move(socket), std::move(bell), std::move(*memory)));
+}
+
+/// The server's end: whether the memory is there.
+Expected<bool> ShmChannel::takeMemory() {
+  Expected<HandedOver> taken = takeOver(socket_.get());
+  if (!taken)
+    return taken.status();
+  if (!taken->memory)
+    return false;
+  bell_ = std::move(taken->bell);
+  ends_.emplace(std::move(taken->memory), isServer_);
+  return true;
+}
+
+/// Empties the reader's socket, using the caller's memory. What a server wrote that has not taken
+/// the memory stays there.
+Expected<size_t> ShmChannel::hear(uint8_t *to, size_t size) {
+  Expected<size_t> n = readSocket(socket_.get(), to, size);
+  if (!n) {
+    ended_ = true;
+    return size_t(0);
+  }
+  if (*n == 0)
+    return n;
+  bellRings_ = false;
+  plain_ = !isServer_ && to[0] != Bell && ends_->reader.isUnused();
+  return plain_ ? *n : size_t(0);
+}
+
+Expected<size_t> ShmChannel::read(uint8_t *to, size_t size) {
+  if (!ends_ && !plain_) {
+    Expected<bool> taken = takeMemory();
+    if (!taken || !*taken)
+      return taken ? Expected<size_t>(size_t(0)) : taken.status();
+  }
+  if (plain_)
+    return readSocket(socket_.get(), to, size);
+  Ends &ends = *ends_;
+  if (ends.readerSleeps.isRaised() && ends.readerSleeps.lower())
+    bellRings_ = true;
+  // The socket may be heard before the ring is read, never after: what was written before the end
+  // comes before the end.
+  bool heard = false;
+  while (true) {
+    if (bellRings_ && !heard) {
+      heard = true;
+      if (Expected<size_t> plain = hear(to, size); plain && *plain)
+        return plain;
+    }
+    Expected<size_t> n = ends.reader.read(to, size);
+    if (!n)
+      return n;
+    if (*n) {
+      if (takeSleeper(ends.peerWriterSleeps))
+        (void)ring(bell_.get()); // the reader's own socket tells who is gone
+      return n;
+    }
+    if (ended_)
+      return Status(Code::Closed, "the peer closed the connection");
+    if (heard)
+      return n;
+    bellRings_ = true; // or something else is there
+  }
+}
+
+Expected<size_t> ShmChannel::write(const iovec *parts, int count) {
+  if (!ends_) { // refused before it said anything
+    plain_ = true;
+    return writeSocket(socket_.get(), parts, count);
+  }
+  Ends &ends = *ends_;
+  if (ends.writerSleeps.isRaised() && ends.writerSleeps.lower())
+    writerBellRings_ = true;
+  Expected<size_t> n = ends.writer.write(parts, count);
+  if (!n)
+    return n;
+  if (*n == 0 || writerBellRings_) {
+    uint8_t bells[64];
+    Expected<size_t> rung = readSocket(bell_.get(), bells, sizeof bells);
+    if (!rung && *n == 0)
+      return rung.status();
+    if (rung && *rung)
+      writerBellRings_ = false;
+  }
+  if (*n && takeSleeper(ends.peerReaderSleeps))
+    if (Status s = ring(socket_.get()); !s)
+      return s;
+  return n;
+}
+
+short ShmChannel::writeEvents() const { return bell_ ? POLLIN : POLLOUT; }
+
+Readiness ShmChannel::look() const {
+  return ends_ && !plain_ ? Readiness{ends_->reader.isReady(), ends_->writer.isReady()}
+                          : Readiness{};
+}
+
+bool ShmChannel::prepareToSleep(Readiness wanted) {
+  if (!ends_ || plain_)
+    return true;
+  Ends &ends = *ends_;
+  const auto mayNotSleep = [](SleepFlag &flag, const auto &end) {
+    if (!flag.isRaised())
+      flag.raise();
+    return end.isReady();
+  };
+  const bool readable = wanted.read && mayNotSleep(ends.readerSleeps, ends.reader);
+  const bool writable = wanted.write && mayNotSleep(ends.writerSleeps, ends.writer);
+  return !readable && !writable;
+}
+
+} // namespace mlbridge

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/shm/memory.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+namespace mlbridge {
+
+namespace {
+
+constexpr char Magic[8] = {'M', 'L', 'B', 'S', 'H', 'M', 'E', 'M'};
+constexpr uint16_t Major = 1, Minor = 0;
+constexpr int Seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Status unusable(const std::string &why) {
+  return Status(Code::Protocol, "shared memory: " + why);
+}
+
+} // namespace
+
+void SharedMemory::Announcement::encode(uint8_t *to) const {
+  std::memset(to, 0, Size);
+  std::memcpy(to, Magic, sizeof Magic);
+  std::memcpy(to + 8, &Major, sizeof Major);
+  std::memcpy(to + 10, &Minor, sizeof Minor);
+  std::memcpy(to + 16, &size, sizeof size);
+  std::memcpy(to + 24, &ring, sizeof ring);
+}
+
+Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const uint8_t *from,
+                                                                        size_t size) {
+  if (size < Size || std::memcmp(from, Magic, sizeof Magic) != 0)
+    return unusable("the compiler did not hand over its memory first; is its URI shm:PATH too?");
+  uint16_t major;
+  Announcement said;
+  std::memcpy(&major, from + 8, sizeof major);
+  std::memcpy(&said.size, from + 16, sizeof said.size);
+  std::memcpy(&said.ring, from + 24, sizeof said.ring);
+  if (major != Major)
+    return unusable("the compiler lays it out in version " + std::to_string(major) +
+                    ", this is version " + std::to_string(Major));
+  if (said.ring < LeastRing || said.ring > MostRing || (said.ring & (said.ring - 1)) != 0)
+    return unusable("a ring of " + std::to_string(said.ring) + " bytes; expected a power of two, " +
+                    std::to_string(LeastRing) + " to " + std::to_string(MostRing));
+  if (said.size != ControlSize + 2 * said.ring)
+    return unusable("the compiler states " + std::to_string(said.size) + " bytes, two rings of " +
+                    std::to_string(said.ring) + " take " +
+                    std::to_string(ControlSize + 2 * said.ring));
+  return said;
+}
+
+Expected<std::shared_ptr<SharedMemory>> SharedMemory::map(Descriptor memory,
+                                                          const Announcement &said) {
+  void *bytes =
+      ::mmap(nullptr, said.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (bytes == MAP_FAILED)
+    return Status(errno == EPERM ? Code::Protocol : Code::LimitExceeded,
+                  describeErrno("shared memory: map " + std::to_string(said.size) + " bytes",
+                                errno));
+  return std::shared_ptr<SharedMemory>(new SharedMemory(
+      std::move(memory), static_cast<uint8_t *>(bytes), said.size, said.ring));
+}
+
+Expected<std::shared_ptr<SharedMemory>> SharedMemory::make() {
+  constexpr size_t Size = ControlSize + 2 * RingSize;
+  rlimit limit{};
+  // The kernel would send SIGXFSZ.
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < Size)
+    return Status(Code::LimitExceeded, "shared memory: files may have " +
+                                           std::to_string(limit.rlim_cur) + " bytes (ulimit -f), " +
+                                           std::to_string(Size) + " are needed");
+  Descriptor memory(::memfd_create("mlbridge", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Allocated at once: later there would be nothing but SIGBUS to say that there is no memory.
+  if (!memory || ::posix_fallocate(memory.get(), 0, Size) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, Seals) != 0)
+    return Status(Code::LimitExceeded,
+                  describeErrno("shared memory: make " + std::to_string(Size) + " bytes", errno));
+  return map(std::move(memory), {Size, RingSize});
+}
+
+Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
+                                                            const Announcement &said) {
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & Seals) != Seals)
+    return unusable("the compiler could make it shorter while it is read; it must be sealed "
+                    "against shrinking, growing and further seals");
+  struct statfs system{};
+  struct stat info{};
+  // Huge pages may be missing when they are touched.
+  if (::fstatfs(memory.get(), &system) != 0 || system.f_type != TMPFS_MAGIC ||
+      ::fstat(memory.get(), &info) != 0)
+    return unusable("not of the kind that memfd_create makes");
+  if (static_cast<uint64_t>(info.st_size) != said.size)
+    return unusable("the compiler states " + std::to_string(said.size) + " bytes, it has " +
+                    std::to_string(info.st_size));
+  return map(std::move(memory), said);
+}
+
+SharedMemory::~SharedMemory() { ::munmap(bytes_, size_); }
+
+Status handOver(int socket, const SharedMemory &memory, int bell) {
+  uint8_t text[SharedMemory::Announcement::Size];
+  memory.announcement().encode(text);
+  iovec part{text, sizeof text};
+  const int descriptors[2] = {memory.descriptor(), bell};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr *rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof descriptors);
+  std::memcpy(CMSG_DATA(rights), descriptors, sizeof descriptors);
+  ssize_t n;
+  do
+    n = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  // The first message into an empty socket is taken whole.
+  if (n != ssize_t(sizeof text))
+    return Status(n < 0 && (errno == EPIPE || errno == ECONNRESET) ? Code::Closed
+                                                                   : Code::LimitExceeded,
+                  describeErrno("shm: hand over the memory", n < 0 ? errno : EAGAIN));
+  return Status::ok();
+}
+
+Expected<HandedOver> takeOver(int socket) {
+  uint8_t text[SharedMemory::Announcement::Size];
+  iovec part{text, sizeof text};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control; // the kernel closes what does not fit
+  ssize_t n;
+  do
+    n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && errno == EAGAIN)
+    return HandedOver();
+  if (n < 0)
+    return Status(Code::Closed, describeErrno("read from the socket", errno));
+  Descriptor descriptors[2];
+  int count = 0;
+  for (cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+      continue;
+    for (size_t offset = 0; offset + sizeof(int) <= at->cmsg_len - CMSG_LEN(0);
+         offset += sizeof(int)) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(at) + offset, sizeof fd);
+      Descriptor owned(fd);
+      if (count < 2)
+        descriptors[count++] = std::move(owned);
+    }
+  }
+  if (n == 0)
+    return Status(Code::Closed, "the peer closed the connection");
+  Expected<SharedMemory::Announcement> said =
+      SharedMemory::Announcement::decode(text, static_cast<size_t>(n));
+  if (!said)
+    return said.status();
+  if (count != 2 || (message.msg_flags & MSG_CTRUNC))
+    return unusable("the compiler sent " + std::to_string(count) +
+                    " descriptors with it, expected the memory and a socket");
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  // Only of a socket is it known that writing to it without waiting does not wait.
+  if (::getsockopt(descriptors[1].get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 ||
+      domain != AF_UNIX)
+    return unusable("the second descriptor is not a socket");
+  Expected<std::shared_ptr<SharedMemory>> memory =
+      SharedMemory::adopt(std::move(descriptors[0]), *said);
+  if (!memory)
+    return memory.status();
+  return HandedOver{std::move(*memory), std::move(descriptors[1])};
+}
+
+} // namespace mlbridge

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/unix/socket.h"
+
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace mlbridge {
+
+namespace {
+
+constexpr int BufferSize = 1 << 20; // the kernel takes less where it must
+constexpr int Backlog = 128;
+
+Expected<sockaddr_un> addressOf(const std::string &scheme, const std::string &path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  constexpr size_t Limit = sizeof address.sun_path - 1;
+  if (path.empty())
+    return Status(Code::InvalidArgument,
+                  scheme + ": the URI names no socket; expected " + scheme + ":PATH");
+  if (path.size() > Limit)
+    return Status(Code::InvalidArgument, scheme + ": the socket path has " +
+                                             std::to_string(path.size()) + " bytes, at most " +
+                                             std::to_string(Limit) + " are possible: " + path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Expected<Descriptor> newSocket(const std::string &scheme) {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket)
+    return Status(Code::Unavailable, describeErrno(scheme + ": make a socket", errno));
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
+  return socket;
+}
+
+} // namespace
+
+Expected<size_t> readSocket(int socket, uint8_t *to, size_t size) {
+  while (true) {
+    const ssize_t n = ::recv(socket, to, size, MSG_DONTWAIT);
+    if (n > 0)
+      return static_cast<size_t>(n);
+    if (n == 0)
+      return Status(Code::Closed, "the peer closed the connection");
+    if (errno == EAGAIN)
+      return size_t(0);
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno("read from the socket", errno));
+  }
+}
+
+Expected<size_t> writeSocket(int socket, const iovec *parts, int count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec *>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  while (true) {
+    const ssize_t n = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0)
+      return static_cast<size_t>(n);
+    if (errno == EAGAIN)
+      return size_t(0);
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno("write to the socket", errno));
+  }
+}
+
+Expected<Descriptor> connectSocket(const std::string &scheme, const std::string &path,
+                                   Deadline deadline) {
+  Expected<sockaddr_un> address = addressOf(scheme, path);
+  if (!address)
+    return address.status();
+  Expected<Descriptor> socket = newSocket(scheme);
+  if (!socket)
+    return socket.status();
+  while (::connect(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) !=
+         0) {
+    const int error = errno;
+    const std::string where = scheme + ": connect to " + path;
+    switch (error) {
+    case EINTR:
+      continue;
+    case EAGAIN: // the server's backlog is full, and poll does not tell when that ends
+      if (deadline.hasPassed())
+        return Status(Code::DeadlineExceeded, where + ": the server did not accept in time");
+      ::poll(nullptr, 0, 2);
+      continue;
+    case ENOENT:
+      return Status(Code::Unavailable, where + ": no server there (no such socket)");
+    case ECONNREFUSED: {
+      struct stat info{};
+      if (::stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
+        return Status(Code::InvalidArgument, where + ": this is not a socket");
+      return Status(Code::Unavailable, where + ": no server there (connection refused)");
+    }
+    default:
+      return Status(error == EACCES || error == ENOTDIR ? Code::InvalidArgument : Code::Unavailable,
+                    describeErrno(where, error));
+    }
+  }
+  return socket;
+}
+
+ListeningSocket::~ListeningSocket() {
+  struct stat info{};
+  if (socket_ && ::stat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
+      info.st_ino == inode_)
+    ::unlink(path_.c_str());
+}
+
+Expected<Descriptor> ListeningSocket::accept() const {
+  while (true) {
+    Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
+      return socket;
+    }
+    if (errno == EAGAIN || errno == ECONNABORTED)
+      return Descriptor();
+    if (errno != EINTR)
+      return Status(Code::LimitExceeded, describeErrno(scheme_ + ": accept at " + path_, errno));
+  }
+}
+
+Expected<ListeningSocket> ListeningSocket::at(const std::string &scheme, const std::string &path) {
+  Expected<sockaddr_un> address = addressOf(scheme, path);
+  if (!address)
+    return address.status();
+  const std::string where = scheme + ": listen at " + path;
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) == 0) {
+    if (!S_ISSOCK(info.st_mode))
+      return Status(Code::InvalidArgument, where + ": there is something else than a socket");
+    // Only a socket that nobody answers is removed.
+    Expected<Descriptor> other =
+        connectSocket(scheme, path, Deadline::after(std::chrono::seconds(1)));
+    if (other || other.status().code() != Code::Unavailable)
+      return Status(Code::Busy, where + ": another server is there");
+    ::unlink(path.c_str());
+  }
+  Expected<Descriptor> socket = newSocket(scheme);
+  if (!socket)
+    return socket.status();
+  // On Linux the mode of the socket itself becomes that of the file that bind makes.
+  ::fchmod(socket->get(), 0600);
+  if (::bind(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) != 0)
+    return Status(errno == EADDRINUSE ? Code::Busy : Code::InvalidArgument,
+                  describeErrno(where, errno));
+  if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
+      ::listen(socket->get(), Backlog) != 0)
+    return Status(Code::Unavailable, describeErrno(where, errno));
+  ListeningSocket listener(std::move(*socket), scheme, path);
+  listener.device_ = info.st_dev;
+  listener.inode_ = info.st_ino;
+  return listener;
+}
+
+} // namespace mlbridge
