@@ -3,12 +3,14 @@
 // channel, as fast as that can be written, with nothing of the library. No handshake, no deadlines,
 // no checks.
 //
-//   floor-channel sweep|small pipe|unix raw|json PATH
+//   floor-channel sweep|small pipe|unix|shm raw|json PATH
 //
-// A message is a length of 8 bytes and the payload: raw numbers, or JSON made with std::to_chars;
-// the answer is read with simdjson. Standard input and output as for round-trip-client. The server
-// is channel_server.py.
+// Over shared memory there are raw numbers only, in place (shared.h). Otherwise a message is a
+// length of 8 bytes and the payload: raw numbers, or JSON made with std::to_chars; the answer is
+// read with simdjson. Standard input and output as for round-trip-client. The server is
+// channel_server.py.
 #include "../round-trip/expected.h"
+#include "shared.h"
 
 #include <charconv>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <simdjson.h>
 #include <string>
 #include <sys/socket.h>
@@ -128,10 +131,14 @@ size_t writeJson(const float *x, size_t count, char *to) {
 
 int main(int count, char **arguments) {
   if (count != 5)
-    fail("usage: floor-channel sweep|small pipe|unix raw|json PATH");
+    fail("usage: floor-channel sweep|small pipe|unix|shm raw|json PATH");
   const bool sweep = std::strcmp(arguments[1], "sweep") == 0;
   const bool json = std::strcmp(arguments[3], "json") == 0;
-  connectTo(std::strcmp(arguments[2], "pipe") == 0, arguments[4]);
+  std::optional<Shared> shared;
+  if (std::strcmp(arguments[2], "shm") == 0)
+    shared.emplace(arguments[4]);
+  else
+    connectTo(std::strcmp(arguments[2], "pipe") == 0, arguments[4]);
   const std::vector<float> x = roundtrip::sweepInput();
   const std::vector<double> expected = roundtrip::sweepAnswers();
   const std::vector<int64_t> sizes = roundtrip::sweepSizes();
@@ -148,6 +155,14 @@ int main(int count, char **arguments) {
       if (sweep) {
         for (const int64_t size : sizes) {
           const size_t n = static_cast<size_t>(size);
+          if (shared) {
+            std::memcpy(shared->payload(), x.data(), n * sizeof(float));
+            float answered;
+            std::memcpy(&answered, shared->exchange(n * sizeof(float)), sizeof answered);
+            if (!roundtrip::isClose(answered, expected[n]))
+              fail("wrong answer");
+            continue;
+          }
           if (json)
             send(text.data(), writeJson(x.data(), n, text.data()));
           else
@@ -155,6 +170,14 @@ int main(int count, char **arguments) {
           if (!roundtrip::isClose(answered<float>(json, parser), expected[n]))
             fail("wrong answer");
         }
+        continue;
+      }
+      if (shared) {
+        roundtrip::fillSmall(reinterpret_cast<float *>(shared->payload()), query);
+        int64_t answered;
+        std::memcpy(&answered, shared->exchange(sizeof small), sizeof answered);
+        if (answered != roundtrip::smallAnswer(query++))
+          fail("wrong answer");
         continue;
       }
       roundtrip::fillSmall(small, query);
@@ -170,5 +193,7 @@ int main(int count, char **arguments) {
                 static_cast<long long>(std::chrono::nanoseconds(Clock::now() - start).count()));
     std::fflush(stdout);
   }
+  if (shared)
+    shared->exchange(0);
   return 0;
 }

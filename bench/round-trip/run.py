@@ -285,6 +285,7 @@ def main() -> int:
         for kind, serdes in (
             ("pipe", "bitstream"),
             ("unix", "bitstream"),
+            ("shm", "bitstream"),
             ("pipe", "json"),
             ("unix", "json"),
             ("onnx", "none"),

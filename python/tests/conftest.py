@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(params=["unix", "pipe"])
+@pytest.fixture(params=["unix", "shm", "pipe"])
 def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

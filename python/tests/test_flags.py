@@ -77,6 +77,7 @@ def test_all_options(
     [
         ("unix:s?serdes=json", "unix:{place}/s?serdes=json"),
         ("unix:/run/policy.sock", "unix:/run/policy.sock"),
+        ("shm:policy.sock", "shm:{place}/policy.sock"),
         ("pipe:base", "pipe:{place}/base"),
         ("pipe:folder/", "pipe:{place}/folder/"),
         ("function:stop", "function:stop"),

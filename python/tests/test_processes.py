@@ -47,7 +47,7 @@ print(wrong)
 """
 
 
-@pytest.mark.parametrize("transport", ["unix", "pipe", "rendezvous"])
+@pytest.mark.parametrize("transport", ["unix", "shm", "pipe", "rendezvous"])
 def test_many_compilers_with_many_threads(tmp_path: Path, transport: str, serdes: str) -> None:
     episodes: dict[str, list[int]] = {}
 

@@ -34,7 +34,7 @@ inline OpenOptions within(Duration deadline) {
   return options;
 }
 
-/// `kind`: unix, pipe (of one compiler) or rendezvous (pipes of many).
+/// `kind`: unix, shm, pipe (of one compiler) or rendezvous (pipes of many).
 inline std::string addressOf(std::string_view kind, const TemporaryFolder &folder) {
   return kind == "rendezvous" ? "pipe:" + folder / "s/" : std::string(kind) + ":" + folder / "s";
 }

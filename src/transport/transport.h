@@ -70,8 +70,8 @@ public:
   virtual bool understands(std::string_view) const { return false; }
 };
 
-/// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so. Lives for
-/// ever.
+/// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.
+/// Lives for ever.
 Expected<const Transport *> transportFor(std::string_view scheme);
 const Transport &pipeTransport();
 const Transport &shmTransport();

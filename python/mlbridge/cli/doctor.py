@@ -185,7 +185,9 @@ def checks() -> list[Check]:
     reinstall = "pip install --force-reinstall mlbridge"
     results = [
         attempt("library", "everything", extension, reinstall),
-        attempt("serdes bitstream", "unix:, pipe: (built in)", round_trip("bitstream"), reinstall),
+        attempt(
+            "serdes bitstream", "unix:, shm:, pipe: (built in)", round_trip("bitstream"), reinstall
+        ),
         attempt(
             "serdes json",
             "unix:…?serdes=json, pipe:…?serdes=json",

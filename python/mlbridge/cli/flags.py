@@ -17,7 +17,7 @@ from .. import files
 from . import CommandError
 
 # Schemes that the library opens itself, and whether their place is a path.
-SCHEMES = {"onnx": True, "unix": True, "pipe": True, "replay": True, "function": False}
+SCHEMES = {"onnx": True, "unix": True, "shm": True, "pipe": True, "replay": True, "function": False}
 
 
 def nearest(word: str, known: list[str]) -> str:

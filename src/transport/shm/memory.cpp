@@ -19,9 +19,7 @@ constexpr char Magic[8] = {'M', 'L', 'B', 'S', 'H', 'M', 'E', 'M'};
 constexpr uint16_t Major = 1, Minor = 0;
 constexpr int Seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-Status unusable(const std::string &why) {
-  return Status(Code::Protocol, "shared memory: " + why);
-}
+Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
 
 } // namespace
 
@@ -58,14 +56,13 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
 
 Expected<std::shared_ptr<SharedMemory>> SharedMemory::map(Descriptor memory,
                                                           const Announcement &said) {
-  void *bytes =
-      ::mmap(nullptr, said.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  void *bytes = ::mmap(nullptr, said.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (bytes == MAP_FAILED)
-    return Status(errno == EPERM ? Code::Protocol : Code::LimitExceeded,
-                  describeErrno("shared memory: map " + std::to_string(said.size) + " bytes",
-                                errno));
-  return std::shared_ptr<SharedMemory>(new SharedMemory(
-      std::move(memory), static_cast<uint8_t *>(bytes), said.size, said.ring));
+    return Status(
+        errno == EPERM ? Code::Protocol : Code::LimitExceeded,
+        describeErrno("shared memory: map " + std::to_string(said.size) + " bytes", errno));
+  return std::shared_ptr<SharedMemory>(
+      new SharedMemory(std::move(memory), static_cast<uint8_t *>(bytes), said.size, said.ring));
 }
 
 Expected<std::shared_ptr<SharedMemory>> SharedMemory::make() {

@@ -114,7 +114,10 @@ TEST_F(Shm, RefusesMemoryThatIsNotAsItMustBeAndSaysWhy) {
     Descriptor memory;
   } cases[] = {
       {"not sealed", "sealed", {Whole, Ring}, memoryOf(Whole, 0, F_SEAL_GROW | F_SEAL_SEAL)},
-      {"seals may be added", "sealed", {Whole, Ring}, memoryOf(Whole, 0, F_SEAL_SHRINK | F_SEAL_GROW)},
+      {"seals may be added",
+       "sealed",
+       {Whole, Ring},
+       memoryOf(Whole, 0, F_SEAL_SHRINK | F_SEAL_GROW)},
       {"read only", "map", {Whole, Ring}, memoryOf(Whole, 0, AllSeals | F_SEAL_WRITE)},
       {"shorter", "has 4096", {Whole, Ring}, memoryOf(4096)},
       {"longer", "it has", {Whole, Ring}, memoryOf(2 * Whole)},
@@ -136,9 +139,12 @@ TEST_F(Shm, RefusesMemoryThatIsNotAsItMustBeAndSaysWhy) {
     peer.handOver({4 << 20, Ring}, {huge.get(), bell});
     EXPECT_FALSE(peer.lastWords().empty());
   }
-  for (const std::vector<int> &descriptors :
-       {std::vector<int>{}, {good.get()}, {good.get(), good.get()}, {bell, bell}, {bell, good.get()},
-        {good.get(), bell, bell, bell}}) {
+  for (const std::vector<int> &descriptors : {std::vector<int>{},
+                                              {good.get()},
+                                              {good.get(), good.get()},
+                                              {bell, bell},
+                                              {bell, good.get()},
+                                              {good.get(), bell, bell, bell}}) {
     const Hostile peer(path_);
     peer.handOver({Whole, Ring}, descriptors);
     EXPECT_FALSE(peer.lastWords().empty()) << descriptors.size();
