@@ -243,8 +243,9 @@ TEST(Driver, ASecondOneIsToldThatTheEnvironmentIsBusy) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, DriverOver,
-    ::testing::Values(std::pair("unix", "bitstream"), std::pair("pipe", "bitstream"),
-                      std::pair("unix", "json"), std::pair("rendezvous", "bitstream")),
+    ::testing::Values(std::pair("shm", "bitstream"), std::pair("unix", "bitstream"),
+                      std::pair("pipe", "bitstream"), std::pair("unix", "json"),
+                      std::pair("rendezvous", "bitstream")),
     [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
 
 } // namespace
