@@ -1,18 +1,20 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core json onnx phase-ordering). Relocatable: what is
-# found is found relative to the package's own file. See tests/install.
+# Installation rules: find_package(MLBridge 0.1 COMPONENTS core json protobuf onnx phase-ordering). Relocatable:
+# what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 
+set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)
 set(MLBRIDGE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/MLBridge)
 
 install(TARGETS mlbridge EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY proto/mlbridge DESTINATION ${MLBRIDGE_PROTO_DIR} COMPONENT development)
 install(EXPORT MLBridgeTargets NAMESPACE MLBridge:: FILE MLBridgeTargets.cmake DESTINATION ${MLBRIDGE_CMAKE_DIR}
         COMPONENT development)
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/MLBridgeConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfig.cmake
-  INSTALL_DESTINATION ${MLBRIDGE_CMAKE_DIR} PATH_VARS MLBRIDGE_COMPONENT_DIR)
+  INSTALL_DESTINATION ${MLBRIDGE_CMAKE_DIR} PATH_VARS MLBRIDGE_COMPONENT_DIR MLBRIDGE_PROTO_DIR)
 # Before 1.0 a new minor version may change the interface.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)

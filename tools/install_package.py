@@ -16,7 +16,7 @@ from common import BUILD, PYTHON, ROOT, environment
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
-FOLDERS = ("cmake", "include", "src", "compilers", "python", "models")
+FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 
@@ -31,7 +31,7 @@ def fingerprint() -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     # What the package is made for belongs to it: another LLVM means another plugin.
     llvm = subprocess.run(
-        ["dpkg-query", "-W", "-f=${Version}", "llvm-22-dev", "libsimdjson-dev"],
+        ["dpkg-query", "-W", "-f=${Version}", "llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev"],
         capture_output=True,
         check=False,
     )

@@ -13,7 +13,7 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["bitstream", "json"])
+@pytest.fixture(params=["bitstream", "json", "protobuf"])
 def serdes(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

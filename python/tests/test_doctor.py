@@ -45,7 +45,9 @@ def test_what_is_there_is_found() -> None:
     _, checks = report()
     assert checks["library"]["ok"]
     assert checks["serdes bitstream"]["ok"]
-    assert checks["serdes json"]["ok"] == (files.find_component("serdes", "json") is not None)
+    for name in ("json", "protobuf"):
+        there = files.find_component("serdes", name) is not None
+        assert checks[f"serdes {name}"]["ok"] == there
     plugin = Path(files.plugin("phase-ordering")).is_file()
     assert checks["plugin phase-ordering"]["ok"] == plugin
 

@@ -129,6 +129,9 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
   if (kind == ComponentKind::SerDes && name == "json")
     return "it is built with -DMLBRIDGE_JSON=ON (needs simdjson, Debian: libsimdjson-dev) and is "
            "part of the Python package mlbridge";
+  if (kind == ComponentKind::SerDes && name == "protobuf")
+    return "it is built with -DMLBRIDGE_PROTOBUF=ON (needs Protocol Buffers, Debian: "
+           "libprotobuf-dev) and is part of the Python package mlbridge";
   return "MLBridge has none of this name: whoever made it says where it is";
 }
 

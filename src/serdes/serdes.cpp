@@ -32,8 +32,9 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
     const std::vector<std::string> found = componentNames(ComponentKind::SerDes);
     std::vector<std::string_view> known(found.begin(), found.end());
     known.push_back("bitstream");
-    known.push_back("json"); // says itself what it needs
-    if (component.status().code() != Code::NotFound || name == "json")
+    known.push_back("json"); // these say themselves what they need
+    known.push_back("protobuf");
+    if (component.status().code() != Code::NotFound || name == "json" || name == "protobuf")
       return component.status();
     return Status(Code::NotFound, "no serializer '" + std::string(name) + "'" +
                                       didYouMean(name, known) + " (" +

@@ -276,6 +276,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::pair("shm", "bitstream"), std::pair("shm", "json"),
                       std::pair("unix", "bitstream"), std::pair("pipe", "bitstream"),
                       std::pair("unix", "json"), std::pair("pipe", "json"),
+                      std::pair("unix", "protobuf"), std::pair("pipe", "protobuf"),
                       std::pair("rendezvous", "bitstream"), std::pair("rendezvous", "json")),
     [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
 

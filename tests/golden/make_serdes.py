@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes tests/golden/serdes: messages of the JSON and bitstream serdes, good and bad.
+"""Makes tests/golden/serdes: messages of the JSON, bitstream and protobuf serdes, good and bad.
 
-A second implementation of both formats in plain Python, which shares nothing with the library.
+A second implementation of the formats in plain Python, which shares nothing with the library.
 
     python3 tests/golden/make_serdes.py          # writes the files
     python3 tests/golden/make_serdes.py --check  # fails if they differ from what it would write
@@ -160,6 +160,38 @@ def to_bitstream(tensors: list[Tensor]) -> bytes:
     return bytes(message)
 
 
+def varint(number: int) -> bytes:
+    number &= 2**64 - 1
+    digits = bytearray()
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def length_delimited(field_number: int, content: bytes) -> bytes:
+    return varint(field_number << 3 | 2) + varint(len(content)) + content
+
+
+def protobuf_number(field_number: int, number: int) -> bytes:
+    return varint(field_number << 3) + varint(number)
+
+
+def protobuf_tensor(tensor: Tensor) -> bytes:
+    """The content of a mlbridge.v1.Tensor."""
+    message = length_delimited(1, tensor.name.encode())
+    message += protobuf_number(2, ALL_TYPES.index(tensor.type) + 1)
+    if tensor.shape:
+        message += length_delimited(3, b"".join(map(varint, tensor.shape)))
+    if tensor.type == "string":
+        return message + b"".join(length_delimited(5, element) for element in tensor.data)
+    return message + (length_delimited(4, tensor.raw()) if tensor.data else b"")
+
+
+def to_protobuf(tensors: list[Tensor]) -> bytes:
+    return b"".join(length_delimited(1, protobuf_tensor(tensor)) for tensor in tensors)
+
+
 def extremes(type_name: str) -> list[Any]:
     if type_name in INTEGERS:
         size = struct.calcsize(INTEGERS[type_name]) * 8
@@ -223,6 +255,9 @@ def good_messages() -> dict[str, list[Tensor]]:
             tensors.append(Tensor(f"t{k}", type_name, shape, data, declared))
         messages[f"random-{number}"] = tensors
     return messages
+
+
+FORMATS = (("json", to_json), ("bitstream", to_bitstream), ("protobuf", to_protobuf))
 
 
 def same_json() -> dict[str, tuple[list[Tensor], str]]:
@@ -330,6 +365,143 @@ def bad_bitstream() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
     }
 
 
+def same_protobuf() -> dict[str, tuple[list[Tensor], bytes]]:
+    """Messages that mean these tensors, but are not how the library writes them."""
+    point = Tensor("x", "float32", [2, 1], [bits_of("float32", v) for v in (1.0, 0.25)])
+    words = Tensor("w", "string", [3], [b"ab", b"", b"\xff"], [DYNAMIC])
+    name, kind = length_delimited(1, b"x"), protobuf_number(2, 10)
+    shape, contents = length_delimited(3, b"\2\1"), length_delimited(4, point.raw())
+    unknown = (
+        protobuf_number(6, 2**64 - 1)
+        + length_delimited(7, b"\0more")
+        + varint(8 << 3 | 1)
+        + bytes(8)
+        + varint(16 << 3 | 5)
+        + bytes(4)
+        + varint(9 << 3 | 3)
+        + protobuf_number(1, 1)
+        + varint(9 << 3 | 4)
+    )
+
+    def one(*fields: bytes) -> bytes:
+        return length_delimited(1, b"".join(fields))
+
+    strings = [length_delimited(5, element) for element in words.data]
+    head = length_delimited(1, b"w") + protobuf_number(2, 13)
+    return {
+        "any-order": ([point, words], to_protobuf([words, point])),
+        "fields-in-any-order": ([point], one(contents, shape, kind, name)),
+        "strings-between": (
+            [words],
+            one(strings[0], head, strings[1], protobuf_number(3, 3), strings[2]),
+        ),
+        "shape-not-packed": (
+            [point],
+            one(name, kind, protobuf_number(3, 2), protobuf_number(3, 1), contents),
+        ),
+        "shape-in-parts": (
+            [point],
+            one(name, length_delimited(3, b"\2"), kind, protobuf_number(3, 1), contents),
+        ),
+        "last-one-counts": (
+            [point],
+            one(
+                length_delimited(1, b"y"),
+                protobuf_number(2, 1),
+                length_delimited(4, b"abc"),
+                name,
+                kind,
+                shape,
+                contents,
+            ),
+        ),
+        "unknown-fields": (
+            [point],
+            unknown[len(protobuf_number(6, 2**64 - 1)) :]
+            + one(unknown, name, kind, unknown, shape, contents)
+            + protobuf_number(2, 1),
+        ),
+        # A known number with another wire type is an unknown field, too.
+        "other-wire-types": (
+            [point],
+            protobuf_number(1, 5)
+            + one(protobuf_number(1, 1), length_delimited(2, b"a"), name, kind, shape, contents),
+        ),
+        "long-varints": (
+            [point],
+            b"\x8a\0"
+            + varint(len(name + shape + contents) + 5)
+            + name
+            + b"\x90\x80\0"
+            + b"\x8a\0"
+            + shape
+            + contents,
+        ),
+    }
+
+
+def bad_protobuf() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
+    x = [{"name": "x", "type": "float32", "shape": [2]}]
+    flag = [{"name": "x", "type": "bool", "shape": [3]}]
+    text = [{"name": "x", "type": "string", "shape": [2]}]
+    dynamic = [{"name": "x", "type": "float32", "shape": [DYNAMIC], "maximum": [4]}]
+    endless = [{"name": "x", "type": "float32", "shape": [DYNAMIC, DYNAMIC]}]
+    words = [{"name": "x", "type": "string", "shape": [DYNAMIC]}]
+
+    def tensor(
+        kind: int, lengths: list[int], contents: bytes = b"", strings: int = 0, more: bytes = b""
+    ) -> bytes:
+        message = length_delimited(1, b"x") + protobuf_number(2, kind)
+        message += length_delimited(3, b"".join(map(varint, lengths)))
+        message += length_delimited(4, contents) if contents else b""
+        return length_delimited(1, message + length_delimited(5, b"a") * strings + more)
+
+    good = tensor(10, [2], bytes(8))
+    return {
+        "empty": (x, b"", ["'x'", "missing"]),
+        "cut": (x, good[:-1], ["ends within a tensor", "offset 0"]),
+        "twice": (x, good + good, ["'x'", "twice", f"offset {len(good)}"]),
+        "unknown": (x, good + length_delimited(1, length_delimited(1, b"y")), ["'y'", "unknown"]),
+        "no-name": (x, length_delimited(1, protobuf_number(2, 10)), ["unknown tensor ''"]),
+        "name-not-utf-8": (x, length_delimited(1, length_delimited(1, b"\xff\n")), ["'??'"]),
+        "no-type": (
+            x,
+            length_delimited(1, length_delimited(1, b"x") + length_delimited(4, bytes(8))),
+            ["'x'", "expected float32", "element type 0"],
+        ),
+        "other-type": (x, tensor(3, [2], bytes(8)), ["'x'", "expected float32", "int32"]),
+        "type-of-the-future": (x, tensor(2**40 + 10, [2], bytes(8)), ["'x'", "1099511627786"]),
+        "no-shape": (x, tensor(10, [], bytes(8)), ["'x: float32", "shape"]),
+        "other-shape": (x, tensor(10, [8], bytes(8)), ["'x: float32", "shape"]),
+        "other-rank": (x, tensor(10, [2, 1], bytes(8)), ["'x: float32", "shape"]),
+        "many-lengths": (x, tensor(10, [1] * 33, bytes(4)), ["32"]),
+        "too-few": (x, tensor(10, [2], bytes(7)), ["'x'", "7 bytes", "expected 8"]),
+        "too-many": (x, tensor(10, [2], bytes(9)), ["'x'", "9 bytes", "expected 8"]),
+        "no-contents": (x, tensor(10, [2]), ["'x'", "0 bytes", "expected 8"]),
+        "strings-of-numbers": (x, tensor(10, [2], bytes(8), 1), ["'x'", "1 strings"]),
+        "contents-of-strings": (text, tensor(13, [2], b"ab", 2), ["'x'", "2 bytes"]),
+        "too-few-strings": (text, tensor(13, [2], b"", 1), ["'x'", "1 strings", "expected 2"]),
+        "too-many-strings": (text, tensor(13, [2], b"", 3), ["'x'", "3 strings", "expected 2"]),
+        "bool-2": (flag, tensor(12, [3], b"\0\1\2"), ["'x' element 2", "is 2"]),
+        "over-maximum": (dynamic, tensor(10, [5], bytes(20)), ["'x: float32", "shape"]),
+        "negative": (dynamic, tensor(10, [-1]), ["'x: float32", "shape"]),
+        "endless": (endless, tensor(10, [2**62, 2**62]), ["'x: float32", "too many elements"]),
+        "large": (endless, tensor(10, [2**15, 2**15], bytes(64)), ["'x'", "expected 4294967296"]),
+        "2-to-the-30-strings": (words, tensor(13, [2**30]), ["'x'", "1073741824"]),
+        "field-beyond-the-tensor": (
+            x,
+            length_delimited(1, length_delimited(1, b"x") + b"\x22\x7f") + bytes(200),
+            ["offset 0"],
+        ),
+        "long-varint": (x, length_delimited(1, b"\x10" + b"\xff" * 10 + b"\1"), ["offset 0"]),
+        "field-0": (x, good + b"\2\0", [f"offset {len(good)}"]),
+        "end-without-group": (x, good + b"\x4c", [f"offset {len(good)}"]),
+        "group-without-end": (x, good + b"\x4b", [f"offset {len(good)}"]),
+        "deep-groups": (x, good + b"\x4b" * 5000 + b"\x4c" * 5000, [f"offset {len(good)}"]),
+        "wire-type-7": (x, good + b"\x17", [f"offset {len(good)}"]),
+    }
+
+
 def make() -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     cases: list[dict[str, Any]] = []
@@ -342,12 +514,16 @@ def make() -> dict[str, bytes]:
 
     for name, tensors in good_messages().items():
         meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
-        for serdes, write in (("json", to_json), ("bitstream", to_bitstream)):
+        for serdes, write in FORMATS:
             add(f"good-{name}", serdes, write(tensors), canonical=True, **meaning)
     for name, (tensors, text) in same_json().items():
         meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
         add(f"good-{name}", "json", text.encode(), canonical=False, **meaning)
-    for serdes, table in (("json", bad_json()), ("bitstream", bad_bitstream())):
+    for name, (tensors, message) in same_protobuf().items():
+        meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
+        add(f"good-{name}", "protobuf", message, canonical=False, **meaning)
+    bad = (("json", bad_json()), ("bitstream", bad_bitstream()), ("protobuf", bad_protobuf()))
+    for serdes, table in bad:
         for name, (specs, message, mentions) in table.items():
             add(f"bad-{name}", serdes, message, specs=specs, mentions=mentions)
     lines = ",\n".join(json.dumps(case) for case in cases)

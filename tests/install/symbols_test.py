@@ -17,6 +17,7 @@ def test_components_export_their_entry_only(prefix: Path) -> None:
     components = sorted(prefix.rglob("libmlbridge-*-*.so"))
     assert {c.name for c in components} >= {
         "libmlbridge-serdes-json.so",
+        "libmlbridge-serdes-protobuf.so",
         "libmlbridge-engine-onnx.so",
     }
     for component in components:

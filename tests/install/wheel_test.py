@@ -13,6 +13,8 @@ from conftest import run
 EXPECTED = (
     "mlbridge/py.typed",
     "mlbridge/components/libmlbridge-serdes-json.so",
+    "mlbridge/components/libmlbridge-serdes-protobuf.so",
+    "mlbridge/proto/mlbridge/v1/tensors.proto",
     "mlbridge/components/libmlbridge-engine-onnx.so",
     "mlbridge/plugins/mlbridge-phase-ordering.so",
     "mlbridge/models/phase-ordering-size/policy.onnx",

@@ -195,6 +195,13 @@ def checks() -> list[Check]:
             "apt-get install libsimdjson-dev, then install mlbridge again",
             required=False,
         ),
+        attempt(
+            "serdes protobuf",
+            "unix:…?serdes=protobuf, pipe:…?serdes=protobuf",
+            round_trip("protobuf"),
+            "apt-get install libprotobuf-dev, then install mlbridge again",
+            required=False,
+        ),
         attempt("engine onnx", "onnx: models in process; ONNX Runtime", onnx_engine),
         attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
         attempt(
@@ -207,7 +214,7 @@ def checks() -> list[Check]:
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
     ]
-    known = {"json", "onnx"}
+    known = {"json", "protobuf", "onnx"}
     try:
         from .. import _core
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the parts of the protobuf serdes share: a codec is one direction of a signature.
+#ifndef MLBRIDGE_SERDES_PROTOBUF_CODEC_H
+#define MLBRIDGE_SERDES_PROTOBUF_CODEC_H
+
+#include <mlbridge/component.h>
+#include <mlbridge/tensor.h>
+
+#include <memory>
+
+namespace mlbridge::protobuf {
+
+class Codec {
+public:
+  virtual ~Codec();
+  virtual mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const = 0;
+  virtual mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
+                          mlb_error *error) const = 0;
+};
+
+/// mlbridge.v1.TensorList of proto/mlbridge/v1/tensors.proto. Errors: InvalidArgument, and
+/// Unsupported for a name that is not UTF-8, stands twice or a tensor that is too large.
+Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs);
+
+/// What a protobuf message may have at most.
+inline constexpr uint64_t MaxMessage = (uint64_t(1) << 31) - 1;
+
+/// Writes the message; the library puts "protobuf: " before it.
+mlb_code fail(mlb_error *error, Code code, const std::string &message);
+/// "tensor 'x'".
+std::string about(const TensorSpec &spec);
+/// Quoted for a message: text that a peer sent, cut if it is long.
+std::string quoted(std::string_view text);
+bool isUtf8(std::string_view text);
+/// The first byte that is neither 0 nor 1, or `count`.
+size_t findNoBool(const uint8_t *bytes, size_t count);
+
+} // namespace mlbridge::protobuf
+
+#endif
