@@ -121,6 +121,12 @@ Status Event::State::prepareOutputs() {
     const TensorSpec &spec = s.signature.outputs[i];
     if (spec.isDynamic()) {
       outputs->tensors[i] = Tensor();
+    } else if (outputs->tensors[i].spec() == spec) {
+      const TensorView known = outputs->tensors[i].view();
+      if (known.bytes())
+        std::memset(known.data, 0, known.bytes());
+      for (std::string &s : known.as<std::string>())
+        s.clear();
     } else {
       Expected<Tensor> fresh = Tensor::make(spec, spec.shape);
       if (!fresh)
