@@ -56,7 +56,7 @@ def echo(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
 
 
 def test_a_foreign_client_is_answered(address: str, tensor_list: Any) -> None:
-    specs = [
+    specs: list[dict[str, Any]] = [
         {"name": "nodes", "type": "float32", "shape": [-1, 2]},
         {"name": "words", "type": "string", "shape": [-1]},
         {"name": "step", "type": "int64", "shape": []},
