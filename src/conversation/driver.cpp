@@ -114,6 +114,13 @@ Status Driver::State::take() {
   return Status::ok();
 }
 
+/// The environment may have named the place already.
+static Status at(const std::string &where, const Status &status) {
+  return status || status.message().compare(0, where.size(), where) == 0
+             ? status
+             : status.withContext(where);
+}
+
 Driver::Driver(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Driver::Driver(Driver &&) noexcept = default;
 Driver &Driver::operator=(Driver &&) noexcept = default;
@@ -165,7 +172,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   s.steps = 0;
   if (!s.connection || !s.connection->isUsable())
     if (Status joined = s.join(deadline); !joined)
-      return joined.withContext("reset");
+      return at("reset", joined);
   Buffer frame;
   if (Status sized = frame.resize(FrameHeaderSize); !sized)
     return sized;
@@ -174,8 +181,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   reset.seed = seed;
   if (Status written = encode(reset, frame); !written)
     return written;
-  Status status = s.ask(FrameKind::Reset, frame, deadline);
-  return status ? status : status.withContext("reset");
+  return at("reset", s.ask(FrameKind::Reset, frame, deadline));
 }
 
 Status Driver::step() {
@@ -191,7 +197,7 @@ Status Driver::step() {
   }
   Status status = s.ask(FrameKind::Step, s.message, Deadline::after(s.options.deadline));
   if (!status)
-    return status.withContext(where);
+    return at(where, status);
   ++s.steps;
   return status;
 }

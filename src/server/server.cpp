@@ -405,8 +405,7 @@ Expected<Event> Server::await(Deadline deadline) {
           event->outputs = std::move(stream.spareOutputs);
           if (event->event.kind == EventKind::Reset) {
             stream.step = 0;
-            if (!event->event.context.empty())
-              stream.context = std::move(event->event.context);
+            stream.context = std::move(event->event.context);
           }
         } else if (event->event.kind == EventKind::EpisodeBegin) {
           stream.step = 0;

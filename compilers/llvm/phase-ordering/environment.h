@@ -34,6 +34,8 @@ public:
 
   /// Puts the result of the episode into the module.
   void commit() { Copy->commit(); }
+  /// As the actions so far made it. Requires an episode.
+  const llvm::Module &module() const { return Copy->module(); }
   /// Null if there is none that can be used.
   const ActionList *actions() const { return Actions ? &*Actions : nullptr; }
   /// Everything but the model, the list of actions, the end and its message.

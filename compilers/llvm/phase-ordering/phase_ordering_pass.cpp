@@ -3,8 +3,10 @@
 #include "phase_ordering_pass.h"
 
 #include "environment.h"
+#include "served_environment.h"
 
 #include <mlbridge/model.h>
+#include <mlbridge/server.h>
 
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -50,12 +52,32 @@ static void remark(const Module &M, const EpisodeLog &Log) {
   }
 }
 
+/// Lets a driver play episodes until it leaves. Returns why that was not possible.
+static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Settings &Set) {
+  ServedEnvironment Environment(M, MAM, Set.MaxSteps);
+  if (!Environment.status())
+    return Environment.status();
+  ServerOptions Options;
+  Options.signature = Environment.signature();
+  Options.metadata = Environment.metadata();
+  Options.environment = true;
+  mlbridge::Expected<Server> At = Server::listen(Set.ServeUri, std::move(Options));
+  if (!At)
+    return At.status();
+  return mlbridge::serve(Environment, *At).status;
+}
+
 bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
   if (!firstDefinition(M))
     return false;
   mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
   if (!Set) {
     giveUp(M, /*FailIsError=*/true, Set.status().message());
+    return false;
+  }
+  if (!Set->ServeUri.empty()) {
+    if (const Status Served = serveEpisodes(M, MAM, *Set); !Served)
+      giveUp(M, Set->FailIsError, Set->ServeUri + ": " + Served.toString());
     return false;
   }
   if (Set->ModelUri.empty()) {

@@ -16,6 +16,7 @@ namespace mlbridge::phase_ordering {
 /// What the command line says; see README.md.
 struct Settings {
   std::string ModelUri;
+  std::string ServeUri; ///< the pass waits there to be driven, instead of asking a model
   uint32_t MaxSteps = 0;
   Duration Deadline{};
   bool FailIsError = false;

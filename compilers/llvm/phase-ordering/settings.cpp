@@ -10,6 +10,8 @@ using namespace llvm;
 
 static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
                                            cl::desc("The model that chooses the passes"));
+static cl::opt<std::string> ServeUriOption("phase-ordering-serve", cl::value_desc("URI"),
+                                           cl::desc("Be driven at this address, for training"));
 static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12),
                                         cl::value_desc("N"),
                                         cl::desc("The most groups of passes to run on a module"));
@@ -35,7 +37,11 @@ static Status wrong(const char *Option, const std::string &Want, const std::stri
 mlbridge::Expected<Settings> Settings::fromCommandLine() {
   Settings S;
   S.ModelUri = ModelUriOption;
+  S.ServeUri = ServeUriOption;
   S.LogFolder = LogFolderOption;
+  if (!S.ServeUri.empty() && !S.ModelUri.empty())
+    return Status(Code::InvalidArgument,
+                  "-phase-ordering-serve and -phase-ordering-model exclude each other");
   if (MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
   S.MaxSteps = MaxStepsOption;

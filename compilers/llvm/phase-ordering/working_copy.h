@@ -21,6 +21,7 @@ public:
 
   /// Requires that commit() was not called.
   llvm::Module &module() { return *Copy; }
+  const llvm::Module &module() const { return *Copy; }
   /// Replaces the contents of the original by those of the copy. All analyses of the original are
   /// forgotten.
   void commit();

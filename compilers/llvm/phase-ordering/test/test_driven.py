@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Stock opt as an environment that Python drives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlbridge
+from conftest import SOURCES, Compiler
+
+ORDER = (30, 5, 23, 39)
+STOP = 48
+
+
+def module_of(compiler: Compiler, source: str) -> Path:
+    made = compiler.folder / f"{source}.bc"
+    compiler.run(
+        *("clang-22", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"),
+        *(SOURCES / source, "-o", made),
+    )
+    return made
+
+
+@contextlib.contextmanager
+def environment(compiler: Compiler, uri: str, module: Path) -> Iterator[subprocess.Popen[str]]:
+    command = ["opt-22", "-load-pass-plugin", str(compiler.plugin)]
+    command += [f"-phase-ordering-serve={uri}", "-passes=phase-ordering", "-disable-output"]
+    with subprocess.Popen([*command, str(module)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(params=["unix", "pipe", "rendezvous"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "rendezvous":
+        return f"pipe:{tmp_path}/r/"
+    return f"{request.param}:{tmp_path}/opt"
+
+
+def episode(driver: mlbridge.Driver, context: str = "") -> tuple[list[bytes], float]:
+    """What was seen, and the sum of the rewards."""
+    observation = driver.reset(context)
+    seen, total = [], 0.0
+    for action in (*ORDER, STOP):
+        seen.append(observation["features"].tobytes())
+        assert observation["action_mask"][STOP] == 1
+        observation, reward, done = driver.step(action)
+        total += reward
+    assert done
+    return seen, total
+
+
+def test_every_episode_begins_with_the_module_as_it_was_read(compiler: Compiler, uri: str) -> None:
+    words, shapes = module_of(compiler, "words.c"), module_of(compiler, "shapes.c")
+    with environment(compiler, uri, words) as process:
+        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
+            assert driver.metadata["phase-ordering.observation"] == "phase-ordering-counts-1"
+            first = episode(driver)
+            assert first[1] > 0.1, "these groups make the code smaller"
+            other = episode(driver, str(shapes))
+            assert other[0] != first[0]
+            assert episode(driver) == other, "an empty context is the same module again"
+            assert episode(driver, str(words)) == first
+            driver.reset()
+            driver.step(ORDER[0])
+            assert episode(driver) == first, "a reset in mid-episode"
+        assert process.wait(60) == 0, "it ends with its driver"
+        assert process.stderr is not None and process.stderr.read() == ""
+
+
+def test_it_decides_as_the_pass_does_when_it_asks(compiler: Compiler, uri: str) -> None:
+    log = compiler.folder / "log"
+    model = f"function:sequence?actions={','.join(map(str, ORDER))}"
+    words = module_of(compiler, "words.c")
+    compiler.run(
+        *("opt-22", "-load-pass-plugin", compiler.plugin, f"-phase-ordering-model={model}"),
+        *(f"-phase-ordering-log={log}", "-passes=phase-ordering", "-disable-output", words),
+    )
+    [written] = log.iterdir()
+    with environment(compiler, uri, words):
+        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
+            seen, _ = episode(driver)
+    steps = [json.loads(line) for line in written.read_text().splitlines()[1:-1]]
+    assert [step["action"] for step in steps] == [*ORDER, STOP]
+    # What it saw at equal points is equal: a digest stands for the same features in both.
+    assert len(steps) == len(seen)
+    digests = [step["features"] for step in steps]
+    assert [digests.index(d) for d in digests] == [seen.index(s) for s in seen]
+
+
+def test_what_cannot_be_done_ends_the_episode_and_not_the_compiler(
+    compiler: Compiler, uri: str
+) -> None:
+    words = module_of(compiler, "words.c")
+    (compiler.folder / "bad.ll").write_text("define void @f( {")
+    with environment(compiler, uri, words):
+        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
+            with pytest.raises(mlbridge.NotFound, match="no-such-module"):
+                driver.reset("/no-such-module.bc")
+            with pytest.raises(mlbridge.NotFound, match="bad.ll"):
+                driver.reset(str(compiler.folder / "bad.ll"))
+            driver.reset()
+            with pytest.raises(mlbridge.PolicyFailed, match="expected 0 to 48, got 99"):
+                driver.step(99)
+            driver.reset()
+            driver.step(5)
+            with pytest.raises(mlbridge.PolicyFailed, match="is masked"):
+                driver.step(np.int64(5))
+            assert episode(driver)[1] > 0
+
+
+def test_a_killed_compiler_is_noticed(compiler: Compiler, uri: str) -> None:
+    words = module_of(compiler, "words.c")
+    with environment(compiler, uri, words) as process:
+        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
+            driver.reset()
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(20)
+            with pytest.raises(mlbridge.Closed):
+                driver.step(5)
+
+
+def test_an_address_that_cannot_be_served_is_one_warning(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    words = module_of(compiler, "words.c")
+    done = compiler.run(
+        *("opt-22", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
+        *("-phase-ordering-serve=unix:/no/such/folder/s", "-disable-output", words),
+    )
+    assert done.stderr.count("warning: phase-ordering: ") == 1
+    assert "/no/such/folder/s" in done.stderr
+    done = compiler.run(
+        *("opt-22", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
+        *("-phase-ordering-serve=unix:/x", "-phase-ordering-model=function:stop"),
+        *("-disable-output", words),
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "exclude each other" in done.stderr
