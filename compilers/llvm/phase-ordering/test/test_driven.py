@@ -88,9 +88,11 @@ def test_it_decides_as_the_pass_does_when_it_asks(compiler: Compiler, uri: str) 
         *(f"-phase-ordering-log={log}", "-passes=phase-ordering", "-disable-output", words),
     )
     [written] = log.iterdir()
-    with environment(compiler, uri, words):
-        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
-            seen, _ = episode(driver)
+    with (
+        environment(compiler, uri, words),
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        seen, _ = episode(driver)
     steps = [json.loads(line) for line in written.read_text().splitlines()[1:-1]]
     assert [step["action"] for step in steps] == [*ORDER, STOP]
     # What it saw at equal points is equal: a digest stands for the same features in both.
@@ -104,31 +106,35 @@ def test_what_cannot_be_done_ends_the_episode_and_not_the_compiler(
 ) -> None:
     words = module_of(compiler, "words.c")
     (compiler.folder / "bad.ll").write_text("define void @f( {")
-    with environment(compiler, uri, words):
-        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
-            with pytest.raises(mlbridge.NotFound, match="no-such-module"):
-                driver.reset("/no-such-module.bc")
-            with pytest.raises(mlbridge.NotFound, match="bad.ll"):
-                driver.reset(str(compiler.folder / "bad.ll"))
-            driver.reset()
-            with pytest.raises(mlbridge.PolicyFailed, match="expected 0 to 48, got 99"):
-                driver.step(99)
-            driver.reset()
-            driver.step(5)
-            with pytest.raises(mlbridge.PolicyFailed, match="is masked"):
-                driver.step(np.int64(5))
-            assert episode(driver)[1] > 0
+    with (
+        environment(compiler, uri, words),
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        with pytest.raises(mlbridge.NotFound, match="no-such-module"):
+            driver.reset("/no-such-module.bc")
+        with pytest.raises(mlbridge.NotFound, match=r"bad\.ll"):
+            driver.reset(str(compiler.folder / "bad.ll"))
+        driver.reset()
+        with pytest.raises(mlbridge.PolicyFailed, match="expected 0 to 48, got 99"):
+            driver.step(99)
+        driver.reset()
+        driver.step(5)
+        with pytest.raises(mlbridge.PolicyFailed, match="is masked"):
+            driver.step(np.int64(5))
+        assert episode(driver)[1] > 0
 
 
 def test_a_killed_compiler_is_noticed(compiler: Compiler, uri: str) -> None:
     words = module_of(compiler, "words.c")
-    with environment(compiler, uri, words) as process:
-        with mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
-            driver.reset()
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait(20)
-            with pytest.raises(mlbridge.Closed):
-                driver.step(5)
+    with (
+        environment(compiler, uri, words) as process,
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        driver.reset()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(20)
+        with pytest.raises(mlbridge.Closed):
+            driver.step(5)
 
 
 def test_an_address_that_cannot_be_served_is_one_warning(
