@@ -70,6 +70,11 @@ typedef struct mlb_option {
   mlb_string value;
 } mlb_option;
 
+typedef struct mlb_bytes {
+  const uint8_t *data;
+  uint64_t size;
+} mlb_bytes;
+
 /* A byte buffer of the library that a component appends to. */
 typedef struct mlb_buffer {
   uint8_t *data;
@@ -148,6 +153,9 @@ typedef struct mlb_serdes {
 /* ---- transports: bytes between two ends
  * ------------------------------------------------------------ */
 
+#define MLB_READ 1u
+#define MLB_WRITE 2u
+
 /* A transport gives non-blocking ends with descriptors to poll; the library does all waiting. */
 typedef struct mlb_transport {
   uint64_t size;
@@ -175,6 +183,23 @@ typedef struct mlb_transport {
   int (*read_descriptor)(void *connection);
   int (*write_descriptor)(void *connection);
   void (*close)(void *connection);
+
+  /* The rest may be null or absent. */
+
+  /* Whether an option of a URI is one of the transport's own; without this function every option
+   * counts as one. */
+  int (*understands)(mlb_string option);
+  /* As write, of several parts in a row. */
+  mlb_code (*write_parts)(void *connection, const mlb_bytes *parts, uint64_t parts_size,
+                          uint64_t *done, mlb_error *error);
+  /* Waits, for a connection that connect gave, where there is nothing that the caller could poll:
+   * its descriptors are not asked for then. `wanted` is MLB_READ, MLB_WRITE or both, *ready those
+   * that may go on, or were found broken. One thread may wait to read and one to write at a time.
+   * Errors: DeadlineExceeded. */
+  mlb_code (*wait)(void *connection, uint32_t wanted, uint64_t left, uint32_t *ready,
+                   mlb_error *error);
+  /* The place where the listener listens in the end, such as a port that the system chose. */
+  void (*place)(void *listener, mlb_string *place);
 } mlb_transport;
 
 /* ---- the component

@@ -285,7 +285,7 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
       return status;
     }
   }
-  Expected<Readiness> found = waitFor(*channel_, wanted, deadline);
+  Expected<Readiness> found = channel_->wait(wanted, deadline);
   if (!found)
     return found.status();
   ready = *found;

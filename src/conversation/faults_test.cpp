@@ -39,7 +39,7 @@ struct Peer {
       if (channel) {
         const iovec part{const_cast<uint8_t *>(bytes.data()) + at, bytes.size() - at};
         Expected<size_t> taken = channel->write(&part, 1);
-        if (!taken || (*taken == 0 && !waitFor(*channel, {false, true}, Deadline::never())))
+        if (!taken || (*taken == 0 && !channel->wait({false, true}, Deadline::never())))
           return;
         at += *taken;
         continue;
@@ -96,7 +96,7 @@ private:
       Expected<size_t> n = channel->read(to, size);
       if (!n || *n)
         return n ? *n : 0;
-      (void)waitFor(*channel, {true, false}, Deadline::never());
+      (void)channel->wait({true, false}, Deadline::never());
     }
   }
 };

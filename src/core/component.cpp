@@ -132,15 +132,22 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
   if (kind == ComponentKind::SerDes && name == "protobuf")
     return "it is built with -DMLBRIDGE_PROTOBUF=ON (needs Protocol Buffers, Debian: "
            "libprotobuf-dev) and is part of the Python package mlbridge";
+  if (kind == ComponentKind::Transport && name == "grpc")
+    return "it is built with -DMLBRIDGE_GRPC=ON (needs gRPC, Debian: libgrpc++-dev, "
+           "protobuf-compiler-grpc) and is part of the Python package mlbridge";
   return "MLBridge has none of this name: whoever made it says where it is";
 }
 
+// How much of a table every component has.
+template <typename Table> constexpr size_t NeededSize = sizeof(Table);
+template <> constexpr size_t NeededSize<mlb_transport> = offsetof(mlb_transport, understands);
+
 // The functions that this library calls, all of which a table must have.
 template <typename Table> static bool isComplete(const Table *table) {
-  if (!table || table->size < sizeof(Table))
+  if (!table || table->size < NeededSize<Table>)
     return false;
   const char *bytes = reinterpret_cast<const char *>(table);
-  for (size_t at = sizeof(uint64_t); at < sizeof(Table); at += sizeof(void *)) {
+  for (size_t at = sizeof(uint64_t); at < NeededSize<Table>; at += sizeof(void *)) {
     uintptr_t function;
     std::memcpy(&function, bytes + at, sizeof function);
     if (!function)

@@ -28,7 +28,8 @@ Registered &registered() {
 
 constexpr std::string_view BuiltIn[] = {"function", "pipe", "shm", "unix"};
 // Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
-constexpr std::string_view Optional[] = {"onnx"};
+constexpr std::string_view OptionalEngines[] = {"onnx"};
+constexpr std::string_view OptionalTransports[] = {"grpc"};
 
 bool contains(Span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -90,7 +91,8 @@ Status registerFunction(std::string name, Factory factory) {
 }
 
 Status registerScheme(std::string scheme, Factory factory) {
-  if (contains(BuiltIn, scheme) || contains(Optional, scheme))
+  if (contains(BuiltIn, scheme) || contains(OptionalEngines, scheme) ||
+      contains(OptionalTransports, scheme))
     return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
   Expected<Uri> probe = Uri::parse(scheme + ":");
   if (!probe || probe->scheme != scheme)
@@ -100,7 +102,8 @@ Status registerScheme(std::string scheme, Factory factory) {
 
 std::vector<std::string> knownSchemes() {
   std::vector<std::string> all(std::begin(BuiltIn), std::end(BuiltIn));
-  all.insert(all.end(), std::begin(Optional), std::end(Optional));
+  all.insert(all.end(), std::begin(OptionalEngines), std::end(OptionalEngines));
+  all.insert(all.end(), std::begin(OptionalTransports), std::end(OptionalTransports));
   {
     const std::lock_guard<std::mutex> guard(registered().lock);
     for (const auto &[scheme, factory] : registered().schemes)
@@ -125,12 +128,12 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOp
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
   if (engine)
     return openEngine(*(*engine)->engine, uri);
-  if (engine.status().code() != Code::NotFound || contains(Optional, uri.scheme))
+  if (engine.status().code() != Code::NotFound || contains(OptionalEngines, uri.scheme))
     return engine.status();
   Expected<const mlb_component *> transport = findComponent(ComponentKind::Transport, uri.scheme);
   if (transport)
     return openRemote(uri, options);
-  if (transport.status().code() != Code::NotFound)
+  if (transport.status().code() != Code::NotFound || contains(OptionalTransports, uri.scheme))
     return transport.status();
 
   const std::vector<std::string> known = knownSchemes();

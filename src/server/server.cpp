@@ -357,6 +357,10 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
     return listener.status();
   auto state = std::make_shared<State>();
   state->uri = std::string(uri);
+  if (std::string place = (*listener)->place(); !place.empty()) {
+    parsed->place = std::move(place);
+    state->uri = parsed->toString();
+  }
   state->options = std::move(options);
   if (Status s = state->loop.start(std::move(*listener)); !s)
     return s;

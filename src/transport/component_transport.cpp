@@ -4,12 +4,27 @@
 #include "core/component.h"
 #include "core/component_values.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 namespace mlbridge {
 
 namespace {
+
+/// The table with null where the component has none of the later functions.
+mlb_transport complete(const mlb_transport &table) {
+  mlb_transport whole{};
+  std::memcpy(&whole, &table, std::min<uint64_t>(table.size, sizeof whole));
+  return whole;
+}
+
+constexpr int MostParts = 16;
+
+uint64_t timeLeft(Deadline deadline) {
+  return deadline.isNever() ? MLB_NO_DEADLINE : static_cast<uint64_t>(deadline.left().count());
+}
 
 class ComponentChannel final : public Channel {
 public:
@@ -25,6 +40,8 @@ public:
     return static_cast<size_t>(std::min<uint64_t>(done, size));
   }
   Expected<size_t> write(const iovec *parts, int count) override {
+    if (table_.write_parts)
+      return writeParts(parts, std::min(count, MostParts));
     size_t total = 0;
     for (int i = 0; i < count; ++i) {
       ComponentError error;
@@ -42,7 +59,33 @@ public:
   int readDescriptor() const override { return table_.read_descriptor(connection_); }
   int writeDescriptor() const override { return table_.write_descriptor(connection_); }
 
+  Expected<Readiness> wait(Readiness wanted, Deadline deadline) override {
+    if (!table_.wait)
+      return Channel::wait(wanted, deadline);
+    ComponentError error;
+    uint32_t ready = 0;
+    const uint32_t asked = (wanted.read ? MLB_READ : 0) | (wanted.write ? MLB_WRITE : 0);
+    if (const mlb_code code =
+            table_.wait(connection_, asked, timeLeft(deadline), &ready, error.get()))
+      return error.status(code, "wait");
+    return Readiness{(ready & MLB_READ) != 0, (ready & MLB_WRITE) != 0};
+  }
+
 private:
+  Expected<size_t> writeParts(const iovec *parts, int count) {
+    mlb_bytes bytes[MostParts];
+    uint64_t size = 0, done = 0;
+    for (int i = 0; i < count; ++i) {
+      bytes[i] = {static_cast<const uint8_t *>(parts[i].iov_base), parts[i].iov_len};
+      size += parts[i].iov_len;
+    }
+    ComponentError error;
+    if (const mlb_code code = table_.write_parts(connection_, bytes, static_cast<uint64_t>(count),
+                                                 &done, error.get()))
+      return error.status(code, "write");
+    return static_cast<size_t>(std::min(done, size));
+  }
+
   const mlb_transport &table_;
   void *connection_;
 };
@@ -62,6 +105,12 @@ public:
                       : std::unique_ptr<Channel>();
   }
   int descriptor() const override { return table_.listener_descriptor(listener_); }
+  std::string place() const override {
+    mlb_string place{nullptr, 0};
+    if (table_.place)
+      table_.place(listener_, &place);
+    return std::string(fromComponent(place));
+  }
 
 private:
   const mlb_transport &table_;
@@ -70,16 +119,14 @@ private:
 
 class ComponentTransport final : public Transport {
 public:
-  explicit ComponentTransport(const mlb_transport &table) : table_(table) {}
+  explicit ComponentTransport(const mlb_transport &table) : table_(complete(table)) {}
 
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
     const ComponentOptions options(uri);
     ComponentError error;
     void *connection = nullptr;
-    const uint64_t left =
-        deadline.isNever() ? MLB_NO_DEADLINE : static_cast<uint64_t>(deadline.left().count());
     if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),
-                                             left, &connection, error.get()))
+                                             timeLeft(deadline), &connection, error.get()))
       return error.status(code, uri.scheme);
     return std::unique_ptr<Channel>(new ComponentChannel(table_, connection));
   }
@@ -92,11 +139,12 @@ public:
       return error.status(code, uri.scheme);
     return std::unique_ptr<Listener>(new ComponentListener(table_, listener));
   }
-  // It judges its options itself, when it connects.
-  bool understands(std::string_view) const override { return true; }
+  bool understands(std::string_view option) const override {
+    return !table_.understands || table_.understands(toComponent(option)) != 0;
+  }
 
 private:
-  const mlb_transport &table_;
+  const mlb_transport table_;
 };
 
 } // namespace

@@ -52,17 +52,17 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
                                     ")");
 }
 
-Expected<Readiness> waitFor(Channel &channel, Readiness wanted, Deadline deadline) {
-  while (!channel.prepareToSleep(wanted)) {
-    const Readiness seen = channel.look();
+Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {
+  while (!prepareToSleep(wanted)) {
+    const Readiness seen = look();
     if ((seen.read && wanted.read) || (seen.write && wanted.write))
       return Readiness{seen.read && wanted.read, seen.write && wanted.write};
     if (deadline.hasPassed())
       return Status(Code::DeadlineExceeded, "the deadline has passed");
   }
-  pollfd fds[3] = {{wanted.read ? channel.readDescriptor() : -1, POLLIN, 0},
-                   {wanted.write ? channel.writeDescriptor() : -1, channel.writeEvents(), 0},
-                   {wanted.read ? channel.hangUpDescriptor() : -1, 0, 0}};
+  pollfd fds[3] = {{wanted.read ? readDescriptor() : -1, POLLIN, 0},
+                   {wanted.write ? writeDescriptor() : -1, writeEvents(), 0},
+                   {wanted.read ? hangUpDescriptor() : -1, 0, 0}};
   const nfds_t used = fds[2].fd >= 0 ? 3 : fds[1].fd >= 0 ? 2 : 1;
   while (true) {
     const int n = ::poll(fds, used, deadline.pollTimeout());

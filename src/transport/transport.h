@@ -44,6 +44,9 @@ public:
   /// Before waiting on the descriptors of a quiet channel; holds until the next read or write.
   /// False if something of what is wanted may go on already: don't wait.
   virtual bool prepareToSleep(Readiness /*wanted*/) { return true; }
+  /// The compiler's side: waits until one of the wanted things may go on (or the peer is gone,
+  /// which reading tells). EINTR goes on waiting. Errors: DeadlineExceeded.
+  virtual Expected<Readiness> wait(Readiness wanted, Deadline deadline);
 };
 
 /// The model's side of an address.
@@ -54,6 +57,8 @@ public:
   virtual Expected<std::unique_ptr<Channel>> accept() = 0;
   /// Readable when accept may have something.
   virtual int descriptor() const = 0;
+  /// The place where it listens in the end; empty if that is what the URI says.
+  virtual std::string place() const { return {}; }
 };
 
 class Transport {
@@ -76,10 +81,6 @@ Expected<const Transport *> transportFor(std::string_view scheme);
 const Transport &pipeTransport();
 const Transport &shmTransport();
 const Transport &unixTransport();
-
-/// Waits until one of the wanted things may go on (or the peer is gone, which reading tells). EINTR
-/// goes on waiting. Errors: DeadlineExceeded.
-Expected<Readiness> waitFor(Channel &channel, Readiness wanted, Deadline deadline);
 
 /// "connect to /tmp/x: Permission denied".
 std::string describeErrno(const std::string &what, int error);

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/grpc/client.h"
+
+#include "transport/grpc/library.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <arpa/inet.h>
+
+namespace mlbridge::grpctransport {
+
+namespace {
+
+// A server that is busy sees the end of a connection after a few milliseconds.
+constexpr Duration Linger = std::chrono::milliseconds(200);
+
+gpr_timespec timeOf(Deadline deadline) {
+  if (deadline.isNever())
+    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const Duration left = deadline.left();
+  if (left <= Duration::zero())
+    return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
+std::shared_ptr<grpc::ChannelCredentials> credentialsOf(const Settings &settings) {
+  if (!settings.tls)
+    return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = settings.authorities;
+  options.pem_private_key = settings.key;
+  options.pem_cert_chain = settings.certificate;
+  return grpc::SslCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> channelOf(const Settings &settings) {
+  grpc::ChannelArguments arguments;
+  setCommonArguments(settings, [&](const char *name, int value) { arguments.SetInt(name, value); });
+  // A connection of its own: no state of earlier attempts, no pause before the next.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetMaxReceiveMessageSize(LargestMessage);
+  if (!settings.tlsName.empty())
+    arguments.SetSslTargetNameOverride(settings.tlsName);
+  const char *scheme = settings.isIpv4 ? "ipv4:" : settings.isIpv6 ? "ipv6:" : "dns:///";
+  return grpc::CreateCustomChannel(scheme + placeOf(settings, settings.port),
+                                   credentialsOf(settings), arguments);
+}
+
+/// What a call that never began means.
+Status connectError(const grpc::Status &status, bool usesTls) {
+  std::string text = status.error_message();
+  const auto says = [&](const char *part) { return text.find(part) != text.npos; };
+  switch (status.error_code()) {
+  case grpc::StatusCode::OK:
+    return Status(Code::Protocol, "the server ended the call before it began");
+  case grpc::StatusCode::UNAUTHENTICATED:
+  case grpc::StatusCode::PERMISSION_DENIED:
+    return Status(Code::InvalidArgument, "the server refused: " + text);
+  case grpc::StatusCode::UNIMPLEMENTED:
+    return Status(Code::Protocol, "there is a gRPC server, but no service mlbridge.v1.Bridge");
+  case grpc::StatusCode::DEADLINE_EXCEEDED:
+    return Status(Code::DeadlineExceeded, text);
+  case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    return Status(Code::Busy, text);
+  default:
+    break;
+  }
+  if (usesTls && (says("handshake") || says("ertificate") || says("Peer name")))
+    return Status(Code::InvalidArgument,
+                  "no TLS connection; do the server's certificate, tls-ca and tls-name fit, and "
+                  "does the server accept this certificate? (" +
+                      text + ")");
+  if (says("refused"))
+    return Status(Code::Unavailable, "no server there (connection refused)");
+  return Status(Code::Unavailable, text);
+}
+
+} // namespace
+
+ClientStream::ClientStream(const Settings &settings)
+    : ByteStream(0), where_(placeOf(settings, settings.port)), usesTls_(settings.tls),
+      channel_(channelOf(settings)) {
+  if (!settings.token.empty())
+    context_.AddMetadata("authorization", "Bearer " + settings.token);
+}
+
+Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &settings,
+                                                              Deadline deadline) {
+  const NoSignals guard;
+  std::unique_ptr<ClientStream> stream(new ClientStream(settings));
+  if (Status s = stream->shake(deadline); !s)
+    return Status(s.code(), "connect to " + stream->where_ + ": " + s.message());
+  return stream;
+}
+
+Status ClientStream::shake(Deadline deadline) {
+  {
+    const Lock lock(mutex_);
+    call_ = grpc::GenericStub(channel_).PrepareCall(&context_, Method, &queue_);
+    call_->StartCall(start_.begin());
+  }
+  if (!driveUntil([this] { return connected_ || hasStatus_; }, deadline))
+    return Status(Code::DeadlineExceeded, "the server did not accept in time");
+  const Lock lock(mutex_);
+  return connected_ ? Status::ok() : connectError(status_, usesTls_);
+}
+
+void ClientStream::onStarted(bool ok) {
+  if (!ok)
+    return inputEnded();
+  call_->ReadInitialMetadata(metadata_.begin());
+}
+
+void ClientStream::onMetadata(bool ok) {
+  // A refusal has nothing but its status.
+  if (!ok || context_.GetServerInitialMetadata().count(AcceptedKey) == 0)
+    return inputEnded();
+  connected_ = true;
+  open(*call_, *call_);
+  startReading();
+}
+
+void ClientStream::inputEnded() {
+  if (asksStatus_)
+    return;
+  asksStatus_ = true;
+  if (ended_) // by something that the server should not have sent
+    context_.TryCancel();
+  call_->Finish(&status_, finish_.begin());
+}
+
+void ClientStream::onStatus(bool) {
+  hasStatus_ = true;
+  end(Status(Code::Closed, status_.ok() ? "the server closed the connection"
+                                        : "the connection is gone: " + status_.error_message()));
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+bool ClientStream::drive(std::unique_lock<std::mutex> &lock, Deadline deadline) {
+  if (driving_) {
+    if (deadline.isNever())
+      driven_.wait(lock);
+    else if (deadline.hasPassed())
+      return false;
+    else
+      driven_.wait_until(lock, deadline.when());
+    return true;
+  }
+  driving_ = true;
+  lock.unlock();
+  void *tag = nullptr;
+  bool ok = false;
+  const bool found =
+      queue_.AsyncNext(&tag, &ok, timeOf(deadline)) == grpc::CompletionQueue::GOT_EVENT;
+  if (found)
+    static_cast<Tag *>(tag)->finished(ok);
+  lock.lock();
+  driving_ = false;
+  driven_.notify_all();
+  return found;
+}
+
+template <typename Done> bool ClientStream::driveUntil(Done done, Deadline deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!done()) {
+    const bool late = deadline.hasPassed();
+    if (!drive(lock, deadline) && late)
+      return done();
+  }
+  return true;
+}
+
+Expected<uint32_t> ClientStream::wait(uint32_t wanted, Deadline deadline) {
+  uint32_t ready = 0;
+  if (!driveUntil(
+          [&] {
+            ready = wanted & ((isReadable() ? MLB_READ : 0) | (isWritable() ? MLB_WRITE : 0));
+            return ready != 0;
+          },
+          deadline))
+    return Status(Code::DeadlineExceeded, "the deadline has passed");
+  return ready;
+}
+
+Expected<size_t> ClientStream::read(uint8_t *to, size_t size) {
+  Expected<size_t> done = take(to, size);
+  if (!done || *done)
+    return done;
+  driveUntil([this] { return isReadable(); }, Deadline::after(Duration::zero()));
+  return take(to, size);
+}
+
+Expected<size_t> ClientStream::write(const mlb_bytes *parts, size_t count) {
+  driveUntil([this] { return isWritable(); }, Deadline::after(Duration::zero()));
+  return give(parts, count);
+}
+
+ClientStream::~ClientStream() {
+  const Deadline soon = Deadline::after(Linger);
+  if (connected_) {
+    driveUntil([this] { return !hasUnsent(); }, soon);
+    {
+      const Lock lock(mutex_);
+      if (!ended_ && !hasUnsent())
+        call_->WritesDone(halfClose_.begin());
+      ignoreInput();
+    }
+    driveUntil([this] { return hasStatus_; }, soon);
+  }
+  context_.TryCancel();
+  driveUntil([this] { return operations() == 0; }, Deadline::never());
+  queue_.Shutdown();
+  void *tag;
+  bool ok;
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+} // namespace mlbridge::grpctransport

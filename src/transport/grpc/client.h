@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compiler's side. It has no thread: whoever waits for bytes drives gRPC meanwhile, which
+// spares a change of threads in each round trip.
+#ifndef MLBRIDGE_TRANSPORT_GRPC_CLIENT_H
+#define MLBRIDGE_TRANSPORT_GRPC_CLIENT_H
+
+#include "transport/grpc/byte_stream.h"
+#include "transport/grpc/settings.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <condition_variable>
+#include <memory>
+
+namespace mlbridge::grpctransport {
+
+class ClientStream final : public ByteStream {
+public:
+  /// Errors: Unavailable, DeadlineExceeded, InvalidArgument (refused by the server), Protocol.
+  static Expected<std::unique_ptr<ClientStream>> connect(const Settings &settings,
+                                                         Deadline deadline);
+  /// Sends what was given, and lets the server take it, for a moment.
+  ~ClientStream() override;
+
+  Expected<size_t> read(uint8_t *to, size_t size);
+  Expected<size_t> write(const mlb_bytes *parts, size_t count);
+  /// MLB_READ and MLB_WRITE. Errors: DeadlineExceeded.
+  Expected<uint32_t> wait(uint32_t wanted, Deadline deadline);
+
+private:
+  ClientStream(const Settings &settings);
+  Status shake(Deadline deadline);
+  /// Lets gRPC do something, or waits for the thread that does. Whether anything happened.
+  bool drive(std::unique_lock<std::mutex> &lock, Deadline deadline);
+  template <typename Done> bool driveUntil(Done done, Deadline deadline);
+
+  void onStarted(bool ok);
+  void onMetadata(bool ok);
+  void onHalfClosed(bool) {}
+  void onStatus(bool ok);
+  void inputEnded() override;
+
+  std::string where_;
+  bool usesTls_;
+  grpc::CompletionQueue queue_;
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  grpc::Status status_;
+  bool connected_ = false, asksStatus_ = false, hasStatus_ = false;
+  bool driving_ = false;
+  std::condition_variable driven_;
+
+  Operation<ClientStream, &ClientStream::onStarted> start_{*this};
+  Operation<ClientStream, &ClientStream::onMetadata> metadata_{*this};
+  Operation<ClientStream, &ClientStream::onHalfClosed> halfClose_{*this};
+  Operation<ClientStream, &ClientStream::onStatus> finish_{*this};
+};
+
+} // namespace mlbridge::grpctransport
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The gRPC library as a guest in somebody else's process.
+#ifndef MLBRIDGE_TRANSPORT_GRPC_LIBRARY_H
+#define MLBRIDGE_TRANSPORT_GRPC_LIBRARY_H
+
+#include "transport/grpc/settings.h"
+
+#include <grpcpp/support/channel_arguments.h>
+
+#include <csignal>
+
+namespace mlbridge::grpctransport {
+
+/// Initializes gRPC once and for ever, and makes it quiet. Errors: InvalidArgument in a process
+/// that was forked off the one where that was done: gRPC's threads are not there.
+Status startLibrary();
+/// Whether this is such a process, in which no object of gRPC may be touched.
+bool isForked();
+
+/// What both sides tell gRPC. `set` is called with each name and value.
+template <typename Set> void setCommonArguments(const Settings &settings, Set set) {
+  // Windows of a fixed size that a large message fills, and no probes for better ones.
+  set("grpc.http2.bdp_probe", 0);
+  set("grpc.http2.lookahead_bytes", 4 << 20);
+  set("grpc.http2.max_frame_size", 1 << 20);
+  set("grpc.http2.write_buffer_size", 1 << 20);
+  if (settings.keepAlive > Duration::zero()) {
+    set(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(settings.keepAlive.count() / 1'000'000));
+    set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    set("grpc.http2.max_pings_without_data", 0);
+  }
+}
+
+/// Signals belong to the program's own threads: those made in its scope get none.
+class NoSignals {
+public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals &) = delete;
+  NoSignals &operator=(const NoSignals &) = delete;
+
+private:
+  sigset_t before_;
+};
+
+} // namespace mlbridge::grpctransport
+
+#endif

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "transport/grpc/server.h"
+
+#include "transport/grpc/library.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace mlbridge::grpctransport {
+
+namespace {
+
+// Streams that the library has not accepted yet; more are refused.
+constexpr size_t MostWaiting = 1024;
+// How long a stream that was closed, or a server that stops, goes on sending what it was given.
+constexpr auto Linger = std::chrono::seconds(2);
+constexpr auto LingerAtStop = std::chrono::milliseconds(500);
+
+/// Whether a server could listen there; gRPC itself does not say why it cannot.
+Status tryAddress(const Settings &settings) {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+  if (settings.isIpv4) {
+    auto *v4 = reinterpret_cast<sockaddr_in *>(&address);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(settings.port);
+    ::inet_pton(AF_INET, settings.host.c_str(), &v4->sin_addr);
+    size = sizeof *v4;
+  } else if (settings.isIpv6) {
+    auto *v6 = reinterpret_cast<sockaddr_in6 *>(&address);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(settings.port);
+    ::inet_pton(AF_INET6, settings.host.c_str(), &v6->sin6_addr);
+    size = sizeof *v6;
+  } else {
+    return Status::ok();
+  }
+  const Descriptor socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  if (socket)
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (socket && ::bind(socket.get(), reinterpret_cast<sockaddr *>(&address), size) == 0)
+    return Status::ok();
+  const std::string where = "listen at " + placeOf(settings, settings.port);
+  if (errno == EADDRINUSE)
+    return Status(Code::Busy, where + ": another server is there");
+  return Status(Code::InvalidArgument, describeErrno(where, errno));
+}
+
+std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings) {
+  if (!settings.tls)
+    return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(
+      settings.authorities.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                   : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = settings.authorities;
+  options.pem_key_cert_pairs.push_back({settings.key, settings.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
+/// Takes as long for a wrong text as for the right one of that length.
+bool isEqual(std::string_view a, std::string_view b) {
+  if (a.size() != b.size())
+    return false;
+  volatile unsigned char difference = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
+  return difference == 0;
+}
+
+} // namespace
+
+// ---- Signal -------------------------------------------------------------------------------------
+
+// An eventfd is readable unless it is zero, and writable unless it is at its maximum.
+Signal::Signal(Kind kind)
+    : kind_(kind), descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      ready_(kind == Kind::Writable) {}
+
+void Signal::set(bool ready) {
+  if (ready == ready_)
+    return;
+  ready_ = ready;
+  if ((kind_ == Kind::Readable) == ready) {
+    const uint64_t value = kind_ == Kind::Readable ? 1 : UINT64_MAX - 1;
+    (void)!::write(descriptor_.get(), &value, sizeof value);
+  } else {
+    uint64_t waste;
+    (void)!::read(descriptor_.get(), &waste, sizeof waste);
+  }
+}
+
+// ---- ServerCore ---------------------------------------------------------------------------------
+
+Expected<std::shared_ptr<ServerCore>> ServerCore::start(const Settings &settings) {
+  const NoSignals guard;
+  const std::shared_ptr<ServerCore> core(new ServerCore(settings));
+  if (Status s = core->build(); !s)
+    return s;
+  request(core);
+  core->thread_ = std::thread([raw = core.get()] { raw->run(); });
+  return core;
+}
+
+Status ServerCore::build() {
+  if (!arrived_.isValid())
+    return Status(Code::LimitExceeded, describeErrno("make a descriptor", errno));
+  if (Status s = tryAddress(settings_); !s)
+    return s;
+  grpc::ServerBuilder builder;
+  setCommonArguments(settings_,
+                     [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // two servers would share the compilers
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  builder.SetMaxReceiveMessageSize(LargestMessage);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1); // of reflection
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  int port = 0;
+  builder.AddListeningPort(placeOf(settings_, settings_.port), credentialsOf(settings_), &port);
+  builder.RegisterService(&service_);
+  queue_ = builder.AddCompletionQueue();
+  server_ = builder.BuildAndStart();
+  if (!server_ || port == 0) {
+    if (server_)
+      server_->Shutdown();
+    queue_->Shutdown();
+    run();
+    server_.reset();
+    const std::string where = "listen at " + placeOf(settings_, settings_.port);
+    if (settings_.tls)
+      return Status(Code::InvalidArgument,
+                    where + ": the address cannot be used, or certificate and key cannot be read "
+                            "or do not fit");
+    return Status(Code::Busy, where + ": the address cannot be used");
+  }
+  place_ = placeOf(settings_, static_cast<uint16_t>(port));
+  return Status::ok();
+}
+
+ServerCore::~ServerCore() = default;
+
+void ServerCore::run() {
+  void *tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+    if (tag) {
+      static_cast<Tag *>(tag)->finished(ok);
+      continue;
+    }
+    // From stop. Only this thread starts operations now, so that none comes after the shutdown.
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (ServerStream *stream : streams_)
+        stream->abandon();
+    }
+    queue_->Shutdown();
+  }
+}
+
+/// Asks gRPC for the next call.
+void ServerCore::request(const std::shared_ptr<ServerCore> &core) {
+  const std::lock_guard<std::mutex> lock(core->mutex_);
+  if (core->stopping_)
+    return;
+  auto *stream = new ServerStream(core);
+  core->streams_.insert(stream);
+  const ByteStream::Lock own(stream->mutex_);
+  core->service_.RequestConverse(&stream->context_, &stream->call_, core->queue_.get(),
+                                 core->queue_.get(), stream->arrive_.begin());
+}
+
+ServerStream *ServerCore::accept() {
+  ServerStream *stream;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiting_.empty())
+      return nullptr;
+    stream = waiting_.front();
+    waiting_.pop_front();
+    arrived_.set(!waiting_.empty());
+  }
+  stream->begin();
+  return stream;
+}
+
+void ServerCore::stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  while (ServerStream *stream = accept())
+    stream->close();
+  server_->Shutdown(std::chrono::system_clock::now() + LingerAtStop);
+  grpc::Alarm atOnce;
+  atOnce.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), nullptr);
+  thread_.join();
+}
+
+// ---- ServerStream -------------------------------------------------------------------------------
+
+ServerStream::ServerStream(std::shared_ptr<ServerCore> core)
+    : ByteStream(ChunkSize), core_(std::move(core)) {}
+
+bool ServerStream::isAuthorized() const {
+  if (core_->settings_.token.empty())
+    return true;
+  const auto &metadata = context_.client_metadata();
+  const auto found = metadata.find("authorization");
+  return found != metadata.end() &&
+         isEqual({found->second.data(), found->second.size()}, "Bearer " + core_->settings_.token);
+}
+
+void ServerStream::onArrived(bool ok) {
+  if (!ok) { // the server stops
+    abandoned_ = true;
+    return;
+  }
+  ServerCore::request(core_);
+  if (!isAuthorized())
+    return refuse(
+        {grpc::StatusCode::UNAUTHENTICATED, "the token is missing or wrong (option token-file)"});
+  if (!readable_.isValid() || !writable_.isValid())
+    return refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "the server has no descriptors left"});
+  {
+    const std::lock_guard<std::mutex> lock(core_->mutex_);
+    if (core_->waiting_.size() < MostWaiting && !core_->stopping_) {
+      context_.AddInitialMetadata(AcceptedKey, AcceptedValue);
+      call_.SendInitialMetadata(metadata_.begin());
+      core_->waiting_.push_back(this);
+      core_->arrived_.set(true);
+      return;
+    }
+  }
+  refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many compilers wait to be accepted"});
+}
+
+void ServerStream::refuse(const grpc::Status &why) {
+  abandoned_ = true;
+  finish(why);
+}
+
+/// Nothing is read ahead of the library's accepting it.
+void ServerStream::begin() {
+  const Lock lock(mutex_);
+  if (dead_)
+    return;
+  open(call_, call_);
+  startReading();
+}
+
+void ServerStream::onMetadata(bool) {} // if the call is broken, reading says so
+
+void ServerStream::inputEnded() { end(Status(Code::Closed, "the compiler closed the connection")); }
+
+void ServerStream::finish(const grpc::Status &status) {
+  if (finishing_ || dead_)
+    return;
+  finishing_ = true;
+  call_.Finish(status, finish_.begin());
+}
+
+void ServerStream::sentAll() {
+  if (abandoned_)
+    finish(grpc::Status::OK);
+}
+
+void ServerStream::onFinished(bool) { linger_.Cancel(); }
+
+void ServerStream::onLingered(bool ok) {
+  if (ok) // it was not cancelled
+    context_.TryCancel();
+}
+
+void ServerStream::close() {
+  {
+    const Lock lock(mutex_);
+    abandoned_ = true;
+    if (!dead_) {
+      linger_.Set(core_->queue_.get(), std::chrono::system_clock::now() + Linger,
+                  lingered_.begin());
+      if (!hasUnsent())
+        finish(grpc::Status::OK);
+      ignoreInput();
+    }
+    if (operations() != 0)
+      return;
+  }
+  release();
+}
+
+/// The completion queue takes nothing more.
+void ServerStream::abandon() {
+  const Lock lock(mutex_);
+  dead_ = true;
+  linger_.Cancel();
+  end(Status(Code::Closed, "the server stopped"));
+}
+
+void ServerStream::release() {
+  const std::shared_ptr<ServerCore> core = core_;
+  {
+    const std::lock_guard<std::mutex> lock(core->mutex_);
+    core->streams_.erase(this);
+  }
+  delete this;
+}
+
+} // namespace mlbridge::grpctransport

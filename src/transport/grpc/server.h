@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The model's side. One thread drives gRPC and tells the library's loop by descriptors.
+#ifndef MLBRIDGE_TRANSPORT_GRPC_SERVER_H
+#define MLBRIDGE_TRANSPORT_GRPC_SERVER_H
+
+#include "transport/grpc/byte_stream.h"
+#include "transport/grpc/settings.h"
+#include "transport/transport.h"
+
+#include "mlbridge/v1/bridge.grpc.pb.h"
+#include <grpcpp/alarm.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_context.h>
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <thread>
+
+namespace mlbridge::grpctransport {
+
+class ServerStream;
+
+/// An eventfd that is readable or writable, as it is told.
+class Signal {
+public:
+  enum class Kind : uint8_t { Readable, Writable };
+  explicit Signal(Kind kind);
+  bool isValid() const { return bool(descriptor_); }
+  int descriptor() const { return descriptor_.get(); }
+  void set(bool ready);
+
+private:
+  const Kind kind_;
+  Descriptor descriptor_;
+  bool ready_;
+};
+
+/// What the listener and its streams share.
+class ServerCore {
+public:
+  /// Errors: Busy, InvalidArgument, Unavailable.
+  static Expected<std::shared_ptr<ServerCore>> start(const Settings &settings);
+  ~ServerCore();
+
+  /// Null if nobody is waiting.
+  ServerStream *accept();
+  int descriptor() const { return arrived_.descriptor(); }
+  const std::string &place() const { return place_; }
+  /// Ends all streams, after a moment for what they still have to send.
+  void stop();
+
+private:
+  friend class ServerStream;
+  using Service = v1::Bridge::WithRawMethod_Converse<v1::Bridge::Service>;
+
+  explicit ServerCore(const Settings &settings) : settings_(settings) {}
+  Status build();
+  static void request(const std::shared_ptr<ServerCore> &core);
+  void run();
+
+  const Settings settings_;
+  std::string place_;
+  Service service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::set<ServerStream *> streams_;
+  std::deque<ServerStream *> waiting_;
+  Signal arrived_{Signal::Kind::Readable};
+  bool stopping_ = false;
+};
+
+class ServerStream final : public ByteStream {
+public:
+  /// The library is done with it.
+  void close();
+  int readDescriptor() const { return readable_.descriptor(); }
+  int writeDescriptor() const { return writable_.descriptor(); }
+
+private:
+  friend class ServerCore;
+
+  explicit ServerStream(std::shared_ptr<ServerCore> core);
+  ~ServerStream() override = default;
+  bool isAuthorized() const;
+  void refuse(const grpc::Status &why);
+  void finish(const grpc::Status &status);
+  void begin();
+  void abandon();
+
+  void onArrived(bool ok);
+  void onMetadata(bool ok);
+  void onFinished(bool ok);
+  void onLingered(bool ok);
+  void inputChanged() override { readable_.set(isReadable()); }
+  void outputChanged() override { writable_.set(isWritable()); }
+  void inputEnded() override;
+  void sentAll() override;
+  void release() override;
+
+  const std::shared_ptr<ServerCore> core_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> call_{&context_};
+  Signal readable_{Signal::Kind::Readable}, writable_{Signal::Kind::Writable};
+  grpc::Alarm linger_;
+  bool finishing_ = false;
+  bool dead_ = false; ///< the completion queue is closed
+
+  Operation<ServerStream, &ServerStream::onArrived> arrive_{*this};
+  Operation<ServerStream, &ServerStream::onMetadata> metadata_{*this};
+  Operation<ServerStream, &ServerStream::onFinished> finish_{*this};
+  Operation<ServerStream, &ServerStream::onLingered> lingered_{*this};
+};
+
+} // namespace mlbridge::grpctransport
+
+#endif
