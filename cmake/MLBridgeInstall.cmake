@@ -1,5 +1,5 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core json protobuf onnx phase-ordering). Relocatable:
-# what is found is found relative to the package's own file. See tests/install.
+# Installation rules: find_package(MLBridge 0.1 COMPONENTS core json protobuf grpc onnx phase-ordering).
+# Relocatable: what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 
 set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)

@@ -31,7 +31,8 @@ def fingerprint() -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     # What the package is made for belongs to it: another LLVM means another plugin.
     llvm = subprocess.run(
-        ["dpkg-query", "-W", "-f=${Version}", "llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev"],
+        ["dpkg-query", "-W", "-f=${Version}"]
+        + ["llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libgrpc++-dev"],
         capture_output=True,
         check=False,
     )

@@ -50,7 +50,7 @@ class Server(_Server):
         environment: bool = False,
         **limits: int,
     ) -> None:
-        """Listen at "unix:PATH", "shm:PATH", "pipe:FOLDER/" or, for one compiler, "pipe:BASE".
+        """Listen at "unix:PATH", "shm:PATH", "grpc:HOST:PORT", "pipe:FOLDER/" or "pipe:BASE".
 
         A compiler whose signature differs from `signature` is refused; None takes what each
         compiler states. Compilers can read `metadata` before they state theirs. Limits:

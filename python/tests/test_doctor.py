@@ -48,6 +48,7 @@ def test_what_is_there_is_found() -> None:
     for name in ("json", "protobuf"):
         there = files.find_component("serdes", name) is not None
         assert checks[f"serdes {name}"]["ok"] == there
+    assert checks["transport grpc"]["ok"] == (files.find_component("transport", "grpc") is not None)
     plugin = Path(files.plugin("phase-ordering")).is_file()
     assert checks["plugin phase-ordering"]["ok"] == plugin
 

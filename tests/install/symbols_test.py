@@ -19,6 +19,7 @@ def test_components_export_their_entry_only(prefix: Path) -> None:
         "libmlbridge-serdes-json.so",
         "libmlbridge-serdes-protobuf.so",
         "libmlbridge-engine-onnx.so",
+        "libmlbridge-transport-grpc.so",
     }
     for component in components:
         assert exported(component) == ["mlb_component_entry"], component

@@ -16,6 +16,7 @@ EXPECTED = (
     "mlbridge/components/libmlbridge-serdes-protobuf.so",
     "mlbridge/proto/mlbridge/v1/tensors.proto",
     "mlbridge/components/libmlbridge-engine-onnx.so",
+    "mlbridge/components/libmlbridge-transport-grpc.so",
     "mlbridge/plugins/mlbridge-phase-ordering.so",
     "mlbridge/models/phase-ordering-size/policy.onnx",
 )

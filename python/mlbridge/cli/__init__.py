@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("optimization", help="phase-ordering")
     flags.add_argument(
-        "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, pipe:BASE, …"
+        "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …"
     )
     flags.add_argument("--max-steps", metavar="N", help="the most decisions for a module")
     flags.add_argument("--deadline", metavar="TIME", help="the longest wait: 5s, 250ms")
@@ -65,7 +65,9 @@ def parser() -> argparse.ArgumentParser:
         help="ask a running server what it has done",
         description="Asks a running server what it has done so far, for all compilers together.",
     )
-    stats.add_argument("uri", metavar="URI", help="where it listens: unix:SOCKET, pipe:FOLDER/, …")
+    stats.add_argument(
+        "uri", metavar="URI", help="where it listens: unix:SOCKET, grpc:HOST:PORT, …"
+    )
     stats.add_argument("--json", action="store_true", help="print the result as JSON")
     return top
 

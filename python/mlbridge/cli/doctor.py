@@ -56,7 +56,7 @@ def extension() -> str:
     return f"{_core.__version__}, Python {platform.python_version()}"
 
 
-def round_trip(serdes: str) -> Callable[[], str]:
+def round_trip(serdes: str, transport: str = "unix") -> Callable[[], str]:
     def run() -> str:
         import mlbridge
 
@@ -64,21 +64,21 @@ def round_trip(serdes: str) -> Callable[[], str]:
             [mlbridge.TensorSpec("x", "float32", [4])], [mlbridge.TensorSpec("y", "int64")]
         )
         with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
-            uri = f"unix:{folder}/s"
-            with mlbridge.Server(uri, signature) as server:
+            place = "localhost:0" if transport == "grpc" else f"{folder}/s"
+            with mlbridge.Server(f"{transport}:{place}", signature) as server:
                 thread = threading.Thread(
                     target=server.serve_forever, args=(lambda o, _: int(o["x"].sum()),)
                 )
                 thread.start()
                 try:
-                    runner = mlbridge.open(f"{uri}?serdes={serdes}", signature, deadline=5)
+                    runner = mlbridge.open(f"{server.uri}?serdes={serdes}", signature, deadline=5)
                     answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
                 finally:
                     server.stop()
                     thread.join()
         if answer != 10:
             raise Missing(f"a round trip gave {answer}, not 10", "report a bug")
-        return "a query over a unix socket was answered"
+        return f"a query over {transport}: was answered"
 
     return run
 
@@ -202,6 +202,13 @@ def checks() -> list[Check]:
             "apt-get install libprotobuf-dev, then install mlbridge again",
             required=False,
         ),
+        attempt(
+            "transport grpc",
+            "grpc: servers on this or another machine",
+            round_trip("bitstream", "grpc"),
+            "apt-get install libgrpc++-dev protobuf-compiler-grpc, then install mlbridge again",
+            required=False,
+        ),
         attempt("engine onnx", "onnx: models in process; ONNX Runtime", onnx_engine),
         attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
         attempt(
@@ -214,7 +221,7 @@ def checks() -> list[Check]:
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
     ]
-    known = {"json", "protobuf", "onnx"}
+    known = {"json", "protobuf", "grpc", "onnx"}
     try:
         from .. import _core
 
