@@ -62,7 +62,7 @@ def running(
         result: list[Any] = []
         thread = threading.Thread(target=run)
         thread.start()
-        state = Running(server, thread, server.uri + query, result)
+        state = Running(server, thread, server.address + query, result)
         try:
             yield state
         finally:

@@ -71,7 +71,9 @@ def round_trip(serdes: str, transport: str = "unix") -> Callable[[], str]:
                 )
                 thread.start()
                 try:
-                    runner = mlbridge.open(f"{server.uri}?serdes={serdes}", signature, deadline=5)
+                    runner = mlbridge.open(
+                        f"{server.address}?serdes={serdes}", signature, deadline=5
+                    )
                     answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
                 finally:
                     server.stop()
