@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from .server import Policy, Server, serve
+    from .workers import Workers
 
 # What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
 # every file, starts neither NumPy nor the extension.
@@ -61,6 +62,7 @@ _HOMES = {
         " Unavailable Unsupported"
     ),
     "server": "Policy Server serve",
+    "workers": "Workers",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -98,6 +100,7 @@ __all__ = [
     "Transition",
     "Unavailable",
     "Unsupported",
+    "Workers",
     "__version__",
     "drive",
     "from_function",

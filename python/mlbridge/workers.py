@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Many environments at once: one process each, whose faults stay its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import random
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from .driving import Driver, drive
+from .errors import (
+    Busy,
+    Closed,
+    DeadlineExceeded,
+    Error,
+    InvalidArgument,
+    ProtocolError,
+    Unavailable,
+)
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: What a worker's fault looks like from here; everything else is the task's.
+FAULTS = (Busy, Closed, DeadlineExceeded, ProtocolError, Unavailable)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+
+_log = logging.getLogger("mlbridge")
+
+
+def addresses(pattern: str, count: int) -> list[str]:
+    """The addresses of `count` workers: "unix:/tmp/opt-{}.sock" with 0, 1, … in place of {}.
+
+    Braces may hold the first number, for ports: "grpc:localhost:{5000}".
+    """
+    before, opened, rest = pattern.partition("{")
+    first, closed, after = rest.partition("}")
+    if not (opened and closed) or (first and not first.isdecimal()):
+        raise InvalidArgument(f"{pattern}: expected one {{}} or {{FIRST}} for a worker's number")
+    return [f"{before}{int(first or 0) + number}{after}" for number in range(count)]
+
+
+def pause(attempt: int) -> float:
+    """Seconds before try `attempt`, from 1: exponential back-off with full jitter and a cap."""
+    return random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt, 20)))
+
+
+@dataclass
+class WorkersStatistics:
+    """What became of the workers so far."""
+
+    episodes: int = 0  #: results given out; each task counts once, however often it was begun
+    begun: int = 0  #: times that a task was begun
+    restarts: int = 0  #: workers that were started again
+    faults: int = 0  #: episodes that a worker's fault ended
+
+
+class _Worker:
+    """One environment, its process if that is ours, and the connection to it."""
+
+    def __init__(
+        self,
+        number: int,
+        address: str,
+        start: Callable[[int, str], subprocess.Popen[Any]] | None,
+        deadline: float | str | timedelta | None,
+        wait: float,
+    ) -> None:
+        self.number, self.address = number, address
+        self._start, self._deadline, self._wait = start, deadline, wait
+        self._process: subprocess.Popen[Any] | None = None
+        self._driver: Driver | None = None
+        self.starts = 0
+
+    def driver(self) -> Driver:
+        if self._driver is None:
+            if self._start is not None and (
+                self._process is None or self._process.poll() is not None
+            ):
+                self._process = self._start(self.number, self.address)
+                self.starts += 1
+            joint = "&" if "?" in self.address else "?"
+            self._driver = drive(
+                f"{self.address}{joint}wait={self._wait:g}s", deadline=self._deadline
+            )
+        return self._driver
+
+    @property
+    def process(self) -> subprocess.Popen[Any] | None:
+        return self._process
+
+    def drop(self) -> None:
+        """After a fault: nothing of it is used again."""
+        if self._driver is not None:
+            with contextlib.suppress(Error):
+                self._driver.close()
+            self._driver = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()
+            self._process = None
+
+
+class Workers(Generic[Task, Result]):
+    """Plays episodes on several environments at once, and starts those again that fail.
+
+        def play(driver, task, generator):
+            observation = driver.reset(task.module)
+            while not driver.done:
+                observation, reward, done = driver.step(choose(observation, generator))
+            return reward
+
+        with Workers("unix:/tmp/opt-{}.sock", start, count=4, seed=1) as workers:
+            for result in workers.map(play, tasks):
+                ...
+
+    `start(number, address)` starts worker `number`, which listens at `address`, and gives its
+    process; without it the workers are somebody else's, and are connected to again after a fault.
+    An episode that a fault of its worker ended (it died, hung past `deadline`, spoke nonsense) is
+    begun anew, on whichever worker is free, `retries` times at most; what it had done is forgotten.
+    """
+
+    def __init__(
+        self,
+        where: str | Sequence[str],
+        start: Callable[[int, str], subprocess.Popen[Any]] | None = None,
+        *,
+        count: int | None = None,
+        deadline: float | str | timedelta | None = None,
+        wait: float = 30.0,
+        retries: int = 5,
+        seed: int = 0,
+    ) -> None:
+        """`where`: a pattern for `count` addresses, or a list. `wait`: for one that is starting."""
+        if isinstance(where, str):
+            where = addresses(where, count or 1)
+        elif count not in (None, len(where)):
+            raise InvalidArgument(f"{len(where)} addresses for {count} workers")
+        if not where:
+            raise InvalidArgument("no worker was given")
+        self._workers = [_Worker(i, at, start, deadline, wait) for i, at in enumerate(where)]
+        self._retries, self._seed = retries, seed
+        self._next_task = 0
+        self.statistics = WorkersStatistics()
+
+    def __enter__(self) -> Workers[Task, Result]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers:
+            worker.drop()
+
+    @property
+    def processes(self) -> list[subprocess.Popen[Any] | None]:
+        """Of each worker, if it is ours and was started."""
+        return [worker.process for worker in self._workers]
+
+    def map(
+        self, play: Callable[[Driver, Task, random.Random], Result], tasks: Iterable[Task]
+    ) -> Iterator[Result]:
+        """The results in the order of the tasks, each once.
+
+        Task number n of these workers gets `random.Random` seeded with their seed and n, whichever
+        worker plays it and however often, so that a deterministic `play` gives the same results in
+        every run. What `play` raises, other than a worker's fault, is raised here in the task's
+        turn, and ends the mapping; so does the last fault when there are no retries left.
+        """
+        work: queue.Queue[tuple[int, int, Task]] = queue.Queue()
+        first = self._next_task
+        numbered = list(tasks)
+        for number, task in enumerate(numbered, first):
+            work.put((number, 0, task))
+        self._next_task += len(numbered)
+        done: dict[int, Result | BaseException] = {}
+        changed = threading.Condition()
+        over = threading.Event()
+
+        def finish(number: int, result: Result | BaseException) -> None:
+            with changed:
+                done[number] = result
+                changed.notify_all()
+
+        def run(worker: _Worker) -> None:
+            faults = 0
+            while not over.is_set():
+                try:
+                    number, attempt, task = work.get(timeout=0.05)
+                except queue.Empty:
+                    continue
+                starts = worker.starts
+                try:
+                    with changed:
+                        self.statistics.begun += 1
+                    generator = random.Random(f"{self._seed} {number}")
+                    result = play(worker.driver(), task, generator)
+                    faults = 0
+                    finish(number, result)
+                except FAULTS as fault:
+                    _log.warning("worker %d (%s): %s", worker.number, worker.address, fault)
+                    worker.drop()
+                    faults += 1
+                    with changed:
+                        self.statistics.faults += 1
+                    if attempt >= self._retries:
+                        finish(number, fault)
+                    else:
+                        work.put((number, attempt + 1, task))
+                        over.wait(pause(faults))
+                except BaseException as error:
+                    finish(number, error)
+                if worker.starts > starts and worker.starts > 1:
+                    with changed:
+                        self.statistics.restarts += worker.starts - max(starts, 1)
+
+        threads = [
+            threading.Thread(target=run, args=(worker,), name=f"mlbridge worker {worker.number}")
+            for worker in self._workers
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(first, first + len(numbered)):
+                with changed:
+                    while number not in done:
+                        changed.wait()
+                    result = done.pop(number)
+                if isinstance(result, BaseException):
+                    raise result
+                self.statistics.episodes += 1
+                yield result
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
