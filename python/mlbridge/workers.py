@@ -9,12 +9,14 @@ import queue
 import random
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from ._core import Signature
 from .driving import Driver, drive
 from .errors import (
     Busy,
@@ -169,6 +171,23 @@ class Workers(Generic[Task, Result]):
         """End the workers."""
         for worker in self._workers:
             worker.drop()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where each worker is."""
+        return [worker.address for worker in self._workers]
+
+    def signature(self) -> Signature:
+        """That of the environment; starts the first worker if need be."""
+        for attempt in range(self._retries + 1):
+            try:
+                return self._workers[0].driver().signature
+            except FAULTS:
+                self._workers[0].drop()
+                if attempt == self._retries:
+                    raise
+                time.sleep(pause(attempt + 1))
+        raise AssertionError("unreachable")
 
     @property
     def processes(self) -> list[subprocess.Popen[Any] | None]:
