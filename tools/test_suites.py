@@ -195,11 +195,11 @@ PYTEST_FOLDERS = (
     ("tests/golden", 120),
     ("tests/install", 900),
     ("tests/docs", 1500),
-    ("tests/faults", 300),
-    ("tests/conformance", 300),
+    ("tests/interop", 120),
+    ("tests/faults", 900),
 )
 # Those that install from the dev build or build something themselves.
-BUILDING = ("tests/install", "tests/docs", "bench")
+BUILDING = ("tests/install", "tests/docs", "tests/interop", "tests/faults", "bench")
 
 
 def lint_suites() -> list[Suite]:

@@ -24,6 +24,11 @@ public:
   Expected<Span<T>> resize(std::string_view name, std::initializer_list<int64_t> shape) {
     return agent_.resize<T>(name, shape);
   }
+  /// Untyped access by index into the signature's inputs; for language bindings.
+  TensorView inputAt(size_t index) { return agent_.inputAt(index); }
+  Expected<TensorView> resizeAt(size_t index, Span<const int64_t> shape) {
+    return agent_.resizeAt(index, shape);
+  }
 
 private:
   Runner &agent_;
@@ -46,6 +51,8 @@ public:
   template <typename T> Span<const T> all(std::string_view name) const {
     return agent_.output<T>(name);
   }
+  /// Untyped access by index into the signature's outputs; for language bindings.
+  TensorView outputAt(size_t index) const { return agent_.outputAt(index); }
 
 private:
   Runner &agent_;
