@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every fault at every place of a conversation: advice is right, or there is a clear error.
+
+A proxy stands between the two sides on each transport. It cuts, stalls and splits at every byte,
+drops, doubles and reorders every frame, and changes every byte of every header. What came of it is
+written to build/test/faults.json; only faults that were seen to take effect are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEV = ROOT / "build" / "cmake" / "dev"
+REPORT = ROOT / "build" / "test" / "faults.json"
+TRANSPORTS = ("pipe", "unix", "shm", "grpc")
+COUNTS = ("injected", "correct_advice", "clear_error", "wrong_advice", "hang", "crash")
+SECONDS = 600
+
+
+def campaign(transport: str, folder: Path) -> dict[str, Any]:
+    """What the program says of one transport; its own end by a signal is a crash."""
+    program = os.environ.get("MLBRIDGE_FAULT_CAMPAIGN", str(DEV / "tests" / "fault-campaign"))
+    try:
+        done = subprocess.run(
+            [program, str(folder), transport],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env={"MLBRIDGE_COMPONENT_PATH": str(DEV / "lib" / "mlbridge"), **os.environ},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"hang": 1, "said": f"did not end within {SECONDS} s"}
+    if done.returncode < 0:
+        return {"crash": 1, "said": f"ended by signal {-done.returncode}: {done.stderr}"}
+    if done.returncode != 0:
+        return {"said": done.stderr}
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Of each transport; their sums are in the file."""
+    found = {name: campaign(name, tmp_path_factory.mktemp(name)) for name in TRANSPORTS}
+    sums: dict[str, Any] = {
+        key: sum(report.get(key, 0) for report in found.values()) for key in COUNTS
+    }
+    sums["transports"] = found
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(sums, indent=1) + "\n")
+    return found
+
+
+@pytest.mark.timeout(SECONDS * 4)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_no_fault_misleads(transport: str, reports: dict[str, dict[str, Any]]) -> None:
+    report = reports[transport]
+    assert report.get("said") is None, report["said"]
+    assert report["wrong_advice"] == 0
+    assert report["hang"] == 0
+    assert report["unclear"] == 0
+    assert report["injected"] > 4000
+    assert report["without_effect"] < 0.01 * report["injected"]
+    assert report["injected"] == report["correct_advice"] + report["clear_error"]
+    # Each kind was there, and a split harms nobody.
+    kinds = {name.split()[1]: count for name, count in report["kinds"].items()}
+    assert set(kinds) == {"cut", "stall", "split", "drop", "duplicate", "swap", "header"}
+    assert report["correct_advice"] >= kinds["split"] * 0.9
