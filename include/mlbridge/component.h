@@ -148,6 +148,15 @@ typedef struct mlb_serdes {
    * count or range). */
   mlb_code (*decode)(void *codec, const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
                      mlb_error *error);
+
+  /* Null, or absent, in a serdes that takes no options. Like create, for one side of a signature
+   * and with the options `proto`, `request` and `reply` of a URI: the codec is for the message that
+   * `request` names if side is 0 (inputs), and for that of `reply` if it is 1 (outputs). Errors:
+   * also NotFound, InvalidArgument, Mismatch (the specs do not fit the message; both are printed).
+   */
+  mlb_code (*create_with)(const mlb_tensor_spec *specs, uint64_t specs_size, uint32_t side,
+                          const mlb_option *options, uint64_t options_size, void **codec,
+                          mlb_error *error);
 } mlb_serdes;
 
 /* ---- transports: bytes between two ends

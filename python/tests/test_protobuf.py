@@ -87,3 +87,119 @@ def test_a_request_that_lacks_a_tensor_is_refused(address: str, tensor_list: Any
     code, text = answer.error()
     assert code == mlbridge.Code.PROTOCOL
     assert "'x' is missing" in text
+
+
+REGALLOC = PROTO.parent / "src/serdes/protobuf/testing/regalloc.proto"
+MESSAGES = f"serdes=protobuf&proto={REGALLOC}&request=regalloc.Features&reply=regalloc.Advice"
+FEATURES = mlbridge.Signature(
+    [
+        mlbridge.TensorSpec("function.name", "string"),
+        mlbridge.TensorSpec("function.cost", "float64"),
+        mlbridge.TensorSpec("ranges.id", "uint32", [-1]),
+        mlbridge.TensorSpec("ranges.interferences", "uint32", [-1]),
+        mlbridge.TensorSpec("ranges.interferences#lengths", "int64", [-1]),
+        mlbridge.TensorSpec("ranges.mean", "float32", [-1, 3]),
+    ],
+    [
+        mlbridge.TensorSpec("action", "int32"),
+        mlbridge.TensorSpec("node", "int64"),
+        mlbridge.TensorSpec("remarks", "string", [-1]),
+    ],
+)
+
+
+def allocate(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+    """Splits the range with the most interferences."""
+    lengths = observation["ranges.interferences#lengths"]
+    most = int(np.argmax(lengths))
+    ends = np.cumsum(lengths)
+    neighbours = observation["ranges.interferences"][ends[most] - lengths[most] : ends[most]]
+    return {
+        "action": 1,
+        "node": int(observation["ranges.id"][most]) + int(observation["ranges.mean"].sum()),
+        "remarks": [str(observation["function.name"]), *map(str, neighbours)],
+    }
+
+
+def test_a_compiler_and_a_policy_speak_messages_of_their_own(address: str) -> None:
+    with running(allocate, f"{address}?{MESSAGES}", FEATURES) as server:
+        runner = mlbridge.open(server.uri, FEATURES, deadline=20)
+        for ids in ([7, 9, 3], [4]):
+            lengths = list(range(1, len(ids) + 1))
+            answer = runner.evaluate(
+                **{
+                    "function.name": "main",
+                    "function.cost": 0.5,
+                    "ranges.id": np.array(ids, "uint32"),
+                    "ranges.interferences": np.arange(sum(lengths), dtype="uint32"),
+                    "ranges.interferences#lengths": np.array(lengths),
+                    "ranges.mean": np.ones((len(ids), 3), "float32"),
+                }
+            )
+            assert answer["action"] == 1
+            assert answer["node"] == ids[-1] + 3 * len(ids)
+            first = sum(lengths[:-1])
+            numbers = map(str, range(first, first + lengths[-1]))
+            assert list(answer["remarks"]) == ["main", *numbers]
+
+
+def test_a_foreign_client_sends_messages_of_its_own(address: str, tmp_path: Path) -> None:
+    message = classes(tmp_path, REGALLOC, REGALLOC.parent)
+    request = message("regalloc.Features")()
+    request.function.name, request.function.cost = "main", 1
+    for number in (5, 6):
+        request.ranges.add(id=number, interferences=range(number - 4), mean=[0, 0, 1])
+    opening = wire_signature(FEATURES)
+    name = "protobuf:regalloc.Features/regalloc.Advice"
+    with running(allocate, f"{address}?{MESSAGES}", FEATURES) as server:
+        answer = ask(address, name, opening, request.SerializeToString())
+    del server
+    assert answer.kind == "reply", answer.payload
+    reply = message("regalloc.Advice").FromString(answer.payload)
+    assert (reply.action, reply.node) == (1, 8)
+    assert list(reply.remarks) == ["main", "0", "1"]
+
+
+def wire_signature(signature: mlbridge.Signature) -> bytes:
+    def side(specs: Any) -> list[bytes]:
+        return [protocol.spec(s.name, TYPES.index(str(s.type)) + 1, list(s.shape)) for s in specs]
+
+    return bytes(protocol.signature(side(signature.inputs), side(signature.outputs)))
+
+
+def test_a_server_without_the_messages_refuses_them(address: str) -> None:
+    with (
+        running(allocate, address, FEATURES) as server,
+        pytest.raises(mlbridge.Error, match=r"started without their \.proto file"),
+    ):
+        mlbridge.open(f"{server.uri}?{MESSAGES}", FEATURES)
+
+
+def test_a_server_with_other_messages_refuses_them(address: str) -> None:
+    other = MESSAGES.replace("request=regalloc.Features", "request=regalloc.Everything")
+    with (
+        running(allocate, f"{address}?{MESSAGES}", FEATURES),
+        pytest.raises(mlbridge.Error, match=r"regalloc.Everything.*regalloc\.Features"),
+    ):
+        mlbridge.open(f"{address}?{other}", FEATURES)
+
+
+def test_a_signature_that_does_not_fit_is_refused_at_once(address: str) -> None:
+    wrong = mlbridge.Signature([mlbridge.TensorSpec("matrix", "float64", [4])], FEATURES.outputs)
+    with pytest.raises(mlbridge.Error, match=r"matrix: float64\[4\].*repeated float matrix = 3"):
+        mlbridge.Server(f"{address}?{MESSAGES}", wrong)
+    with (
+        running(allocate, f"{address}?{MESSAGES}") as server,
+        pytest.raises(mlbridge.Error, match=r"matrix: float64\[4\].*repeated float matrix = 3"),
+    ):
+        mlbridge.open(server.uri, wrong)
+
+
+def test_a_server_with_messages_speaks_to_others_too(address: str) -> None:
+    signature = mlbridge.Signature(
+        [mlbridge.TensorSpec("matrix", "float32", [2])], [mlbridge.TensorSpec("node", "int64")]
+    )
+    with running(lambda o, _: int(o["matrix"].sum()), f"{address}?{MESSAGES}", signature):
+        for query in (MESSAGES, "serdes=protobuf", "serdes=bitstream"):
+            runner = mlbridge.open(f"{address}?{query}", signature, deadline=20)
+            assert runner.evaluate_scalar(matrix=[1, 2]) == 3

@@ -148,9 +148,13 @@ Expected<Driver> Driver::open(std::string_view uri, const DriverOptions &options
   if (Status s = state->join(Deadline::after(*deadline)); !s)
     return failed(s);
   state->address.connecting.wait = Duration::zero();
-  if (Status s = state->observation.prepareFor(state->signature.inputs, *state->address.serdes); !s)
+  if (Status s = state->observation.prepareFor(state->signature.inputs, *state->address.serdes,
+                                               Side::Inputs);
+      !s)
     return failed(s);
-  if (Status s = state->action.prepareFor(state->signature.outputs, *state->address.serdes); !s)
+  if (Status s =
+          state->action.prepareFor(state->signature.outputs, *state->address.serdes, Side::Outputs);
+      !s)
     return failed(s);
   const size_t payload = state->action.layout() ? state->action.layout()->size : 0;
   if (Status s = state->message.resize(FrameHeaderSize + payload); !s)

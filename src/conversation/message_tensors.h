@@ -10,9 +10,9 @@ namespace mlbridge {
 /// elsewhere.
 class MessageTensors final : public TensorSink {
 public:
-  Status prepareFor(const std::vector<TensorSpec> &specs, const SerDes &serdes) {
+  Status prepareFor(const std::vector<TensorSpec> &specs, const SerDes &serdes, Side side) {
     specs_ = &specs;
-    Expected<std::unique_ptr<Codec>> codec = serdes.newCodec(specs);
+    Expected<std::unique_ptr<Codec>> codec = serdes.newCodec(side, specs);
     if (!codec)
       return codec.status();
     codec_ = std::move(*codec);

@@ -105,9 +105,9 @@ public:
   ~RemoteRunner() override { leave(); }
 
   Status open() {
-    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes); !s)
+    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs); !s)
       return s;
-    if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes); !s)
+    if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes, Side::Outputs); !s)
       return s;
     const size_t payload = inputs_.layout() ? inputs_.layout()->size : 0;
     if (Status s = message_.resize(FrameHeaderSize + payload); !s)
@@ -301,11 +301,11 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
   if (!transport)
     return transport.status();
   address.transport = *transport;
-  address.connecting.serdes = uri.option("serdes", "bitstream");
-  Expected<const SerDes *> serdes = serdesNamed(address.connecting.serdes);
+  Expected<ChosenSerDes> serdes = serdesOf(uri);
   if (!serdes)
     return serdes.status();
-  address.serdes = *serdes;
+  address.connecting.serdes = serdes->name;
+  address.serdes = serdes->serdes;
   Expected<Duration> wait = uri.duration("wait", Duration::zero());
   if (!wait)
     return wait.status();
@@ -318,8 +318,8 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
     Uri one;
     one.scheme = uri.scheme;
     one.options[key] = value;
-    Status known =
-        one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode", "context"});
+    Status known = one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode",
+                                  "context", "proto", "request", "reply"});
     if (!known && !(*transport)->understands(key))
       return known;
   }

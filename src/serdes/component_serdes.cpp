@@ -123,13 +123,18 @@ public:
       table_->destroy(codec_);
   }
 
-  Status create() {
+  Status create(Side side, const Uri &options) {
     for (const TensorSpec &spec : specs_)
       if (Status s = spec.check(); !s)
         return s.withContext(name_);
     ComponentSpecs specs(specs_);
     ComponentError error;
-    if (mlb_code code = table_->create(specs.data(), specs.size(), &codec_, error.get()))
+    const ComponentOptions given(options);
+    const mlb_code code =
+        given.size() ? table_->create_with(specs.data(), specs.size(), static_cast<uint32_t>(side),
+                                           given.data(), given.size(), &codec_, error.get())
+                     : table_->create(specs.data(), specs.size(), &codec_, error.get());
+    if (code)
       return error.status(code, name_);
     if (!codec_)
       return Status(Code::Internal, name_ + ": the component gave no codec");
@@ -201,29 +206,39 @@ Status ComponentCodec::decode(Span<const uint8_t> message, TensorSink &sink) con
 
 class ComponentSerDes final : public SerDes {
 public:
-  ComponentSerDes(std::string name, const mlb_serdes *table)
-      : name_(std::move(name)), table_(table) {}
+  ComponentSerDes(std::string name, const mlb_serdes *table, Uri options = {})
+      : name_(std::move(name)), table_(table), options_(std::move(options)) {}
 
   Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const override {
+    return newCodec(Side::Inputs, specs);
+  }
+  Expected<std::unique_ptr<Codec>> newCodec(Side side,
+                                            Span<const TensorSpec> specs) const override {
     auto codec = std::make_unique<ComponentCodec>(name_, table_, specs);
-    if (Status s = codec->create(); !s)
+    if (Status s = codec->create(side, options_); !s)
       return s;
     return Expected<std::unique_ptr<Codec>>(std::move(codec));
+  }
+  std::unique_ptr<SerDes> withOptions(const Uri &options) const override {
+    if (table_->size <= offsetof(mlb_serdes, create_with) || !table_->create_with)
+      return nullptr;
+    return std::make_unique<ComponentSerDes>(name_, table_, options);
   }
 
 private:
   std::string name_;
   const mlb_serdes *table_;
+  const Uri options_; ///< of which only the options matter
 };
 
 } // namespace
 
 Expected<std::unique_ptr<SerDes>> newComponentSerDes(std::string name, const mlb_serdes *table) {
-  // All functions are there since the first version.
-  if (table->size < sizeof(mlb_serdes))
-    return Status(Code::InvalidArgument,
-                  "serdes '" + name + "': its table has " + std::to_string(table->size) +
-                      " bytes, expected at least " + std::to_string(sizeof(mlb_serdes)));
+  // The functions of the first version.
+  if (constexpr size_t least = offsetof(mlb_serdes, create_with); table->size < least)
+    return Status(Code::InvalidArgument, "serdes '" + name + "': its table has " +
+                                             std::to_string(table->size) +
+                                             " bytes, expected at least " + std::to_string(least));
   return Expected<std::unique_ptr<SerDes>>(
       std::make_unique<ComponentSerDes>(std::move(name), table));
 }

@@ -23,7 +23,8 @@ struct Fake {
       [](void *, const mlb_tensor *, mlb_buffer *, mlb_error *) -> mlb_code { return 0; },
       [](void *, const uint8_t *, uint64_t, const mlb_tensor_sink *, mlb_error *) -> mlb_code {
         return 0;
-      }};
+      },
+      nullptr};
   std::vector<TensorSpec> specs = {TensorSpec::of<int32_t>("x", {2}),
                                    TensorSpec::of<std::string>("s", {Dynamic}, {3})};
 

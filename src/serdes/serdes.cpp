@@ -6,6 +6,7 @@
 #include "serdes/bitstream/bitstream.h"
 #include "serdes/component_serdes.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -44,6 +45,52 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
   if (!made)
     return made.status();
   return opened.byName.emplace(name, std::move(*made)).first->second.get();
+}
+
+constexpr std::string_view MessageOptions[] = {"proto", "request", "reply"};
+
+bool isSerDesOption(std::string_view key) {
+  return key == "serdes" || std::find(std::begin(MessageOptions), std::end(MessageOptions), key) !=
+                                std::end(MessageOptions);
+}
+
+Expected<ChosenSerDes> serdesOf(const Uri &uri) {
+  ChosenSerDes chosen;
+  chosen.name = uri.option("serdes", "bitstream");
+  Expected<const SerDes *> plain = serdesNamed(chosen.name);
+  if (!plain)
+    return plain.status();
+  chosen.serdes = *plain;
+  Uri options;
+  std::string_view missing;
+  for (const std::string_view key : MessageOptions) {
+    const std::string value = uri.option(key);
+    if (value.empty())
+      missing = key;
+    else
+      options.options[std::string(key)] = value;
+  }
+  if (options.options.empty())
+    return chosen;
+  std::unique_ptr<SerDes> made = chosen.serdes->withOptions(options);
+  if (!made)
+    return Status(Code::InvalidArgument, "serdes '" + chosen.name + "' takes no option '" +
+                                             options.options.begin()->first + "'");
+  if (!missing.empty())
+    return Status(Code::InvalidArgument,
+                  "messages of one's own take the options 'proto', 'request' and 'reply'; '" +
+                      std::string(missing) + "' is missing");
+  chosen.hasMessages = true;
+  static std::mutex mutex;
+  static auto &known = *new std::map<std::string, std::unique_ptr<SerDes>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  options.scheme = chosen.name;
+  std::unique_ptr<SerDes> &kept = known[options.toString()];
+  if (!kept)
+    kept = std::move(made);
+  chosen.serdes = kept.get();
+  chosen.name += ":" + uri.option("request") + "/" + uri.option("reply");
+  return chosen;
 }
 
 } // namespace mlbridge

@@ -5,6 +5,7 @@
 
 #include "core/buffer.h"
 #include <mlbridge/tensor.h>
+#include <mlbridge/uri.h>
 
 #include <memory>
 
@@ -62,15 +63,36 @@ public:
   virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;
 };
 
+/// Of a signature, for a serdes whose messages differ.
+enum class Side : uint8_t { Inputs, Outputs };
+
 class SerDes {
 public:
   virtual ~SerDes();
   virtual Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const = 0;
+  virtual Expected<std::unique_ptr<Codec>> newCodec(Side, Span<const TensorSpec> specs) const {
+    return newCodec(specs);
+  }
+  /// The same with the options of a URI; null if this serdes takes none.
+  virtual std::unique_ptr<SerDes> withOptions(const Uri &) const { return nullptr; }
 };
 
 /// "bitstream" is built in; others are components libmlbridge-serdes-NAME.so. The result lives for
 /// ever.
 Expected<const SerDes *> serdesNamed(std::string_view name);
+
+/// What a URI chooses.
+struct ChosenSerDes {
+  const SerDes *serdes = nullptr; ///< lives for ever
+  std::string name;               ///< in a hello
+  bool hasMessages = false;       ///< of the user's own
+};
+/// By the option `serdes` ("bitstream"), and `proto`, `request` and `reply`, which name messages of
+/// the user's own: they make "protobuf:REQUEST/REPLY" of "protobuf". Errors: those of serdesNamed,
+/// InvalidArgument.
+Expected<ChosenSerDes> serdesOf(const Uri &uri);
+/// Whether an option of a URI is for serdesOf.
+bool isSerDesOption(std::string_view key);
 
 } // namespace mlbridge
 

@@ -348,6 +348,22 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
   Expected<const Transport *> transport = transportFor(parsed->scheme);
   if (!transport)
     return transport.status();
+  ChosenSerDes messages;
+  if (parsed->options.count("proto")) {
+    Expected<ChosenSerDes> chosen = serdesOf(*parsed);
+    if (!chosen)
+      return chosen.status();
+    messages = std::move(*chosen);
+    if (options.signature) { // told now rather than to the first compiler
+      if (auto inputs = messages.serdes->newCodec(Side::Inputs, options.signature->inputs); !inputs)
+        return inputs.status();
+      if (auto outputs = messages.serdes->newCodec(Side::Outputs, options.signature->outputs);
+          !outputs)
+        return outputs.status();
+    }
+    for (auto it = parsed->options.begin(); it != parsed->options.end();)
+      it = isSerDesOption(it->first) ? parsed->options.erase(it) : std::next(it);
+  }
   for (const auto &[key, value] : parsed->options)
     if (!(*transport)->understands(key))
       return Status(Code::InvalidArgument,
@@ -362,6 +378,7 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
     state->uri = parsed->toString();
   }
   state->options = std::move(options);
+  state->messages = std::move(messages);
   if (Status s = state->loop.start(std::move(*listener)); !s)
     return s;
   return Server(std::move(state));

@@ -122,6 +122,22 @@ Status Session::frame(const FrameHeader &header) {
   }
 }
 
+Expected<const SerDes *> Session::serdesFor(const std::string &name) const {
+  if (host_.messages.hasMessages && name == host_.messages.name)
+    return host_.messages.serdes;
+  const size_t colon = name.find(':');
+  if (colon == std::string::npos)
+    return serdesNamed(name);
+  if (host_.messages.hasMessages)
+    return Status(Code::Mismatch, "the compiler's messages are '" + name + "', the server's are '" +
+                                      host_.messages.name + "'");
+  return Status(Code::Unsupported,
+                "the compiler sends messages of its own, '" + name +
+                    "', and the server was started without their .proto file: give its address the "
+                    "options ?serdes=" +
+                    name.substr(0, colon) + "&proto=FILE&request=MESSAGE&reply=MESSAGE");
+}
+
 Status Session::onHello() {
   Expected<Hello> hello = decodeHello(control_.span());
   if (!hello)
@@ -130,7 +146,7 @@ Status Session::onHello() {
     return Status(Code::Protocol, "the server speaks version " + std::to_string(ProtocolMajor) +
                                       " of the protocol, not version " +
                                       std::to_string(hello->major));
-  Expected<const SerDes *> serdes = serdesNamed(hello->serdes);
+  Expected<const SerDes *> serdes = serdesFor(hello->serdes);
   if (!serdes)
     return serdes.status();
   // Over FIFOs a new compiler may come before the end of the last one was seen.
@@ -191,10 +207,13 @@ Status Session::onOpenStream(const FrameHeader &header) {
   stream->agent = std::move(open->agent);
   stream->episode = std::move(open->episode);
   stream->context = std::move(open->context);
-  Expected<std::unique_ptr<Codec>> inputs = serdes_->newCodec(stream->signature.inputs);
+  // An environment is asked with the outputs of its signature.
+  const Side side = host_.options.environment ? Side::Outputs : Side::Inputs;
+  const Side other = host_.options.environment ? Side::Inputs : Side::Outputs;
+  Expected<std::unique_ptr<Codec>> inputs = serdes_->newCodec(side, stream->signature.inputs);
   if (!inputs)
     return refuseStream(inputs.status());
-  Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(stream->signature.outputs);
+  Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(other, stream->signature.outputs);
   if (!outputs)
     return refuseStream(outputs.status());
   // Made for each request whatever the policy does, so it must fit into what may be sent.

@@ -70,6 +70,7 @@ struct QueuedEvent {
 /// What sessions share.
 struct SessionHost {
   ServerOptions options;
+  ChosenSerDes messages; ///< of the user's own, if the server's address names them
   std::deque<QueuedEvent> queue;
   size_t queuedRequests = 0;
   ServerStatistics statistics;
@@ -115,6 +116,7 @@ private:
   Expected<Buffer *> payloadOf(const FrameHeader &header) override;
   Status frame(const FrameHeader &header) override;
   Status onHello();
+  Expected<const SerDes *> serdesFor(const std::string &name) const;
   Status onOpenStream(const FrameHeader &header);
   Status onRequest(const FrameHeader &header);
   Status onReset(const FrameHeader &header);

@@ -25,7 +25,7 @@ mlb_code decode(void *codec, const uint8_t *data, uint64_t size, const mlb_tenso
   return static_cast<Codec *>(codec)->decode(data, size, sink, error);
 }
 
-constexpr mlb_serdes Table = {sizeof(mlb_serdes), create, destroy, encode, decode};
+constexpr mlb_serdes Table = {sizeof(mlb_serdes), create, destroy, encode, decode, nullptr};
 
 constexpr mlb_component Component = {sizeof(mlb_component),
                                      MLB_COMPONENT_ABI,

@@ -15,6 +15,11 @@ mlb_code fail(mlb_error *error, Code code, const std::string &message) {
 
 std::string about(const TensorSpec &spec) { return "tensor '" + spec.name + "'"; }
 
+std::string noBool(const TensorSpec &spec, size_t element, uint8_t value) {
+  return about(spec) + " element " + std::to_string(element) + " is " + std::to_string(value) +
+         ", a bool is 0 or 1";
+}
+
 std::string quoted(std::string_view text) {
   constexpr size_t Most = 80;
   const bool utf8 = isUtf8(text);

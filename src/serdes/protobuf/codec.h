@@ -22,9 +22,17 @@ public:
 /// Unsupported for a name that is not UTF-8, stands twice or a tensor that is too large.
 Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs);
 
+/// The message `name` of the file `proto`, whose fields are matched to the tensors by name; see
+/// docs/protocol.md. `side` is "inputs" or "outputs", for messages. Errors: NotFound (no such file
+/// or message), InvalidArgument (a file that is not correct), Mismatch (both sides are printed).
+Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> specs,
+                                                 const std::string &side, const std::string &proto,
+                                                 const std::string &name);
+
 /// What a protobuf message may have at most.
 inline constexpr uint64_t MaxMessage = (uint64_t(1) << 31) - 1;
 
+std::string noBool(const TensorSpec &spec, size_t element, uint8_t value);
 /// Writes the message; the library puts "protobuf: " before it.
 mlb_code fail(mlb_error *error, Code code, const std::string &message);
 /// "tensor 'x'".

@@ -3,11 +3,10 @@
 // fields are written into and read from the message itself with libprotobuf's coded streams.
 #include "core/component_values.h"
 #include "serdes/protobuf/codec.h"
+#include "serdes/protobuf/reader.h"
 
 #include <algorithm>
 #include <cstring>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
 #include <numeric>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "contents are little-endian");
@@ -16,7 +15,6 @@ namespace mlbridge::protobuf {
 namespace {
 
 using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 
 constexpr uint32_t tag(int number, WireFormatLite::WireType type) {
@@ -52,11 +50,6 @@ size_t shapeBytes(const int64_t *shape, size_t rank) {
   return bytes;
 }
 
-std::string noBool(const TensorSpec &spec, size_t element, uint8_t value) {
-  return about(spec) + " element " + std::to_string(element) + " is " + std::to_string(value) +
-         ", a bool is 0 or 1";
-}
-
 /// A tensor as it stands in a message.
 struct Found {
   std::string_view name;
@@ -66,32 +59,6 @@ struct Found {
   const uint8_t *contents = nullptr;
   size_t bytes = 0;
   size_t strings = 0;
-};
-
-/// Reads fields where they lie.
-class Reader : public CodedInputStream {
-public:
-  Reader(const uint8_t *data, size_t size)
-      : CodedInputStream(data, static_cast<int>(size)), data_(data), size_(size) {}
-  /// The length and the bytes behind a tag.
-  bool bytes(const uint8_t *&data, size_t &size) {
-    uint32_t length;
-    if (!ReadVarint32(&length))
-      return false;
-    const auto at = static_cast<size_t>(CurrentPosition());
-    if (length > size_ - at || !Skip(static_cast<int>(length)))
-      return false;
-    data = data_ + at;
-    size = length;
-    return true;
-  }
-  bool skip(uint32_t tag) {
-    return WireFormatLite::GetTagFieldNumber(tag) != 0 && WireFormatLite::SkipField(this, tag);
-  }
-
-private:
-  const uint8_t *data_;
-  size_t size_;
 };
 
 struct Slot {
