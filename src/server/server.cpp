@@ -361,14 +361,16 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
           !outputs)
         return outputs.status();
     }
-    for (auto it = parsed->options.begin(); it != parsed->options.end();)
-      it = isSerDesOption(it->first) ? parsed->options.erase(it) : std::next(it);
   }
-  for (const auto &[key, value] : parsed->options)
+  Uri address = *parsed; // as the transport sees it
+  if (messages.hasMessages)
+    for (auto it = address.options.begin(); it != address.options.end();)
+      it = isSerDesOption(it->first) ? address.options.erase(it) : std::next(it);
+  for (const auto &[key, value] : address.options)
     if (!(*transport)->understands(key))
       return Status(Code::InvalidArgument,
                     std::string(uri) + ": a server's address takes no option '" + key + "'");
-  Expected<std::unique_ptr<Listener>> listener = (*transport)->listen(*parsed);
+  Expected<std::unique_ptr<Listener>> listener = (*transport)->listen(address);
   if (!listener)
     return listener.status();
   auto state = std::make_shared<State>();
