@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """All benchmarks, each figure beside its floor; writes build/bench/*.json.
 
-run.py [round-trip] [phase-ordering]      (both if none is named)
+run.py [round-trip] [phase-ordering] [batching]      (all if none is named)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ ROOT = HERE.parent
 SCENARIOS = {
     "round-trip": [str(HERE / "round-trip/run.py")],
     "phase-ordering": [str(HERE / "phase-ordering/run.py")],
+    "batching": [str(HERE / "batching/run.py")],
 }
 
 

@@ -21,12 +21,14 @@ _STOP_TIMEOUT = 20.0
 class ModelServer:
     """demo/serve_onnx.py as a context manager; `uri` is where compilers find it."""
 
-    def __init__(self, model: Path, log: Path) -> None:
+    def __init__(self, model: Path, log: Path, transport: str = "unix") -> None:
         self._model = model
         self._log = log
         # Not in the tree: the path of a socket has about a hundred bytes.
         self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-demo-")
-        self.uri = f"unix:{self._folder.name}/policy.sock"
+        places = {"pipe": f"{self._folder.name}/compilers/", "grpc": "localhost:0"}
+        place = places.get(transport, f"{self._folder.name}/policy.sock")
+        self.uri = f"{transport}:{place}"
         self.statistics: dict[str, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -49,7 +51,10 @@ class ModelServer:
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            if not selector.select(_START_TIMEOUT) or not self._process.stdout.readline():
+            line = selector.select(_START_TIMEOUT) and self._process.stdout.readline()
+            if line:
+                self.uri = line.decode().strip()
+            else:
                 self._end()
                 raise ProgramsError(
                     f"the model's server did not start:\n{self._log.read_text()[-2000:]}"

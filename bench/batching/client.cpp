@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several compilers that ask one server at once, each with a connection and a thread of its own.
+//
+//   batching-client URI CLIENTS EXPECTED
+//
+// EXPECTED holds what the network answers to each of the observations, of 300 and 15 float32.
+// Prints "ready"; then each line of standard input, "<requests>", makes every client ask so often,
+// check its answers and prints the nanoseconds that it all took.
+#include <mlbridge/model.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+using namespace mlbridge;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr size_t Inputs = 300, Outputs = 15;
+
+struct Example {
+  float x[Inputs], y[Outputs];
+};
+
+[[noreturn]] void fail(const std::string &why) {
+  std::fprintf(stderr, "batching-client: %s\n", why.c_str());
+  std::exit(1);
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+  if (count != 4)
+    fail("usage: batching-client URI CLIENTS EXPECTED");
+  std::vector<Example> examples(1024);
+  std::FILE *file = std::fopen(arguments[3], "rb");
+  if (!file)
+    fail(std::string("cannot open ") + arguments[3]);
+  examples.resize(std::fread(examples.data(), sizeof(Example), examples.size(), file));
+  std::fclose(file);
+  if (examples.empty())
+    fail("no examples");
+  OpenOptions options;
+  options.deadline = std::chrono::seconds(60);
+  std::vector<Runner> clients;
+  for (long i = 0, all = std::strtol(arguments[2], nullptr, 10); i < all; ++i) {
+    clients.push_back(
+        open(arguments[1],
+             {{TensorSpec::of<float>("x", {Inputs})}, {TensorSpec::of<float>("y", {Outputs})}},
+             options));
+    if (!clients.back())
+      fail(clients.back().status().toString());
+  }
+  std::puts("ready");
+  std::fflush(stdout);
+  char line[64];
+  while (std::fgets(line, sizeof line, stdin)) {
+    const long requests = std::strtol(line, nullptr, 10);
+    const Clock::time_point start = Clock::now();
+    std::vector<std::thread> threads;
+    for (size_t c = 0; c < clients.size(); ++c)
+      threads.emplace_back([&, c] {
+        Runner &runner = clients[c];
+        for (long i = 0; i < requests; ++i) {
+          const Example &example = examples[(static_cast<size_t>(i) * 13 + c) % examples.size()];
+          (void)runner.set("x", Span<const float>(example.x));
+          if (!runner.evaluate())
+            fail(runner.status().toString());
+          const Span<const float> y = runner.output<float>("y");
+          for (size_t k = 0; k < Outputs; ++k)
+            if (!(std::fabs(y[k] - example.y[k]) < 1e-4f))
+              fail("wrong answer");
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    std::printf("%lld\n",
+                static_cast<long long>(std::chrono::nanoseconds(Clock::now() - start).count()));
+    std::fflush(stdout);
+  }
+  return 0;
+}
