@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hostile messages for both serdes. The last two bytes of an input choose the serdes and the specs.
+// Hostile messages for all serdes. The last two bytes of an input choose the serdes and the specs.
 // A message is refused as Protocol, or it is read whole and means the same when written again.
 //   serdes_fuzz -max_total_time=60 -max_len=4096 CORPUS
 #include "serdes/bitstream/bitstream.h"
@@ -14,6 +14,7 @@ using namespace mlbridge;
 using namespace mlbridge::testing;
 
 extern "C" const mlb_component *mlb_component_entry(uint32_t host);
+extern "C" const mlb_component *mlb_protobuf_entry(uint32_t host);
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 
 namespace {
@@ -28,23 +29,26 @@ void require(bool truth, const char *what, const Status &status = Status::ok()) 
 }
 
 struct Subject {
-  bool isJson = false;
+  bool hasOneForm = false;
   std::vector<TensorSpec> specs;
   std::unique_ptr<Codec> codec;
 };
 
-/// One of 2 * 256, made once.
+/// One of 3 * 256, made once.
 Subject &chosen(const uint8_t *choice) {
   static auto json =
       std::move(*newComponentSerDes("json", mlb_component_entry(MLB_COMPONENT_ABI)->serdes));
-  static Subject(*subjects)[256] = new Subject[2][256];
-  Subject &subject = subjects[choice[0] & 1][choice[1]];
+  static auto protobuf =
+      std::move(*newComponentSerDes("protobuf", mlb_protobuf_entry(MLB_COMPONENT_ABI)->serdes));
+  const SerDes *all[] = {&bitstreamSerDes(), json.get(), protobuf.get()};
+  static Subject(*subjects)[256] = new Subject[std::size(all)][256];
+  const size_t which = choice[0] % std::size(all);
+  Subject &subject = subjects[which][choice[1]];
   if (!subject.codec) {
     Random random(choice[1]);
-    subject.isJson = choice[0] & 1;
+    subject.hasOneForm = which == 0;
     subject.specs = randomSpecs(random);
-    const SerDes &serdes = subject.isJson ? *json : bitstreamSerDes();
-    auto codec = serdes.newCodec(subject.specs);
+    auto codec = all[which]->newCodec(subject.specs);
     require(codec.hasValue(), "newCodec", codec.status());
     subject.codec = std::move(*codec);
   }
@@ -69,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Buffer written;
   s = subject.codec->encode(viewsOf(read.tensors), written);
   require(s.isOk(), "what was read cannot be written", s);
-  require(subject.isJson || textOf(written) == message, "bitstream messages have one form");
+  require(!subject.hasOneForm || textOf(written) == message, "bitstream messages have one form");
   Tensors again(subject.specs);
   s = subject.codec->decode(written.span(), again);
   require(s.isOk(), "what was written cannot be read", s);
