@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -95,6 +96,12 @@ def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -
             process.stdout.close()
 
 
+def free_place() -> str:
+    """An address that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 def onnx_models(folder: Path) -> tuple[list[Path], Path]:
     """The networks of the sweep, one a size, and the small one."""
     import onnx
@@ -132,6 +139,7 @@ class Setting:
         """`pinned`: everything on one core."""
         self.client = build / "bench/round-trip-client"
         self.floor_channel = build / "bench/floor-channel"
+        self.floor_grpc = build / "bench/floor-grpc"
         self.floor_onnx = build / "bench/floor-onnx"
         self.pinned = pinned
         self.cores = os.sched_getaffinity(0)
@@ -207,15 +215,19 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
         for number, count in enumerate(counts):
             with ExitStack() as stack:
                 path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{number}"
-                address = f"{kind}:{path}"
+                address = f"grpc:{free_place()}" if kind == "grpc" else f"{kind}:{path}"
                 here = setting.server(stack, HERE / "server.py", which, address, waits=False)
                 ours = setting.asker(
                     stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s"
                 )
-                low = f"{path}-floor"
-                script = ROOT / "bench/floor/channel_server.py"
-                there = setting.server(stack, script, which, kind, wire, low, waits=True)
-                floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
+                if kind == "grpc":
+                    script, low = ROOT / "bench/floor/grpc_server.py", free_place()
+                    there = setting.server(stack, script, which, low, waits=True)
+                    floor = setting.asker(stack, setting.floor_grpc, which, low)
+                else:
+                    script, low = ROOT / "bench/floor/channel_server.py", f"{path}-floor"
+                    there = setting.server(stack, script, which, kind, wire, low, waits=True)
+                    floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
                 times.append(measure(ours, floor, passes, count, WARM_UPS[which]))
             bar.update(rounds / len(counts))
@@ -286,6 +298,7 @@ def main() -> int:
             ("pipe", "bitstream"),
             ("unix", "bitstream"),
             ("shm", "bitstream"),
+            ("grpc", "bitstream"),
             ("pipe", "json"),
             ("unix", "json"),
             ("onnx", "none"),
