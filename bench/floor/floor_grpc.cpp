@@ -96,9 +96,8 @@ PyObject *serve(PyObject *, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {
-    {"serve", serve, METH_VARARGS, "serve(address, input, output, answer)"},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"serve", serve, METH_VARARGS, "serve(address, input, output, answer)"},
+                         {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "floor_grpc", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The floor of the round trip over gRPC, the compiler's side: one bidirectional stream of raw bytes
-// with the synchronous interface, a message for each question. Nothing of the library, no handshake,
-// no deadlines.
+// with the synchronous interface, a message for each question. Nothing of the library, no
+// handshake, no deadlines.
 //
 //   floor-grpc sweep|small HOST:PORT
 //

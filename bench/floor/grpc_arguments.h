@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What both sides of the gRPC floor share: the method, and the settings with which a stream of bytes
-// is fastest.
+// What both sides of the gRPC floor share: the method, and the settings with which a stream of
+// bytes is fastest.
 #ifndef MLBRIDGE_BENCH_FLOOR_GRPC_ARGUMENTS_H
 #define MLBRIDGE_BENCH_FLOOR_GRPC_ARGUMENTS_H
 

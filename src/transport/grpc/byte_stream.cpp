@@ -80,7 +80,6 @@ void ByteStream::onRead(bool ok) {
     inputEnded();
     return;
   }
-  startReading();
   inputChanged();
 }
 
@@ -134,10 +133,14 @@ Expected<size_t> ByteStream::take(uint8_t *to, size_t size) {
     firstReceived_ = 0;
   }
   ahead_ -= done;
-  if (done == 0)
-    return ended_ ? Expected<size_t>(why_) : Expected<size_t>(size_t(0));
-  startReading();
-  inputChanged();
+  // Only who comes back for more makes gRPC receive more: by then the answer is under way, and
+  // carries the window update that would otherwise be sent by itself.
+  if (done == 0) {
+    if (ended_)
+      return why_;
+    startReading();
+    inputChanged();
+  }
   return done;
 }
 

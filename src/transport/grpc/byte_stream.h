@@ -41,7 +41,8 @@ public:
   ByteStream(const ByteStream &) = delete;
   ByteStream &operator=(const ByteStream &) = delete;
 
-  /// Takes what has been received. 0 if there is nothing. Errors: Closed, Protocol.
+  /// Takes what has been received. 0 if there is nothing; only then more is received, so the reader
+  /// has to come back until then. Errors: Closed, Protocol.
   Expected<size_t> take(uint8_t *to, size_t size);
   /// 0 if the peer has to read first. Errors: Closed.
   Expected<size_t> give(const mlb_bytes *parts, size_t count);

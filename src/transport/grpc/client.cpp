@@ -122,7 +122,6 @@ void ClientStream::onMetadata(bool ok) {
     return inputEnded();
   connected_ = true;
   open(*call_, *call_);
-  startReading();
 }
 
 void ClientStream::inputEnded() {
@@ -177,6 +176,11 @@ template <typename Done> bool ClientStream::driveUntil(Done done, Deadline deadl
 }
 
 Expected<uint32_t> ClientStream::wait(uint32_t wanted, Deadline deadline) {
+  if (wanted & MLB_READ) {
+    const Lock lock(mutex_);
+    if (!isReadable())
+      startReading();
+  }
   uint32_t ready = 0;
   if (!driveUntil(
           [&] {

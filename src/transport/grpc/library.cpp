@@ -4,7 +4,6 @@
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
 
 #include <atomic>
 #include <mutex>
@@ -35,7 +34,6 @@ Status startLibrary() {
     gpr_set_log_function([](gpr_log_func_args *) {});
     // Never shut down, so that threads may run until the process has ended.
     grpc_init();
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     owner = ::getpid();
   });

@@ -119,11 +119,12 @@ Status ServerCore::build() {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // two servers would share the compilers
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.SetMaxReceiveMessageSize(LargestMessage);
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1); // of reflection
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1); // of reflection and health
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   int port = 0;
   builder.AddListeningPort(placeOf(settings_, settings_.port), credentialsOf(settings_), &port);
   builder.RegisterService(&service_);
+  builder.RegisterService(&health_);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {

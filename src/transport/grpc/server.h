@@ -4,6 +4,7 @@
 #define MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 
 #include "transport/grpc/byte_stream.h"
+#include "transport/grpc/health.h"
 #include "transport/grpc/settings.h"
 #include "transport/transport.h"
 
@@ -62,6 +63,7 @@ private:
   const Settings settings_;
   std::string place_;
   Service service_;
+  Health health_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   std::thread thread_;
