@@ -28,8 +28,9 @@ uint64_t timeLeft(Deadline deadline) {
 
 class ComponentChannel final : public Channel {
 public:
-  ComponentChannel(const mlb_transport &table, void *connection)
-      : table_(table), connection_(connection) {}
+  enum class Side : uint8_t { Connected, Accepted };
+  ComponentChannel(const mlb_transport &table, void *connection, Side side)
+      : table_(table), connection_(connection), waits_(side == Side::Connected && table.wait) {}
   ~ComponentChannel() override { table_.close(connection_); }
 
   Expected<size_t> read(uint8_t *to, size_t size) override {
@@ -60,7 +61,7 @@ public:
   int writeDescriptor() const override { return table_.write_descriptor(connection_); }
 
   Expected<Readiness> wait(Readiness wanted, Deadline deadline) override {
-    if (!table_.wait)
+    if (!waits_)
       return Channel::wait(wanted, deadline);
     ComponentError error;
     uint32_t ready = 0;
@@ -88,6 +89,7 @@ private:
 
   const mlb_transport &table_;
   void *connection_;
+  const bool waits_;
 };
 
 class ComponentListener final : public Listener {
@@ -101,8 +103,10 @@ public:
     void *connection = nullptr;
     if (const mlb_code code = table_.accept(listener_, &connection, error.get()))
       return error.status(code, "accept");
-    return connection ? std::unique_ptr<Channel>(new ComponentChannel(table_, connection))
-                      : std::unique_ptr<Channel>();
+    if (!connection)
+      return std::unique_ptr<Channel>();
+    return std::unique_ptr<Channel>(
+        new ComponentChannel(table_, connection, ComponentChannel::Side::Accepted));
   }
   int descriptor() const override { return table_.listener_descriptor(listener_); }
   std::string place() const override {
@@ -128,7 +132,8 @@ public:
     if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),
                                              timeLeft(deadline), &connection, error.get()))
       return error.status(code, uri.scheme);
-    return std::unique_ptr<Channel>(new ComponentChannel(table_, connection));
+    return std::unique_ptr<Channel>(
+        new ComponentChannel(table_, connection, ComponentChannel::Side::Connected));
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
     const ComponentOptions options(uri);
