@@ -28,16 +28,18 @@ TRANSPORTS = ("unix", "shm", "pipe", "grpc")
 MOST_TIME = {"unix": 1.5, "shm": 1.5}
 
 
-def actions_in(folder: Path) -> dict[str, list[int]]:
-    """What was decided for each module."""
-    decided: dict[str, list[int]] = {}
-    for log in sorted(folder.glob("*.jsonl")):
+def actions_in(folder: Path) -> dict[str, list[list[int]]]:
+    """What was decided for the modules of each name."""
+    decided: dict[str, list[list[int]]] = {}
+    for log in folder.glob("*.jsonl"):
         entries = [json.loads(line) for line in log.read_text().splitlines()]
-        decided[log.name] = [entry["action"] for entry in entries if "action" in entry]
-    return decided
+        # The rest of the name is a digest, of the folder among others.
+        name = log.name.rpartition("-")[0]
+        decided.setdefault(name, []).append([e["action"] for e in entries if "action" in e])
+    return {name: sorted(modules) for name, modules in decided.items()}
 
 
-def once(entry: OwnBuild, way: str, jobs: int) -> tuple[Outcome, dict[str, list[int]]]:
+def once(entry: OwnBuild, way: str, jobs: int) -> tuple[Outcome, dict[str, list[list[int]]]]:
     """Build with the model in process, or behind a server on a transport."""
     served = way in TRANSPORTS
     OUTPUT.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ def compare(entry: OwnBuild, jobs: int, rounds: int) -> tuple[list[str], list[di
             ]
             rows[way] = {
                 "transport": way,
-                "modules": len(actions),
+                "modules": sum(map(len, actions.values())),
                 "decisions": outcome.decisions.made,
                 "fallbacks": outcome.decisions.failed,
                 "decided_differently": len(other),
