@@ -51,6 +51,9 @@ public:
   /// Why it is not usable; Ok while it is.
   Status failure();
 
+  /// Where large inputs may lie; null if the transport has nothing of the kind.
+  std::shared_ptr<Arena> arena() const { return channel_->arena(); }
+
   void addStream(StreamSlot &slot);
   void removeStream(StreamSlot &slot);
 

@@ -105,7 +105,11 @@ public:
   ~RemoteRunner() override { leave(); }
 
   Status open() {
-    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs); !s)
+    if (Status s = join(Deadline::after(context_.deadline)); !s)
+      return s;
+    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs,
+                                      connection_->arena());
+        !s)
       return s;
     if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes, Side::Outputs); !s)
       return s;
@@ -113,7 +117,7 @@ public:
     if (Status s = message_.resize(FrameHeaderSize + payload); !s)
       return s;
     std::memset(message_.data(), 0, message_.size());
-    return join(Deadline::after(context_.deadline));
+    return Status::ok();
   }
 
   TensorView input(size_t index) override {
@@ -142,6 +146,7 @@ public:
                            : Status(Code::Closed, "in mid-episode");
       if (Status s = join(*admitted); !s)
         return s;
+      inputs_.useArena(connection_->arena());
     }
     if (!inputs_.layout()) {
       if (Status s = message_.resize(FrameHeaderSize); !s)
@@ -157,9 +162,14 @@ public:
     for (const Codec::Gap &gap : gaps_)
       header.length += gap.bytes;
     header.left = wireTime(*admitted, since);
+    const bool inMemory = sayWhere();
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
       return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
                                              " bytes, the server accepts " + std::to_string(limit));
+    if (inMemory) {
+      header.flags |= FlagInMemory;
+      header.length = message_.size() - FrameHeaderSize + places_.size();
+    }
     encode(header, message_.data());
     iovec parts[Connection::MaxParts];
     int count = 0;
@@ -169,7 +179,11 @@ public:
     };
     add(first_.data(), first_.size());
     size_t at = 0;
-    for (const Codec::Gap &gap : gaps_) {
+    if (inMemory) {
+      add(message_.data(), at = FrameHeaderSize);
+      add(places_.data(), places_.size());
+    }
+    for (const Codec::Gap &gap : inMemory ? Span<const Codec::Gap>() : gaps_) {
       add(message_.data() + at, gap.offset - at);
       add(gap.data, gap.bytes);
       at = gap.offset;
@@ -232,6 +246,23 @@ public:
   }
 
 private:
+  /// Says where all gaps lie, if that is in the memory of this connection.
+  bool sayWhere() {
+    if (gaps_.empty())
+      return false;
+    places_.clear();
+    const uint64_t count = gaps_.size();
+    bool ok = places_.append(&count, sizeof count).isOk();
+    for (const Codec::Gap &gap : gaps_) {
+      const ArenaSlot *slot = inputs_.slotAt(gap.data);
+      if (!slot)
+        return false;
+      const MemoryPlace place{gap.offset - FrameHeaderSize, slot->offset, slot->capacity,
+                              gap.bytes};
+      ok = ok && places_.append(&place, sizeof place);
+    }
+    return ok;
+  }
   /// Opens a stream on a connection that works. The frame goes out with the first request.
   Status join(Deadline deadline) {
     leave();
@@ -280,6 +311,7 @@ private:
   StreamSlot slot_;
   Buffer message_;               ///< header and payload of the request
   std::vector<Codec::Gap> gaps_; ///< inputs that are sent from where they are
+  Buffer places_;                ///< or said to be there
   Buffer first_;                 ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false;

@@ -16,6 +16,13 @@ TensorSink::~TensorSink() = default;
 Codec::~Codec() = default;
 SerDes::~SerDes() = default;
 
+Status Codec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+                           TensorSink &sink) const {
+  if (!gaps.empty())
+    return Status(Code::Protocol, "this serdes has no tensors outside of its messages");
+  return decode(message, sink);
+}
+
 Expected<const SerDes *> serdesNamed(std::string_view name) {
   if (name == "bitstream")
     return &bitstreamSerDes();

@@ -61,6 +61,12 @@ public:
   /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
   /// message lies in a Buffer, so that 64 bytes after its end are readable.
   virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;
+  /// Whether encodeAround leaves large tensors out, and decodeAround takes them from elsewhere.
+  virtual bool goesAround() const { return false; }
+  /// The same of a message whose gaps lie elsewhere; their offsets are those in `message`. They are
+  /// offered to the sink and never looked at here. Gaps are numbers, none is empty.
+  virtual Status decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+                              TensorSink &sink) const;
 };
 
 /// Of a signature, for a serdes whose messages differ.

@@ -27,6 +27,8 @@ struct Event::State : TensorSink {
   ServerStream &stream() const { return *event.stream; }
 
   Status takeIn();
+  Status takeInFromMemory();
+  Status keepHeld();
   Status prepareOutputs();
   Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override;
   bool adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) override;
@@ -64,6 +66,8 @@ Status Event::State::takeIn() {
     return Status::ok();
   ServerStream &s = stream();
   InputStorage &in = *event.inputs;
+  if (in.inMemory)
+    return takeInFromMemory();
   if (const Codec::Layout *layout = s.inputs->layout()) {
     if (in.message.size() != layout->size)
       return Status(Code::Protocol, "the request has " + std::to_string(in.message.size()) +
@@ -76,6 +80,65 @@ Status Event::State::takeIn() {
   in.views.resize(count);
   in.shapes.resize(count);
   return s.inputs->decode(in.message.span(), *this);
+}
+
+/// The same of a request whose large tensors lie in memory that the compiler can change at any
+/// time: all that says where and how long they are is read from the frame.
+Status Event::State::takeInFromMemory() {
+  InputStorage &in = *event.inputs;
+  const Span<const uint8_t> frame = in.message.span();
+  uint64_t count = 0;
+  if (frame.size() >= sizeof count)
+    std::memcpy(&count, frame.data(), sizeof count);
+  if (!in.arena || count == 0 || count > (frame.size() - sizeof count) / sizeof(MemoryPlace))
+    return Status(Code::Protocol, "the request has " + std::to_string(frame.size()) +
+                                      " bytes, which say that " + std::to_string(count) +
+                                      " tensors lie in shared memory");
+  const size_t begin = sizeof count + count * sizeof(MemoryPlace);
+  const Span<const uint8_t> message(frame.data() + begin, frame.size() - begin);
+  std::vector<Codec::Gap> gaps(count);
+  std::vector<std::shared_ptr<ArenaView>> mapped(count);
+  uint64_t total = message.size();
+  for (size_t i = 0; i < count; ++i) {
+    MemoryPlace place;
+    std::memcpy(&place, frame.data() + sizeof count + i * sizeof place, sizeof place);
+    if (place.bytes == 0 || place.bytes > place.capacity)
+      return Status(Code::Protocol, "a tensor of " + std::to_string(place.bytes) +
+                                        " bytes in a part of " + std::to_string(place.capacity) +
+                                        " bytes of the shared memory");
+    const uint64_t limit = server->options.maxMessage;
+    if (place.bytes > limit || (total += place.bytes) > limit)
+      return Status(Code::LimitExceeded, "the tensors in shared memory are larger than the limit "
+                                         "of " +
+                                             std::to_string(limit) + " bytes");
+    for (const std::shared_ptr<ArenaView> &known : in.mapped)
+      if (known->offset() == place.offset && known->capacity() == place.capacity)
+        mapped[i] = known;
+    if (!mapped[i]) {
+      Expected<std::shared_ptr<ArenaView>> fresh = in.arena->view(place.offset, place.capacity);
+      if (!fresh)
+        return fresh.status();
+      mapped[i] = std::move(*fresh);
+    }
+    gaps[i] = {place.position, mapped[i]->data(), place.bytes};
+  }
+  in.mapped = std::move(mapped);
+  const size_t inputs = stream().signature.inputs.size();
+  in.tensors.resize(inputs);
+  in.views.resize(inputs);
+  in.shapes.resize(inputs);
+  return stream().inputs->decodeAround(message, gaps, *this);
+}
+
+/// Before the compiler may write again: what somebody holds stays as it is.
+Status Event::State::keepHeld() {
+  if (!event.inputs || !event.inputs->inMemory || event.inputs.use_count() == 1)
+    return Status::ok();
+  for (const std::shared_ptr<ArenaView> &part : event.inputs->mapped)
+    if (!part->isKept())
+      if (Status s = part->keep(); !s)
+        return s;
+  return Status::ok();
 }
 
 Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
@@ -142,13 +205,15 @@ Status Event::State::answer(Status (*send)(State &)) {
     return Status(Code::InvalidArgument, isAsked(event.kind)
                                              ? "the request has been answered already"
                                              : "this event takes no answer");
+  const Status kept = keepHeld();
   const std::lock_guard<std::mutex> lock(server->mutex);
   open = false;
   if (event.session->takeCancelled(*event.stream, event.request)) {
     ++server->statistics.dropped;
     return Status(Code::Closed, "the compiler no longer waits for this answer");
   }
-  Status status = send(*this);
+  Status status =
+      kept ? send(*this) : event.session->sendError(event.stream->id, event.request, kept);
   server->loop.update(*event.session);
   return status;
 }
@@ -157,7 +222,9 @@ Status Event::State::answer(Status (*send)(State &)) {
 /// inputs.
 void Event::State::release() {
   if (event.stream) {
-    if (event.inputs && event.inputs.use_count() == 1 && !event.stream->spareInputs)
+    const bool isKept = event.inputs && !event.inputs->mapped.empty() &&
+                        event.inputs->mapped.front()->isKept();
+    if (event.inputs && event.inputs.use_count() == 1 && !isKept && !event.stream->spareInputs)
       event.stream->spareInputs = std::move(event.inputs);
     if (outputs && !event.stream->spareOutputs)
       event.stream->spareOutputs = std::move(outputs);
@@ -191,7 +258,7 @@ TensorView Event::input(size_t index) const {
   if (!state_ || !state_->event.inputs || index >= signature().inputs.size())
     return {};
   InputStorage &in = *state_->event.inputs;
-  if (state_->stream().inputs->layout())
+  if (!in.inMemory && state_->stream().inputs->layout())
     return viewInMessage(signature().inputs[index], *state_->stream().inputs, index,
                          in.message.data());
   return in.views[index];

@@ -245,6 +245,14 @@ ServerStream *Session::find(uint32_t id) {
 
 Status Session::onRequest(const FrameHeader &header) {
   std::shared_ptr<InputStorage> inputs = std::move(incoming_);
+  const bool inMemory = header.kind == FrameKind::Request && header.flags & FlagInMemory;
+  if (inputs->inMemory != inMemory) {
+    inputs->inMemory = inMemory;
+    inputs->id = nextStorageId();
+    inputs->views.clear();
+  }
+  if (inMemory)
+    inputs->arena = channel_->arena();
   QueuedEvent event;
   event.kind = header.kind == FrameKind::Step ? EventKind::Step : EventKind::Request;
   event.inputs = std::move(inputs);

@@ -25,6 +25,9 @@ struct InputStorage {
   std::vector<Tensor> tensors;   ///< of what is not read in place
   std::vector<TensorView> views; ///< empty where the message has a fixed layout
   std::vector<Shape> shapes;     ///< of the views
+  bool inMemory = false;         ///< large tensors of this request lie in the arena
+  std::shared_ptr<Arena> arena;
+  std::vector<std::shared_ptr<ArenaView>> mapped; ///< its parts that requests lay in
   uint64_t id = 0;               ///< new whenever an address may have changed
 };
 

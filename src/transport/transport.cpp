@@ -12,6 +12,8 @@
 
 namespace mlbridge {
 
+Arena::~Arena() = default;
+ArenaView::~ArenaView() = default;
 Channel::~Channel() = default;
 Listener::~Listener() = default;
 Transport::~Transport() = default;

@@ -4,6 +4,8 @@
 #ifndef MLBRIDGE_TRANSPORT_TRANSPORT_H
 #define MLBRIDGE_TRANSPORT_TRANSPORT_H
 
+#include "transport/arena.h"
+
 #include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
 #include <mlbridge/uri.h>
@@ -47,6 +49,9 @@ public:
   /// The compiler's side: waits until one of the wanted things may go on (or the peer is gone,
   /// which reading tells). EINTR goes on waiting. Errors: DeadlineExceeded.
   virtual Expected<Readiness> wait(Readiness wanted, Deadline deadline);
+
+  /// Null if there is none.
+  virtual std::shared_ptr<Arena> arena() const { return nullptr; }
 };
 
 /// The model's side of an address.

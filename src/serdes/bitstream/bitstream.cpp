@@ -89,7 +89,12 @@ public:
   }
   Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
                       std::vector<Gap> &gaps) const override;
-  Status decode(Span<const uint8_t> message, TensorSink &sink) const override;
+  Status decode(Span<const uint8_t> message, TensorSink &sink) const override {
+    return decodeAround(message, {}, sink);
+  }
+  bool goesAround() const override { return true; }
+  Status decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+                      TensorSink &sink) const override;
 
 private:
   Status checkViews(Span<const TensorView> tensors) const;
@@ -318,12 +323,14 @@ Status BitstreamCodec::readStrings(size_t index, Span<const uint8_t> message, si
   return Status::ok();
 }
 
-Status BitstreamCodec::decode(Span<const uint8_t> message, TensorSink &sink) const {
-  size_t at = 0;
+Status BitstreamCodec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+                                    TensorSink &sink) const {
+  size_t at = 0, skipped = 0; // `at` counts what is in `message`
+  const Gap *gap = gaps.begin();
   Shape shape;
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Plan &plan = plans_[i];
-    size_t start = aligned(at);
+    size_t start = aligned(at + skipped) - skipped;
     if (start > message.size())
       return Status(Code::Protocol, about(plan.spec) + "starts at offset " + number(start) +
                                         ", message has " + number(message.size()) + " bytes");
@@ -336,6 +343,19 @@ Status BitstreamCodec::decode(Span<const uint8_t> message, TensorSink &sink) con
     if (plan.elementSize == 0) {
       if (Status s = readStrings(i, message, at, shape, count, sink); !s)
         return s;
+      continue;
+    }
+    if (count && gap != gaps.end() && gap->offset == at) {
+      if (plan.spec.type == ElementType::Bool || gap->bytes % plan.elementSize != 0 ||
+          gap->bytes / plan.elementSize != count)
+        return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
+                                          " is said to have " + number(gap->bytes) +
+                                          " bytes elsewhere");
+      if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
+        return Status(Code::Protocol, about(plan.spec) + "cannot have the shape " +
+                                          toString(shape));
+      skipped += gap->bytes;
+      ++gap;
       continue;
     }
     size_t left = message.size() - at;
@@ -354,6 +374,9 @@ Status BitstreamCodec::decode(Span<const uint8_t> message, TensorSink &sink) con
     }
     at += bytes;
   }
+  if (gap != gaps.end())
+    return Status(Code::Protocol, "bitstream: no tensor begins at offset " + number(gap->offset) +
+                                      ", where one is said to lie elsewhere");
   return at == message.size() ? Status::ok() : leftover(at, message.size());
 }
 

@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_TRANSPORT_SHM_CHANNEL_H
 #define MLBRIDGE_TRANSPORT_SHM_CHANNEL_H
 
-#include "transport/shm/memory.h"
+#include "transport/shm/arena.h"
 
 #include <optional>
 
@@ -25,12 +25,14 @@ public:
   bool isQuiet() const override { return true; }
   Readiness look() const override;
   bool prepareToSleep(Readiness wanted) override;
+  std::shared_ptr<Arena> arena() const override { return ends_ ? ends_->arena : nullptr; }
 
 private:
   /// A side's use of the memory, once it is there.
   struct Ends {
     Ends(std::shared_ptr<SharedMemory> shared, bool isServer);
     std::shared_ptr<SharedMemory> memory;
+    std::shared_ptr<ShmArena> arena;
     RingReader reader;
     RingWriter writer;
     SleepFlag readerSleeps, writerSleeps;

@@ -5,11 +5,15 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <mutex>
+#include <pthread.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 namespace mlbridge {
 
@@ -17,9 +21,43 @@ namespace {
 
 constexpr char Magic[8] = {'M', 'L', 'B', 'S', 'H', 'M', 'E', 'M'};
 constexpr uint16_t Major = 1, Minor = 0;
+constexpr uint64_t MostSize = uint64_t(1) << 40;
 constexpr int Seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
+
+/// A child process must not write into what its parent shares with a server: in the child every
+/// such memory becomes a private copy at the same address.
+class ForkedApart {
+public:
+  static void add(SharedMemory *memory) {
+    static const int once = ::pthread_atfork([] { all().mutex.lock(); },
+                                             [] { all().mutex.unlock(); }, separate);
+    (void)once;
+    const std::lock_guard<std::mutex> lock(all().mutex);
+    all().memories.insert(memory);
+  }
+  static void remove(SharedMemory *memory) {
+    const std::lock_guard<std::mutex> lock(all().mutex);
+    all().memories.erase(memory);
+  }
+
+private:
+  struct All {
+    std::mutex mutex;
+    std::set<SharedMemory *> memories;
+  };
+  static All &all() {
+    static All &instance = *new All; // threads may run until the process has ended
+    return instance;
+  }
+  static void separate() {
+    for (SharedMemory *memory : all().memories)
+      (void)::mmap(memory->bytes(), memory->size(), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory->descriptor(), 0);
+    all().mutex.unlock();
+  }
+};
 
 } // namespace
 
@@ -47,39 +85,50 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
   if (said.ring < LeastRing || said.ring > MostRing || (said.ring & (said.ring - 1)) != 0)
     return unusable("a ring of " + std::to_string(said.ring) + " bytes; expected a power of two, " +
                     std::to_string(LeastRing) + " to " + std::to_string(MostRing));
-  if (said.size != ControlSize + 2 * said.ring)
+  if (said.size < ControlSize + 2 * said.ring || said.size > MostSize)
     return unusable("the compiler states " + std::to_string(said.size) + " bytes, two rings of " +
                     std::to_string(said.ring) + " take " +
                     std::to_string(ControlSize + 2 * said.ring));
   return said;
 }
 
-Expected<std::shared_ptr<SharedMemory>> SharedMemory::map(Descriptor memory,
-                                                          const Announcement &said) {
-  void *bytes = ::mmap(nullptr, said.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+Expected<std::shared_ptr<SharedMemory>>
+SharedMemory::map(Descriptor memory, const Announcement &said, size_t mapped) {
+  void *bytes = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (bytes == MAP_FAILED)
     return Status(
         errno == EPERM ? Code::Protocol : Code::LimitExceeded,
-        describeErrno("shared memory: map " + std::to_string(said.size) + " bytes", errno));
+        describeErrno("shared memory: map " + std::to_string(mapped) + " bytes", errno));
   return std::shared_ptr<SharedMemory>(
-      new SharedMemory(std::move(memory), static_cast<uint8_t *>(bytes), said.size, said.ring));
+      new SharedMemory(std::move(memory), static_cast<uint8_t *>(bytes), mapped, said));
+}
+
+Expected<std::shared_ptr<SharedMemory>> SharedMemory::make(size_t arena) {
+  constexpr size_t Rings = ControlSize + 2 * RingSize;
+  const size_t size = Rings + arena;
+  rlimit limit{};
+  // The kernel would send SIGXFSZ.
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+    return Status(Code::LimitExceeded, "shared memory: files may have " +
+                                           std::to_string(limit.rlim_cur) + " bytes (ulimit -f), " +
+                                           std::to_string(size) + " are needed");
+  Descriptor memory(::memfd_create("mlbridge", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // The rings are allocated at once: later nothing but SIGBUS would say that there is no memory.
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(size)) != 0 ||
+      ::posix_fallocate(memory.get(), 0, Rings) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, Seals) != 0)
+    return Status(Code::LimitExceeded,
+                  describeErrno("shared memory: make " + std::to_string(size) + " bytes", errno));
+  return map(std::move(memory), {size, RingSize}, size);
 }
 
 Expected<std::shared_ptr<SharedMemory>> SharedMemory::make() {
-  constexpr size_t Size = ControlSize + 2 * RingSize;
-  rlimit limit{};
-  // The kernel would send SIGXFSZ.
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < Size)
-    return Status(Code::LimitExceeded, "shared memory: files may have " +
-                                           std::to_string(limit.rlim_cur) + " bytes (ulimit -f), " +
-                                           std::to_string(Size) + " are needed");
-  Descriptor memory(::memfd_create("mlbridge", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Allocated at once: later there would be nothing but SIGBUS to say that there is no memory.
-  if (!memory || ::posix_fallocate(memory.get(), 0, Size) != 0 ||
-      ::fcntl(memory.get(), F_ADD_SEALS, Seals) != 0)
-    return Status(Code::LimitExceeded,
-                  describeErrno("shared memory: make " + std::to_string(Size) + " bytes", errno));
-  return map(std::move(memory), {Size, RingSize});
+  Expected<std::shared_ptr<SharedMemory>> memory = make(ArenaSize);
+  if (!memory)
+    memory = make(0);
+  if (memory)
+    ForkedApart::add(memory->get());
+  return memory;
 }
 
 Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
@@ -97,10 +146,13 @@ Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
   if (static_cast<uint64_t>(info.st_size) != said.size)
     return unusable("the compiler states " + std::to_string(said.size) + " bytes, it has " +
                     std::to_string(info.st_size));
-  return map(std::move(memory), said);
+  return map(std::move(memory), said, ControlSize + 2 * said.ring);
 }
 
-SharedMemory::~SharedMemory() { ::munmap(bytes_, size_); }
+SharedMemory::~SharedMemory() {
+  ForkedApart::remove(this);
+  ::munmap(bytes_, mapped_);
+}
 
 Status handOver(int socket, const SharedMemory &memory, int bell) {
   uint8_t text[SharedMemory::Announcement::Size];

@@ -8,11 +8,13 @@
 
 namespace mlbridge {
 
-/// A mapping of sealed memory: a control page, then the two rings. Nobody can make it shorter.
+/// A mapping of sealed memory: a control page, then the two rings, then an arena. Nobody can make it
+/// shorter.
 class SharedMemory {
 public:
   static constexpr size_t ControlSize = 4096;
   static constexpr size_t RingSize = 256 * 1024; ///< what we make; a peer may make others
+  static constexpr size_t ArenaSize = size_t(256) << 20; ///< the same; takes memory when used
   static constexpr size_t LeastRing = 4096, MostRing = size_t(1) << 30;
 
   /// What is said of it when it is handed over.
@@ -24,13 +26,17 @@ public:
     static Expected<Announcement> decode(const uint8_t *from, size_t size);
   };
 
-  /// Errors: LimitExceeded.
+  /// Without an arena if that much cannot be had. Errors: LimitExceeded.
   static Expected<std::shared_ptr<SharedMemory>> make();
-  /// Maps what a peer made. Errors: Protocol (not sealed, of another size or kind), LimitExceeded.
+  /// Maps the rings of what a peer made. Errors: Protocol (not sealed, of another size or kind), LimitExceeded.
   static Expected<std::shared_ptr<SharedMemory>> adopt(Descriptor memory, const Announcement &said);
   ~SharedMemory();
 
   int descriptor() const { return memory_.get(); }
+  /// All of what we made, the rings of what a peer made.
+  uint8_t *bytes() const { return bytes_; }
+  size_t size() const { return size_; }
+  size_t arenaOffset() const { return ControlSize + 2 * ring_; }
   Announcement announcement() const { return {size_, ring_}; }
 
   RingReader readerOf(bool toServer) {
@@ -44,14 +50,17 @@ public:
   }
 
 private:
-  SharedMemory(Descriptor memory, uint8_t *bytes, size_t size, size_t ring)
-      : memory_(std::move(memory)), bytes_(bytes), size_(size), ring_(ring) {}
-  static Expected<std::shared_ptr<SharedMemory>> map(Descriptor memory, const Announcement &said);
+  SharedMemory(Descriptor memory, uint8_t *bytes, size_t mapped, const Announcement &said)
+      : memory_(std::move(memory)), bytes_(bytes), mapped_(mapped), size_(said.size),
+        ring_(said.ring) {}
+  static Expected<std::shared_ptr<SharedMemory>> map(Descriptor memory, const Announcement &said,
+                                                     size_t mapped);
+  static Expected<std::shared_ptr<SharedMemory>> make(size_t arena);
   uint8_t *ring(bool toServer) { return bytes_ + ControlSize + (toServer ? 0 : ring_); }
 
   const Descriptor memory_;
   uint8_t *const bytes_;
-  const size_t size_, ring_;
+  const size_t mapped_, size_, ring_;
 };
 
 /// Sends the announcement, the memory and a further socket in one message. Errors: Closed,
