@@ -72,7 +72,8 @@ public:
   /// Outputs of fixed shape are allocated; others are given their shape by resizeOutput.
   TensorView output(size_t index);
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape);
-  /// Keeps the storage of the inputs alive, and unchanged, for as long as it is held.
+  /// Keeps the storage of the inputs alive, and unchanged, for as long as it is held. To be called
+  /// before the answer: after it the compiler may write there again.
   std::shared_ptr<void> holdInputs() const;
   /// Identifies the storage of the inputs: equal for two events of a stream whose inputs lie at the
   /// same addresses, so that views made once can be used again.

@@ -222,8 +222,8 @@ Status Event::State::answer(Status (*send)(State &)) {
 /// inputs.
 void Event::State::release() {
   if (event.stream) {
-    const bool isKept = event.inputs && !event.inputs->mapped.empty() &&
-                        event.inputs->mapped.front()->isKept();
+    const bool isKept =
+        event.inputs && !event.inputs->mapped.empty() && event.inputs->mapped.front()->isKept();
     if (event.inputs && event.inputs.use_count() == 1 && !isKept && !event.stream->spareInputs)
       event.stream->spareInputs = std::move(event.inputs);
     if (outputs && !event.stream->spareOutputs)

@@ -28,7 +28,7 @@ struct InputStorage {
   bool inMemory = false;         ///< large tensors of this request lie in the arena
   std::shared_ptr<Arena> arena;
   std::vector<std::shared_ptr<ArenaView>> mapped; ///< its parts that requests lay in
-  uint64_t id = 0;               ///< new whenever an address may have changed
+  uint64_t id = 0;                                ///< new whenever an address may have changed
 };
 
 /// The buffers of one answer; kept by the stream between requests.

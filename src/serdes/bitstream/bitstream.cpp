@@ -352,8 +352,8 @@ Status BitstreamCodec::decodeAround(Span<const uint8_t> message, Span<const Gap>
                                           " is said to have " + number(gap->bytes) +
                                           " bytes elsewhere");
       if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
-        return Status(Code::Protocol, about(plan.spec) + "cannot have the shape " +
-                                          toString(shape));
+        return Status(Code::Protocol,
+                      about(plan.spec) + "cannot have the shape " + toString(shape));
       skipped += gap->bytes;
       ++gap;
       continue;

@@ -71,11 +71,11 @@ std::shared_ptr<const ArenaSlot> ShmArena::take(size_t size) {
     return nullptr;
   }
   auto *slot = new ArenaSlot{this, memory_->bytes() + offset, offset, capacity};
-  return std::shared_ptr<const ArenaSlot>(
-      slot, [arena = shared_from_this()](const ArenaSlot *taken) {
-        arena->giveBack(taken->offset, taken->capacity);
-        delete taken;
-      });
+  return std::shared_ptr<const ArenaSlot>(slot,
+                                          [arena = shared_from_this()](const ArenaSlot *taken) {
+                                            arena->giveBack(taken->offset, taken->capacity);
+                                            delete taken;
+                                          });
 }
 
 void ShmArena::giveBack(uint64_t offset, uint64_t capacity) {
@@ -107,9 +107,9 @@ Expected<std::shared_ptr<ArenaView>> ShmArena::view(uint64_t offset, uint64_t ca
   void *data = ::mmap(nullptr, capacity, PROT_READ, MAP_PRIVATE, memory_->descriptor(),
                       static_cast<off_t>(offset));
   if (data == MAP_FAILED)
-    return Status(Code::LimitExceeded,
-                  describeErrno("shared memory: map " + std::to_string(capacity) + " bytes",
-                                errno));
+    return Status(
+        Code::LimitExceeded,
+        describeErrno("shared memory: map " + std::to_string(capacity) + " bytes", errno));
   return std::shared_ptr<ArenaView>(new ShmView(memory_, data, offset, capacity));
 }
 

@@ -33,8 +33,7 @@ void answer(Event &event) {
   const Signature &signature = event.signature();
   const Span<float> x = event.input(signature.findInput("x")).as<float>();
   event.output(0).as<double>()[0] = std::accumulate(x.begin(), x.end(), 0.0);
-  event.output(1).as<int64_t>()[0] =
-      2 * event.input(signature.findInput("k")).as<int64_t>()[0];
+  event.output(1).as<int64_t>()[0] = 2 * event.input(signature.findInput("k")).as<int64_t>()[0];
   EXPECT_TRUE(event.reply());
 }
 
@@ -286,16 +285,24 @@ TEST_F(InMemory, PlacesThatCannotBeAreRefused) {
   constexpr uint64_t Bytes = Many * sizeof(float), Step = ShmArena::LeastSlot;
   const MemoryPlace good{0, slot->offset, slot->capacity, Bytes};
   EXPECT_TRUE(compiler.ask({good}, 1));
-  const std::vector<MemoryPlace> bad = {
-      {8, slot->offset, slot->capacity, Bytes},     {1, slot->offset, slot->capacity, Bytes},
-      {~uint64_t(0), slot->offset, Bytes, Bytes},   {0, slot->offset + 8, Bytes, Bytes},
-      {0, 0, Bytes, Bytes},                         {0, Step, Bytes, Bytes},
-      {0, uint64_t(1) << 40, Bytes, Bytes},         {0, ~uint64_t(0) - Step + 1, Step, Step},
-      {0, slot->offset, ~uint64_t(0), Bytes},       {0, slot->offset, Bytes - Step, Bytes},
-      {0, slot->offset, 0, 0},                      {0, slot->offset, Bytes, 0},
-      {0, slot->offset, Bytes, Bytes - 4},          {0, slot->offset, Bytes, Bytes - 1},
-      {0, slot->offset, 2 * Bytes, Bytes + 4},      {0, slot->offset, ~uint64_t(0) - Step + 1, 4},
-      {0, slot->offset, uint64_t(1) << 28, Bytes},  {0, slot->offset, uint64_t(1) << 40, 1 << 30}};
+  const std::vector<MemoryPlace> bad = {{8, slot->offset, slot->capacity, Bytes},
+                                        {1, slot->offset, slot->capacity, Bytes},
+                                        {~uint64_t(0), slot->offset, Bytes, Bytes},
+                                        {0, slot->offset + 8, Bytes, Bytes},
+                                        {0, 0, Bytes, Bytes},
+                                        {0, Step, Bytes, Bytes},
+                                        {0, uint64_t(1) << 40, Bytes, Bytes},
+                                        {0, ~uint64_t(0) - Step + 1, Step, Step},
+                                        {0, slot->offset, ~uint64_t(0), Bytes},
+                                        {0, slot->offset, Bytes - Step, Bytes},
+                                        {0, slot->offset, 0, 0},
+                                        {0, slot->offset, Bytes, 0},
+                                        {0, slot->offset, Bytes, Bytes - 4},
+                                        {0, slot->offset, Bytes, Bytes - 1},
+                                        {0, slot->offset, 2 * Bytes, Bytes + 4},
+                                        {0, slot->offset, ~uint64_t(0) - Step + 1, 4},
+                                        {0, slot->offset, uint64_t(1) << 28, Bytes},
+                                        {0, slot->offset, uint64_t(1) << 40, 1 << 30}};
   for (const MemoryPlace &place : bad) {
     const Status status = compiler.ask({place}, 1);
     EXPECT_TRUE(status.code() == Code::Protocol || status.code() == Code::LimitExceeded)

@@ -27,8 +27,9 @@ Status ring(int socket) {
 } // namespace
 
 ShmChannel::Ends::Ends(std::shared_ptr<SharedMemory> shared, bool isServer)
-    : memory(std::move(shared)), arena(std::make_shared<ShmArena>(memory)), reader(memory->readerOf(isServer)),
-      writer(memory->writerOf(!isServer)), readerSleeps(memory->control(isServer).readerSleeps),
+    : memory(std::move(shared)), arena(std::make_shared<ShmArena>(memory)),
+      reader(memory->readerOf(isServer)), writer(memory->writerOf(!isServer)),
+      readerSleeps(memory->control(isServer).readerSleeps),
       writerSleeps(memory->control(!isServer).writerSleeps),
       peerReaderSleeps(memory->control(!isServer).readerSleeps),
       peerWriterSleeps(memory->control(isServer).writerSleeps) {}

@@ -31,8 +31,8 @@ Status unusable(const std::string &why) { return Status(Code::Protocol, "shared 
 class ForkedApart {
 public:
   static void add(SharedMemory *memory) {
-    static const int once = ::pthread_atfork([] { all().mutex.lock(); },
-                                             [] { all().mutex.unlock(); }, separate);
+    static const int once =
+        ::pthread_atfork([] { all().mutex.lock(); }, [] { all().mutex.unlock(); }, separate);
     (void)once;
     const std::lock_guard<std::mutex> lock(all().mutex);
     all().memories.insert(memory);
@@ -92,13 +92,12 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
   return said;
 }
 
-Expected<std::shared_ptr<SharedMemory>>
-SharedMemory::map(Descriptor memory, const Announcement &said, size_t mapped) {
+Expected<std::shared_ptr<SharedMemory>> SharedMemory::map(Descriptor memory,
+                                                          const Announcement &said, size_t mapped) {
   void *bytes = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (bytes == MAP_FAILED)
-    return Status(
-        errno == EPERM ? Code::Protocol : Code::LimitExceeded,
-        describeErrno("shared memory: map " + std::to_string(mapped) + " bytes", errno));
+    return Status(errno == EPERM ? Code::Protocol : Code::LimitExceeded,
+                  describeErrno("shared memory: map " + std::to_string(mapped) + " bytes", errno));
   return std::shared_ptr<SharedMemory>(
       new SharedMemory(std::move(memory), static_cast<uint8_t *>(bytes), mapped, said));
 }

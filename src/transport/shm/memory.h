@@ -8,12 +8,12 @@
 
 namespace mlbridge {
 
-/// A mapping of sealed memory: a control page, then the two rings, then an arena. Nobody can make it
-/// shorter.
+/// A mapping of sealed memory: a control page, then the two rings, then an arena. Nobody can make
+/// it shorter.
 class SharedMemory {
 public:
   static constexpr size_t ControlSize = 4096;
-  static constexpr size_t RingSize = 256 * 1024; ///< what we make; a peer may make others
+  static constexpr size_t RingSize = 256 * 1024;         ///< what we make; a peer may make others
   static constexpr size_t ArenaSize = size_t(256) << 20; ///< the same; takes memory when used
   static constexpr size_t LeastRing = 4096, MostRing = size_t(1) << 30;
 
@@ -28,7 +28,8 @@ public:
 
   /// Without an arena if that much cannot be had. Errors: LimitExceeded.
   static Expected<std::shared_ptr<SharedMemory>> make();
-  /// Maps the rings of what a peer made. Errors: Protocol (not sealed, of another size or kind), LimitExceeded.
+  /// Maps the rings of what a peer made. Errors: Protocol (not sealed, of another size or kind),
+  /// LimitExceeded.
   static Expected<std::shared_ptr<SharedMemory>> adopt(Descriptor memory, const Announcement &said);
   ~SharedMemory();
 
