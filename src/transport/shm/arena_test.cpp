@@ -268,7 +268,7 @@ private:
       to += *n;
       size -= *n;
       if (size && *n == 0)
-        (void)waitFor(*channel_, {true, false}, Deadline::never());
+        (void)channel_->wait({true, false}, Deadline::never());
     }
   }
 
