@@ -12,14 +12,14 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from programs.catalog import ROOT, ProgramsError
+from programs.catalog import ProgramsError
 
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 20.0
 
 
 class ModelServer:
-    """demo/serve_onnx.py as a context manager; `uri` is where compilers find it."""
+    """`mlbridge serve` as a context manager; `uri` is where compilers find it."""
 
     def __init__(self, model: Path, log: Path, transport: str = "unix") -> None:
         self._model = model
@@ -39,10 +39,10 @@ class ModelServer:
         return self._process
 
     def __enter__(self) -> ModelServer:
-        script = ROOT / "demo" / "serve_onnx.py"
+        serve = ["serve", str(self._model), "--at", self.uri, "--json"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(script), str(self._model), self.uri],
+                [sys.executable, "-m", "mlbridge", *serve],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -58,10 +58,12 @@ void bindSignature(nb::module_ &m) {
                    })
       .def("__str__", [](const TensorSpec &s) { return s.toString(); })
       .def("__repr__", [](const TensorSpec &s) { return "<TensorSpec " + s.toString() + ">"; })
-      .def("__eq__",
-           [](const TensorSpec &a, nb::handle b) {
-             return nb::isinstance<TensorSpec>(b) && a == nb::cast<const TensorSpec &>(b);
-           })
+      .def(
+          "__eq__",
+          [](const TensorSpec &a, nb::handle b) {
+            return nb::isinstance<TensorSpec>(b) && a == nb::cast<const TensorSpec &>(b);
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const TensorSpec &s) { return nb::hash(nb::cast(s.toString())); });
 
   nb::class_<Signature>(m, "Signature",
@@ -78,10 +80,12 @@ void bindSignature(nb::module_ &m) {
       .def_prop_ro("outputs", [](const Signature &s) { return nb::tuple(nb::cast(s.outputs)); })
       .def("__str__", [](const Signature &s) { return s.toString(); })
       .def("__repr__", [](const Signature &s) { return "<Signature " + s.toString() + ">"; })
-      .def("__eq__",
-           [](const Signature &a, nb::handle b) {
-             return nb::isinstance<Signature>(b) && a == nb::cast<const Signature &>(b);
-           })
+      .def(
+          "__eq__",
+          [](const Signature &a, nb::handle b) {
+            return nb::isinstance<Signature>(b) && a == nb::cast<const Signature &>(b);
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const Signature &s) { return nb::hash(nb::cast(s.toString())); });
 }
 

@@ -44,6 +44,15 @@ if TYPE_CHECKING:
         Unavailable,
         Unsupported,
     )
+    from .loading import (
+        LoadedModel,
+        load,
+        load_onnx,
+        load_python,
+        load_torch,
+        parse_signature,
+        serve_onnx,
+    )
     from .server import Policy, Server, serve
     from .workers import Workers
 
@@ -61,6 +70,7 @@ _HOMES = {
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
         " Unavailable Unsupported"
     ),
+    "loading": "LoadedModel load load_onnx load_python load_torch parse_signature serve_onnx",
     "server": "Policy Server serve",
     "workers": "Workers",
 }
@@ -84,6 +94,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidModel",
     "LimitExceeded",
+    "LoadedModel",
     "Mismatch",
     "Model",
     "NextStep",
@@ -105,9 +116,15 @@ __all__ = [
     "drive",
     "from_function",
     "function",
+    "load",
+    "load_onnx",
+    "load_python",
+    "load_torch",
     "open",
+    "parse_signature",
     "serve",
     "serve_environment",
+    "serve_onnx",
 ]
 
 

@@ -58,3 +58,10 @@ def test_signature() -> None:
     assert signature != "something else"
     with pytest.raises(mlbridge.InvalidArgument, match="x"):
         Signature([TensorSpec("x"), TensorSpec("x")], [])
+
+
+def test_they_equal_nothing_else() -> None:
+    spec = TensorSpec("x")
+    signature = Signature([spec], [spec])
+    for other in (None, 1, "x", str(signature)):
+        assert spec != other and signature != other

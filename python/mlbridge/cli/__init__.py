@@ -21,6 +21,25 @@ Checks what is installed and says what to run to get what is missing. Exits with
 clang can ask the shipped model, with 1 otherwise."""
 
 
+SERVE_DESCRIPTION = """\
+Serves a model to compilers until Ctrl-C or SIGTERM. Prints `ready URI` once they can connect, and
+what was done at the end."""
+
+SERVE_EPILOG = """\
+MODEL is
+  FILE.onnx         answered by ONNX Runtime as in process; its inputs and outputs are the signature
+  FILE.pt           TorchScript (state --signature), or a program saved by torch.export
+  MODULE:NAME       a Python policy(observation, context), or a function without arguments that
+  FILE.py:NAME      makes one, or a torch.nn.Module and its Signature
+
+With --batch, an ONNX network or exported program takes the requests along the dynamic dimension
+with which all its inputs and outputs begin; a torch.nn.Module and a Python policy get one more
+dimension, in front.
+
+example:
+  mlbridge serve policy.onnx --at unix:/tmp/policy.sock --batch 64 --max-wait 1ms"""
+
+
 class CommandError(Exception):
     """What was asked for cannot be done; the text goes to the user."""
 
@@ -59,6 +78,36 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=raw,
     )
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    serve = commands.add_parser(
+        "serve",
+        help="serve a model from a file to compilers",
+        description=SERVE_DESCRIPTION,
+        epilog=SERVE_EPILOG,
+        formatter_class=raw,
+    )
+    serve.add_argument("model", metavar="MODEL", help="what to serve; see below")
+    serve.add_argument(
+        "--at", metavar="URI", required=True, help="where: unix:SOCKET, grpc:HOST:PORT, …"
+    )
+    serve.add_argument("--batch", metavar="N", help="answer up to N waiting requests in one call")
+    serve.add_argument(
+        "--max-wait", metavar="TIME", help="how long the first of a batch waits for more: 1ms"
+    )
+    serve.add_argument(
+        "--pad", metavar="X", type=float, help="fill shorter inputs of a batch up with X"
+    )
+    serve.add_argument(
+        "--signature", metavar="TEXT", help="such as '(x: float32[4]) -> (action: int64)'"
+    )
+    serve.add_argument(
+        "--agent",
+        metavar="NAME=MODEL",
+        action="append",
+        default=[],
+        help="answer compilers that state this agent with another model; may be repeated",
+    )
+    serve.add_argument("--json", action="store_true", help="print what was done as JSON")
 
     stats = commands.add_parser(
         "stats",
@@ -100,6 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .doctor import run
 
             return run(as_json=options.json)
+        if options.command == "serve":
+            from .serve import run as serve
+
+            return serve(options)
         if options.command == "stats":
             from .stats import show
 

@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Policies from files: ONNX, PyTorch, or a Python function by its name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ._core import Context, Signature, Statistics, TensorSpec
+from .batching import BatchPolicy
+from .errors import InvalidArgument, InvalidModel, Mismatch, NotFound, Unsupported
+from .server import Policy, Server
+
+# Names of the lengths of each dimension, or the lengths; None is a dimension without a name.
+_Dims = Sequence[int | str | None]
+_Evaluate = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+_TORCH_FILES = (".pt", ".pt2", ".pth", ".ts")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A policy to serve, and what compilers are told of it."""
+
+    name: str
+    policy: Policy
+    #: For many requests in one call; None if there is no such way, which `unbatchable` explains.
+    batch_policy: BatchPolicy | None = None
+    signature: Signature | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    unbatchable: str = ""
+
+    def serve(
+        self,
+        uri: str,
+        *,
+        batch: int | None = None,
+        max_wait: float = 0.0,
+        pad: float | None = None,
+        agents: Mapping[str, LoadedModel] | None = None,
+        ready: Callable[[Server], None] | None = None,
+        **limits: Any,
+    ) -> Statistics:
+        """Serve it until Ctrl-C or stop().
+
+        With `batch`, up to so many requests are one call; `max_wait` and `pad` are those of
+        Server.serve_batches. Compilers that state an agent named in `agents` are answered by that
+        model. `ready` is called with the Server once compilers can connect.
+        """
+        models = {"": self, **(agents or {})}
+        if agents and self.signature is None:
+            raise InvalidArgument(f"{self.name}: state a signature; the agents' models share it")
+        for name, model in models.items():
+            if model.signature != self.signature:
+                raise Mismatch(
+                    f"agent '{name}': {model.name} has the signature {model.signature}, "
+                    f"{self.name} has {self.signature}; one server has one signature"
+                )
+            if batch is not None and model.batch_policy is None:
+                raise Unsupported(f"{model.name}: no batches: {model.unbatchable}")
+        if batch is None and (pad is not None or max_wait):
+            raise InvalidArgument("pad and max_wait are for batches; state their size")
+        with Server(uri, self.signature, self.metadata, **limits) as server:
+            if ready is not None:
+                ready(server)
+            if batch is None:
+                return server.serve_forever(_by_agent(models))
+            return server.serve_batches(
+                _rows_by_agent(models, self.signature), max_batch=batch, max_wait=max_wait, pad=pad
+            )
+
+
+def _by_agent(models: Mapping[str, LoadedModel]) -> Policy:
+    default = models[""].policy
+    if len(models) == 1:
+        return default
+    policies = {name: model.policy for name, model in models.items()}
+    return lambda observation, context: policies.get(context.agent, default)(observation, context)
+
+
+def _rows_by_agent(models: Mapping[str, LoadedModel], signature: Signature | None) -> BatchPolicy:
+    policies = {name: model.batch_policy for name, model in models.items() if model.batch_policy}
+    if len(policies) == 1 or signature is None:
+        return policies[""]
+    first = signature.outputs[0].name
+
+    def policy(observations: Mapping[str, Any], contexts: Sequence[Context]) -> Any:
+        groups: dict[str, list[int]] = {}
+        for row, context in enumerate(contexts):
+            groups.setdefault(context.agent if context.agent in policies else "", []).append(row)
+        results: dict[str, list[Any]] = {}
+        for agent, rows in groups.items():
+            part = {name: array[rows] for name, array in observations.items()}
+            answer = policies[agent](part, [contexts[row] for row in rows])
+            if not isinstance(answer, Mapping):
+                answer = {first: answer}  # of the only output
+            for name, values in answer.items():
+                for row, value in zip(rows, values, strict=True):
+                    results.setdefault(name, [None] * len(contexts))[row] = value
+        return results
+
+    return policy
+
+
+def serve_onnx(
+    path: str | os.PathLike[str],
+    uri: str,
+    *,
+    batch: int | None = None,
+    max_wait: float = 0.0,
+    pad: float | None = None,
+    ready: Callable[[Server], None] | None = None,
+    **limits: Any,
+) -> Statistics:
+    """Serve an ONNX file at `uri` until Ctrl-C: the same answers as from "onnx:PATH" in process.
+
+    The file's inputs and outputs are the signature, its metadata properties the metadata. With
+    `batch`, for a network whose inputs and outputs all begin with a dynamic dimension, requests are
+    laid one after another along it, up to `batch` in one call. Kernels may choose another order
+    of sums for more rows, so that last bits may differ then.
+    """
+    return load_onnx(path).serve(
+        uri, batch=batch, max_wait=max_wait, pad=pad, ready=ready, **limits
+    )
+
+
+def load(text: str, signature: Signature | None = None) -> LoadedModel:
+    """What `mlbridge serve` takes: FILE.onnx, FILE.pt, or MODULE:NAME or FILE.py:NAME."""
+    text = text.removeprefix("onnx:")
+    place, colon, name = text.rpartition(":")
+    if Path(text).suffix in _TORCH_FILES:
+        return load_torch(text, signature)
+    if colon and not Path(text).exists():
+        return load_python(place, name, signature)
+    if Path(text).suffix == ".py":
+        raise InvalidArgument(f"{text}: which function of it? {text}:FUNCTION")
+    model = load_onnx(text)
+    if signature is not None and signature != model.signature:
+        raise Mismatch(f"{text}: the model has {model.signature}, not {signature}")
+    return model
+
+
+# ONNX
+
+
+# ONNX Runtime's names of the element types that NumPy names otherwise.
+_DTYPES: dict[str, Any] = {"float": "float32", "double": "float64", "string": str}
+
+
+def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
+    """An ONNX file, with the options that the onnx engine uses in process.
+
+    Other options choose other kernels, whose last bits differ, and so would decisions.
+    """
+    path = os.fspath(path)
+    if not Path(path).is_file():
+        what = "is a folder" if Path(path).is_dir() else "is not there"
+        raise NotFound(f"{path} {what}; expected an ONNX file")
+    # Asked before it starts, ONNX Runtime doesn't report home.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise NotFound(f"{path}: needs ONNX Runtime: pip install onnxruntime ({error})") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's own exceptions share no base class
+        raise InvalidModel(f"{path}: no ONNX model: {' '.join(str(error).split())}") from None
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    names = [node.name for node in outputs]
+
+    def evaluate(feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = session.run(names, {node.name: feed[node.name] for node in inputs})
+        return dict(zip(names, values, strict=True))
+
+    dims = [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)]
+    unbatchable = _no_common_first_dimension(*dims)
+    return LoadedModel(
+        path,
+        lambda observation, _: evaluate(observation),
+        None if unbatchable else _laid_in_a_row(evaluate, *dims),
+        Signature(_onnx_specs(path, inputs), _onnx_specs(path, outputs)),
+        session.get_modelmeta().custom_metadata_map,
+        unbatchable,
+    )
+
+
+def _onnx_specs(path: str, nodes: Sequence[Any]) -> list[TensorSpec]:
+    specs: list[TensorSpec] = []
+    for node in nodes:
+        match = re.fullmatch(r"tensor\((\w+)\)", node.type)
+        if match is None or match[1] == "bfloat16":
+            raise Unsupported(f"{path}: '{node.name}' is a {node.type}, which cannot be sent")
+        shape = [length if isinstance(length, int) else -1 for length in node.shape]
+        specs.append(TensorSpec(node.name, _DTYPES.get(match[1]) or match[1], shape))
+    return specs
+
+
+def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]) -> str:
+    """Why requests cannot be laid one after another; empty if they can."""
+    names = set()
+    for name, dims in (*inputs.items(), *outputs.items()):
+        if not dims or isinstance(dims[0], int):
+            shape = ", ".join("?" if length is None else str(length) for length in dims)
+            return f"'{name}' [{shape}] does not begin with a dynamic dimension; export it with one"
+        names.add(dims[0])
+    names.discard(None)
+    if len(names) > 1:
+        return f"the first dimensions are {', '.join(map(str, sorted(names, key=str)))}, not one"
+    return ""
+
+
+def _laid_in_a_row(
+    evaluate: _Evaluate, inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]
+) -> BatchPolicy:
+    """Uses the first dimension of a network for the rows of several requests."""
+
+    def policy(observations: Mapping[str, Any], contexts: Sequence[Context]) -> Any:
+        rows = len(contexts)
+        feed = {name: np.concatenate(list(observations[name])) for name in inputs}
+        total = len(next(iter(feed.values())))
+        answer = evaluate(feed)
+        results: dict[str, Any] = {}
+        for name, dims in outputs.items():
+            value = np.asarray(answer[name])
+            if value.shape[:1] != (total,):
+                raise ValueError(f"output '{name}' has {value.shape[:1]} rows for {total} of input")
+            value = value.reshape(rows, total // rows, *value.shape[1:])
+            results[name] = [
+                value[row][_unpadded(observations, row, inputs, dims)] for row in range(rows)
+            ]
+        return results
+
+    return policy
+
+
+def _unpadded(
+    observations: Mapping[str, Any], row: int, inputs: Mapping[str, _Dims], dims: _Dims
+) -> tuple[slice, ...]:
+    """The part of an output that belongs to a request whose inputs were padded."""
+    lengths: dict[int | str | None, int] = {}
+    first = None
+    for name, names in inputs.items():
+        shape = observations.get(name + ".shape")
+        if shape is not None:
+            lengths.update(zip(names, map(int, shape[row]), strict=True))
+            first = int(shape[row][0])
+    rest = (slice(lengths.get(n) if isinstance(n, str) else None) for n in dims[1:])
+    return (slice(first), *rest)
+
+
+# Python
+
+
+def load_python(place: str, name: str, signature: Signature | None = None) -> LoadedModel:
+    """The policy `name` of a module or a file.
+
+    It is a policy, or makes one if it can be called without arguments: a policy, a torch.nn.Module,
+    or one of them and its Signature. Its attributes `signature` and `metadata`, or else those of
+    the module, are what compilers are told. For batches it is called as a BatchPolicy.
+    """
+    text = f"{place}:{name}"
+    module = _import(place)
+    found: Any = module
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        raise NotFound(f"{place} has no '{name}'") from None
+    if not callable(found):
+        raise InvalidArgument(f"{text} is a {type(found).__name__}; expected a function")
+    made = found
+    if not _is_torch_module(found) and _takes_nothing(found):
+        made = found()
+        if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], Signature):
+            made, signature = made[0], signature or made[1]
+        if not callable(made):
+            raise InvalidArgument(f"{text}() gave a {type(made).__name__}; expected a policy")
+    holders = (made, found, module)
+    stated = next(
+        (s for h in holders if isinstance(s := _attribute(h, "signature"), Signature)), None
+    )
+    metadata = next((m for h in holders if isinstance(m := _attribute(h, "metadata"), Mapping)), {})
+    signature = signature or stated
+    if _is_torch_module(made):
+        if signature is None:
+            raise InvalidArgument(f"{text} is a torch module: state its signature")
+        made.eval()
+        return _torch_model(text, made, signature, metadata)
+    return LoadedModel(text, made, made, signature, metadata)
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    return getattr(holder, name, None)
+
+
+def _import(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        if str(Path.cwd()) not in sys.path and "" not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (place + ".").startswith(error.name + "."):
+                raise  # it is there, and needs another
+            raise NotFound(
+                f"there is no Python module '{place}'; expected FILE.onnx, FILE.pt, "
+                "MODULE:FUNCTION or FILE.py:FUNCTION"
+            ) from None
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise NotFound(f"{place} is not there; expected a Python file")
+    sys.path.insert(0, str(path.parent))  # as `python FILE` does
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _takes_nothing(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return not any(p.kind in variable or p.default is p.empty for p in parameters)
+
+
+# PyTorch
+
+
+def _is_torch_module(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def load_torch(path: str | os.PathLike[str], signature: Signature | None = None) -> LoadedModel:
+    """A TorchScript file, or a program that torch.export.save wrote.
+
+    TorchScript needs a signature; a program's own inputs are its, unless it is given another.
+    """
+    path = os.fspath(path)
+    if not Path(path).is_file():
+        what = "is a folder" if Path(path).is_dir() else "is not there"
+        raise NotFound(f"{path} {what}; expected a TorchScript or torch.export file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InvalidModel(f"{path}: neither TorchScript nor torch.export: {error}") from None
+    exported = any(
+        member.endswith(("archive_format", "serialized_exported_program.json"))
+        for member in members
+    )
+    if not exported and not any("/code/" in member for member in members):
+        raise InvalidModel(
+            f"{path}: neither TorchScript nor torch.export; for pickled weights name a function "
+            "that makes the module: FILE.py:FUNCTION"
+        )
+    try:
+        import torch
+    except ImportError as error:
+        raise NotFound(f"{path}: needs PyTorch: pip install torch ({error})") from None
+    try:
+        if not exported:
+            script: Any = torch.jit
+            module = script.load(path, map_location="cpu").eval()
+        else:
+            program = torch.export.load(path)
+            module = program.module()
+    except Exception as error:
+        raise InvalidModel(f"{path}: {' '.join(str(error).split())}") from None
+    if signature is not None:
+        return _torch_model(path, module, signature, {})
+    if not exported:
+        raise InvalidArgument(f"{path} is TorchScript, which has no signature: state it")
+    return _program_model(path, program, module)
+
+
+def _program_model(path: str, program: Any, module: Any) -> LoadedModel:
+    nodes = {node.name: node for node in program.graph.nodes}
+    dims: list[dict[str, list[int | str | None]]] = []
+    specs: list[list[TensorSpec]] = []
+    outputs = list(program.graph_signature.user_outputs)
+    for names, shown in (
+        (program.graph_signature.user_inputs, list(program.graph_signature.user_inputs)),
+        (outputs, ["output"] if len(outputs) == 1 else [f"output{k}" for k in range(len(outputs))]),
+    ):
+        dims.append({})
+        specs.append([])
+        for name, show in zip(names, shown, strict=True):
+            value: Any = nodes[name].meta["val"] if name in nodes else None
+            if not hasattr(value, "dtype"):
+                raise Unsupported(f"{path}: '{name}' is no tensor; state a signature")
+            shape = [n if isinstance(n, int) else str(n) for n in value.shape]
+            dtype = str(value.dtype).removeprefix("torch.")
+            dims[-1][show] = list(shape)
+            specs[-1].append(
+                TensorSpec(show, dtype, [n if isinstance(n, int) else -1 for n in shape])
+            )
+    model = _torch_model(path, module, Signature(*specs), {})
+    unbatchable = _no_common_first_dimension(*dims)
+    evaluate = _torch_evaluate(module, Signature(*specs))
+    return LoadedModel(
+        path,
+        model.policy,
+        None if unbatchable else _laid_in_a_row(evaluate, *dims),
+        model.signature,
+        unbatchable=unbatchable,
+    )
+
+
+def _torch_evaluate(module: Any, signature: Signature) -> _Evaluate:
+    import torch
+
+    inputs = [spec.name for spec in signature.inputs]
+    outputs = [spec.name for spec in signature.outputs]
+
+    def evaluate(feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        with torch.inference_mode():
+            # Copies: what a server lends is read-only, which tensors cannot be.
+            answer = module(*(torch.from_numpy(np.array(feed[name])) for name in inputs))
+        if not isinstance(answer, Mapping):
+            values = answer if isinstance(answer, (tuple, list)) else (answer,)
+            if len(values) != len(outputs):
+                raise ValueError(f"the module gave {len(values)} values for {len(outputs)} outputs")
+            answer = dict(zip(outputs, values, strict=True))
+        return {
+            name: value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+            for name, value in answer.items()
+        }
+
+    return evaluate
+
+
+def _torch_model(
+    name: str, module: Any, signature: Signature, metadata: Mapping[str, str]
+) -> LoadedModel:
+    """Inputs in the order of the signature; with batches each has one dimension more, in front."""
+    texts = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.type == "string"]
+    if texts:
+        raise Unsupported(f"{name}: '{texts[0]}' is text, which torch has no tensors of")
+    evaluate = _torch_evaluate(module, signature)
+    return LoadedModel(
+        name,
+        lambda observation, _: evaluate(observation),
+        lambda observations, _: evaluate(observations),
+        signature,
+        metadata,
+    )
+
+
+# Signatures
+
+
+def parse_signature(text: str) -> Signature:
+    """The signature that is printed as `text`: "(x: float32[?, 4]) -> (action: int64)"."""
+    match = re.fullmatch(r"\s*\((.*)\)\s*->\s*\((.*)\)\s*", text, re.DOTALL)
+    if match is None:
+        raise InvalidArgument(
+            f"'{text}' is not a signature such as '(x: float32[4]) -> (action: int64)'"
+        )
+    return Signature(_parse_specs(match[1]), _parse_specs(match[2]))
+
+
+def _parse_specs(text: str) -> list[TensorSpec]:
+    specs: list[TensorSpec] = []
+    for part in re.split(r",(?![^\[]*\])", text) if text.strip() else []:
+        match = re.fullmatch(r"\s*(.+?)\s*:\s*(\w+)\s*(?:\[([^\]]*)\])?\s*", part, re.DOTALL)
+        if match is None:
+            raise InvalidArgument(f"'{part.strip()}' is not a tensor such as 'x: float32[4]'")
+        shape: list[int] = []
+        maximum: list[int | None] = []
+        for length in match[3].split(",") if match[3] and match[3].strip() else []:
+            found = re.fullmatch(r"\s*(?:(\d{1,18})|(?:\?|-1)(?:\s*<=\s*(\d{1,18}))?)\s*", length)
+            if found is None:
+                raise InvalidArgument(f"'{part.strip()}': '{length.strip()}' is no length, nor '?'")
+            shape.append(-1 if found[1] is None else int(found[1]))
+            maximum.append(None if found[2] is None else int(found[2]))
+        dtype: Any = str if match[2] == "string" else match[2]
+        try:
+            bounds = maximum if any(m is not None for m in maximum) else None
+            specs.append(TensorSpec(match[1], dtype, shape, bounds))
+        except TypeError as error:
+            raise InvalidArgument(f"'{part.strip()}': {error}") from None
+    return specs
