@@ -53,7 +53,7 @@ class ModelServer:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             line = selector.select(_START_TIMEOUT) and self._process.stdout.readline()
             if line:
-                self.uri = line.decode().strip()
+                self.uri = line.decode().strip().removeprefix("ready ")
             else:
                 self._end()
                 raise ProgramsError(
