@@ -191,6 +191,7 @@ PYTEST_FOLDERS = (
     ("models", 300),
     ("bench", 300),
     ("compilers/llvm/phase-ordering/test", 300),
+    ("compilers/llvm/parallel-test", 300),
     ("tests/repository", 120),
     ("tests/golden", 120),
     ("tests/install", 900),
@@ -199,7 +200,14 @@ PYTEST_FOLDERS = (
     ("tests/faults", 900),
 )
 # Those that install from the dev build or build something themselves.
-BUILDING = ("tests/install", "tests/docs", "tests/interop", "tests/faults", "bench")
+BUILDING = (
+    "compilers/llvm/parallel-test",
+    "tests/install",
+    "tests/docs",
+    "tests/interop",
+    "tests/faults",
+    "bench",
+)
 
 
 def lint_suites() -> list[Suite]:

@@ -33,8 +33,8 @@ SMALL_QUERIES = 3000
 SWEEPS = 3
 READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
-# Processes that are free to run anywhere have two speeds, by whether the kernel has both on one core
-# at the time. Their medians need many pairs, warmed up until placed.
+# Processes that are free to run anywhere have two speeds, by whether the kernel has both on one
+# core at the time. Their medians need many pairs, warmed up until placed.
 FREE_PAIRS = 15
 WARM_UPS = {"sweep": 1, "small": 4}
 
@@ -207,7 +207,7 @@ def _rounds_of_pairs(which: str, rounds: int, *, pinned: bool) -> list[int]:
 
 def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int, bar: Any) -> Any:
     """One transport with one serdes, in fresh processes every few rounds."""
-    wire = "raw" if serdes == "bitstream" else "json"
+    wire = "json" if serdes == "json" else "raw"
     found: dict[str, tuple[float, float]] = {}
     for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
         times = []
@@ -299,6 +299,8 @@ def main() -> int:
             ("unix", "bitstream"),
             ("shm", "bitstream"),
             ("grpc", "bitstream"),
+            ("unix", "protobuf"),
+            ("grpc", "protobuf"),
             ("pipe", "json"),
             ("unix", "json"),
             ("onnx", "none"),

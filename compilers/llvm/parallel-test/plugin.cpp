@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // For tests: a function pass that asks a model from as many threads as the host compiles with.
-// Where ThinLTO's back ends run, and in an ordinary pipeline, each function that is defined is asked
-// for; the answer is how it is to be optimized: 1 for size. MLBRIDGE_TEST_MODEL names the model.
+// Where ThinLTO's back ends run, and in an ordinary pipeline, each function that is defined is
+// asked for; the answer is how it is to be optimized: 1 for size. MLBRIDGE_TEST_MODEL names the
+// model.
 #include <mlbridge/model.h>
 
 #include "llvm/IR/Function.h"
@@ -56,12 +57,13 @@ public:
 } // namespace
 
 extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
-  return {LLVM_PLUGIN_API_VERSION, "ParallelTest", "1", [](PassBuilder &PB) {
-            PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel,
-                                                  ThinOrFullLTOPhase Phase) {
-              if (Phase != ThinOrFullLTOPhase::ThinLTOPreLink)
-                MPM.addPass(AskPass());
-            });
+  return {LLVM_PLUGIN_API_VERSION, "ParallelTest", "1",
+          [](PassBuilder &PB) {
+            PB.registerOptimizerLastEPCallback(
+                [](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) {
+                  if (Phase != ThinOrFullLTOPhase::ThinLTOPreLink)
+                    MPM.addPass(AskPass());
+                });
           },
           nullptr};
 }
