@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import recording
     from ._core import (
         Context,
         Event,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         parse_signature,
         serve_onnx,
     )
+    from .recording import Recording, record, replay
     from .server import Policy, Server, serve
     from .workers import Workers
 
@@ -71,9 +73,11 @@ _HOMES = {
         " Unavailable Unsupported"
     ),
     "loading": "LoadedModel load load_onnx load_python load_torch parse_signature serve_onnx",
+    "recording": "Recording record replay",
     "server": "Policy Server serve",
     "workers": "Workers",
 }
+_MODULES = ("recording",)
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
@@ -102,6 +106,7 @@ __all__ = [
     "Policy",
     "PolicyFailed",
     "ProtocolError",
+    "Recording",
     "Runner",
     "Server",
     "Signature",
@@ -122,6 +127,9 @@ __all__ = [
     "load_torch",
     "open",
     "parse_signature",
+    "record",
+    "recording",
+    "replay",
     "serve",
     "serve_environment",
     "serve_onnx",
@@ -129,11 +137,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'mlbridge' has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module("." + home, __name__), name)
     globals()[name] = value
     return value

@@ -40,6 +40,16 @@ example:
   mlbridge serve policy.onnx --at unix:/tmp/policy.sock --batch 64 --max-wait 1ms"""
 
 
+RECORD_DESCRIPTION = """\
+Serves another model to compilers and keeps what is asked, answered and rewarded in a new file,
+until Ctrl-C or SIGTERM. Prints `ready URI` once compilers can connect."""
+
+REPLAY_DESCRIPTION = """\
+Serves what is in a file of `mlbridge record`, until Ctrl-C or SIGTERM: equal inputs get the answer
+that was recorded, at the same episode, context and step where there are several. Anything else
+fails."""
+
+
 class CommandError(Exception):
     """What was asked for cannot be done; the text goes to the user."""
 
@@ -109,6 +119,28 @@ def parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--json", action="store_true", help="print what was done as JSON")
 
+    record = commands.add_parser(
+        "record",
+        help="keep what compilers ask a model and what it answers",
+        description=RECORD_DESCRIPTION,
+        formatter_class=raw,
+    )
+    record.add_argument(
+        "--model", metavar="URI", required=True, help="who answers: unix:SOCKET, onnx:FILE, …"
+    )
+    replay = commands.add_parser(
+        "replay",
+        help="answer compilers from a recording",
+        description=REPLAY_DESCRIPTION,
+        formatter_class=raw,
+    )
+    for command in (record, replay):
+        command.add_argument("file", metavar="FILE", help="the recording: session.mlbrec")
+        command.add_argument(
+            "--at", metavar="URI", required=True, help="where: unix:SOCKET, grpc:HOST:PORT, …"
+        )
+        command.add_argument("--json", action="store_true", help="print what was done as JSON")
+
     stats = commands.add_parser(
         "stats",
         help="ask a running server what it has done",
@@ -153,6 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .serve import run as serve
 
             return serve(options)
+        if options.command in ("record", "replay"):
+            from .record import run as record
+
+            return record(options)
         if options.command == "stats":
             from .stats import show
 

@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Conversations in files: kept by a server in between, read for learning, and played again.
+
+docs/recording.md describes the format.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core import Context, Event, EventKind, Model, Runner, Signature, Statistics, TensorSpec
+from .errors import (
+    Cancelled,
+    Closed,
+    Code,
+    Error,
+    InvalidArgument,
+    InvalidModel,
+    NotFound,
+    PolicyFailed,
+    Status,
+)
+from .server import Server
+
+MAGIC = b"MLBREC1\n"
+# Bytes of the text, bytes of the tensors, CRC-32 of both.
+_HEADER = struct.Struct("<IQI")
+_MAX_TEXT = 1 << 28
+
+Tensors = dict[str, NDArray[Any]]
+
+
+# Writing
+
+
+class Recorder:
+    """Writes a recording. What is written survives the end of this process, however it ends."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        signature: Signature | None = None,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        model: str = "",
+    ) -> None:
+        """Make the file, which must not be there yet. `model` says who answers."""
+        self.path = os.fspath(path)
+        try:
+            self._file: IO[bytes] = open(self.path, "xb", buffering=0)  # noqa: SIM115
+        except FileExistsError:
+            raise InvalidArgument(
+                f"{self.path} is there already; a recording is a new file"
+            ) from None
+        except OSError as error:
+            raise NotFound(f"{self.path}: cannot be written: {error.strerror}") from None
+        self._began = time.monotonic()
+        self._requests = 0
+        self._streams: set[tuple[int, int]] = set()
+        self._write_all(MAGIC)
+        self._record(
+            "recording",
+            model=model,
+            began=time.time(),
+            signature=_described(signature),
+            metadata=dict(metadata or {}),
+        )
+
+    def request(self, context: Context, signature: Signature, inputs: Mapping[str, Any]) -> int:
+        """Keep a request; its number is for the answer."""
+        self._stream(context, signature)
+        self._requests += 1
+        self._record(
+            "request",
+            {k: np.asarray(v) for k, v in inputs.items()},
+            number=self._requests,
+            **_who(context),
+        )
+        return self._requests
+
+    def reply(self, number: int, outputs: Mapping[str, Any]) -> None:
+        """Keep the answer to a request."""
+        self._record("reply", {k: np.asarray(v) for k, v in outputs.items()}, number=number)
+
+    def error(self, number: int, status: Status) -> None:
+        """Keep that a request failed."""
+        self._record("error", number=number, code=int(status.code), message=status.message)
+
+    def event(self, event: Event) -> None:
+        """Keep the begin, a reward or the end of an episode."""
+        if event.kind is EventKind.EPISODE_BEGIN:
+            self._record("begin", **_who(event.context))
+        elif event.kind is EventKind.REWARD:
+            self._record("reward", reward=event.reward, **_who(event.context))
+        elif event.kind is EventKind.EPISODE_END:
+            outcome = event.outcome
+            self._record(
+                "end", code=int(outcome.code), message=outcome.message, **_who(event.context)
+            )
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _stream(self, context: Context, signature: Signature) -> None:
+        stream = (context.connection, context.stream)
+        if stream not in self._streams:
+            self._streams.add(stream)
+            self._record(
+                "stream",
+                connection=context.connection,
+                stream=context.stream,
+                agent=context.agent,
+                signature=_described(signature),
+            )
+
+    def _record(
+        self, kind: str, tensors: Mapping[str, NDArray[Any]] | None = None, **rest: Any
+    ) -> None:
+        parts: list[bytes] = []
+        text: dict[str, Any] = {"kind": kind, "time": time.monotonic() - self._began, **rest}
+        if tensors is not None:
+            text["tensors"] = []
+            for name, array in tensors.items():
+                entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
+                if array.dtype.kind in "OUS":
+                    entry.update(type="string", values=[str(x) for x in array.ravel()])
+                else:
+                    entry["type"] = array.dtype.name
+                    parts.append(array.astype(array.dtype.newbyteorder("<")).tobytes())
+                text["tensors"].append(entry)
+        line = json.dumps(text).encode()
+        data = b"".join(parts)
+        checksum = zlib.crc32(data, zlib.crc32(line))
+        self._write_all(_HEADER.pack(len(line), len(data), checksum) + line + data)
+
+    def _write_all(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+def _who(context: Context) -> dict[str, Any]:
+    return {
+        "connection": context.connection,
+        "stream": context.stream,
+        "agent": context.agent,
+        "episode": context.episode,
+        "context": context.context,
+        "step": context.step,
+    }
+
+
+def _described(signature: Signature | None) -> dict[str, Any] | None:
+    if signature is None:
+        return None
+
+    def specs(found: tuple[TensorSpec, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": s.name,
+                "type": s.type,
+                "shape": s.shape,
+                "maximum": None if s.maximum is None else [m or None for m in s.maximum],
+            }
+            for s in found
+        ]
+
+    return {"inputs": specs(signature.inputs), "outputs": specs(signature.outputs)}
+
+
+def _signature(described: Any) -> Signature | None:
+    if described is None:
+        return None
+    inputs, outputs = (
+        [TensorSpec(s["name"], s["type"], s["shape"], s["maximum"]) for s in described[side]]
+        for side in ("inputs", "outputs")
+    )
+    return Signature(inputs, outputs)
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing that happened, `time` seconds after the recording began."""
+
+    kind: str
+    time: float
+    fields: Mapping[str, Any]
+    tensors: Tensors
+
+    @property
+    def stream(self) -> tuple[int, int]:
+        return self.fields["connection"], self.fields["stream"]
+
+
+@dataclass
+class Episode:
+    """What one stream asked, was answered and was rewarded for, between a begin and an end.
+
+    Entry k of `observations`, `actions`, `rewards`, `times` and `waits` belongs to one answered
+    request. A reward counts for the answer before it.
+    """
+
+    agent: str = ""
+    episode: str = ""
+    context: str = ""
+    signature: Signature | None = None
+    observations: list[Tensors] = field(default_factory=list)
+    actions: list[Tensors] = field(default_factory=list)
+    #: Seconds from the begin of the recording to the request, and from the request to its answer.
+    times: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    #: Of requests that failed: how many had been answered before, and why.
+    failures: list[tuple[int, Status]] = field(default_factory=list)
+    #: How the compiler says that it ended; None if that is not in the recording.
+    outcome: Status | None = None
+    _rewards: list[float] = field(default_factory=list)
+    #: Rewards that came before any answer.
+    first_reward: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """A reward for each answered request; several of one are added."""
+        return np.array(self._rewards, np.float64)
+
+    def stacked(self, name: str) -> NDArray[Any]:
+        """An input or output of all steps as one array, a row for each; of equal shapes only."""
+        rows = [{**a, **o}[name] for a, o in zip(self.actions, self.observations, strict=True)]
+        return np.stack(rows)
+
+    def _reward(self, value: float) -> None:
+        if self._rewards:
+            self._rewards[-1] += value
+        else:
+            self.first_reward += value
+
+
+class Recording:
+    """A recording file. Reading does not change it; it may still be written meanwhile."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read what it begins with. Raises NotFound, and InvalidModel for another file."""
+        self.path = os.fspath(path)
+        #: Why the records ended before the file did, if they did. Known once all are read.
+        self.damage = ""
+        first = next(self.records(), None)
+        if first is None or first.kind != "recording":
+            raise InvalidModel(f"{self.path}: a recording without a beginning: {self.damage}")
+        self.model: str = first.fields["model"]
+        #: Seconds since 1970.
+        self.began: float = first.fields["began"]
+        self.metadata: dict[str, str] = first.fields["metadata"]
+        try:
+            self.signature = _signature(first.fields["signature"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidModel(f"{self.path}: the signature cannot be read: {error}") from None
+
+    def records(self) -> Iterator[Record]:
+        """Everything in order, up to the first record that is incomplete or damaged."""
+        self.damage = ""
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise NotFound(f"{self.path}: cannot be read: {error.strerror}") from None
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            if file.read(len(MAGIC)) != MAGIC:
+                raise InvalidModel(f"{self.path} is no recording of mlbridge")
+            while header := file.read(_HEADER.size):
+                at = file.tell() - len(header)
+                if len(header) < _HEADER.size:
+                    self.damage = f"at byte {at}: cut off in the header of a record"
+                    return
+                text, data, checksum = _HEADER.unpack(header)
+                if text > _MAX_TEXT or text + data > size - file.tell():
+                    self.damage = (
+                        f"at byte {at}: a record of {text} + {data} bytes, "
+                        f"the file has {size - file.tell()} more"
+                    )
+                    return
+                line, raw = file.read(text), file.read(data)
+                if zlib.crc32(raw, zlib.crc32(line)) != checksum:
+                    self.damage = f"at byte {at}: the checksum of a record is wrong"
+                    return
+                try:
+                    record = _parsed(line, raw)
+                except (KeyError, TypeError, ValueError) as error:
+                    self.damage = f"at byte {at}: a record cannot be read: {error}"
+                    return
+                yield record
+
+    def episodes(self) -> Iterator[Episode]:
+        """Each as it ends; those that did not end, at the end of the file.
+
+        Requests outside of episodes are one episode for each stretch of their stream.
+        """
+        open_ones: dict[tuple[int, int], Episode] = {}
+        signatures: dict[tuple[int, int], Signature | None] = {}
+        asked: dict[int, Record] = {}
+
+        def of(record: Record) -> Episode:
+            fields = record.fields
+            return open_ones.setdefault(
+                record.stream,
+                Episode(
+                    fields["agent"],
+                    fields["episode"],
+                    fields["context"],
+                    signatures.get(record.stream, self.signature),
+                ),
+            )
+
+        for record in self.records():
+            if record.kind == "stream":
+                signatures[record.stream] = _signature(record.fields["signature"])
+            elif record.kind == "begin":
+                before = open_ones.pop(record.stream, None)
+                if before is not None and (before.actions or before.failures):
+                    yield before
+                of(record)
+            elif record.kind == "request":
+                asked[record.fields["number"]] = record
+                episode = of(record)
+                episode.signature = signatures.get(record.stream, self.signature)
+            elif record.kind in ("reply", "error"):
+                request = asked.pop(record.fields["number"], None)
+                if request is None:
+                    continue
+                episode = of(request)
+                if record.kind == "error":
+                    episode.failures.append((len(episode), _status_of(record)))
+                    continue
+                episode.observations.append(request.tensors)
+                episode.actions.append(record.tensors)
+                episode.times.append(request.time)
+                episode.waits.append(record.time - request.time)
+                episode._rewards.append(0.0)
+            elif record.kind == "reward":
+                of(record)._reward(float(record.fields["reward"]))
+            elif record.kind == "end":
+                ended = of(record)
+                ended.outcome = _status_of(record)
+                del open_ones[record.stream]
+                yield ended
+        yield from open_ones.values()
+
+    def __repr__(self) -> str:
+        return f"<mlbridge.recording.Recording {self.path}>"
+
+
+def _status_of(record: Record) -> Status:
+    return Status(Code(record.fields["code"]), record.fields["message"])
+
+
+def _parsed(line: bytes, raw: bytes) -> Record:
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError("not an object")
+    tensors: Tensors = {}
+    at = 0
+    for entry in fields.pop("tensors", []):
+        shape = tuple(int(n) for n in entry["shape"])
+        count = 1
+        for length in shape:
+            if length < 0:
+                raise ValueError(f"'{entry['name']}' has the shape {list(shape)}")
+            count *= length
+        if entry["type"] == "string":
+            if len(entry["values"]) != count:
+                raise ValueError(f"'{entry['name']}' has {len(entry['values'])} texts, not {count}")
+            array = np.empty(count, object)
+            array[:] = entry["values"]
+            tensors[entry["name"]] = array.reshape(shape)
+            continue
+        dtype = np.dtype(str(entry["type"]))
+        if dtype.kind not in "biuf":
+            raise ValueError(f"'{entry['name']}' has the type {entry['type']}")
+        if count * dtype.itemsize > len(raw) - at:
+            raise ValueError(f"'{entry['name']}' is longer than its record")
+        little = np.frombuffer(raw, dtype.newbyteorder("<"), count, at)
+        tensors[entry["name"]] = little.astype(dtype).reshape(shape)
+        at += count * dtype.itemsize
+    return Record(fields.pop("kind"), float(fields.pop("time")), fields, tensors)
+
+
+# Recording a model
+
+
+# A stream's end is not seen; the one that has asked for longest is forgotten, and made again.
+_MOST_RUNNERS = 512
+
+
+class _Asked:
+    """The model behind a recording server: a runner for each stream."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.model = Model.open(uri)
+        self._models: dict[str, Model] = {}
+        self._runners: OrderedDict[tuple[int, int], Runner] = OrderedDict()
+
+    def runner(self, context: Context, signature: Signature) -> Runner:
+        stream = (context.connection, context.stream)
+        found = self._runners.get(stream)
+        if found is not None:
+            self._runners.move_to_end(stream)
+            return found
+        model = self._models.get(str(signature))
+        if model is None:
+            model = Model.open(self.uri)
+            model.bind(signature)
+            self._models[str(signature)] = model
+        if len(self._runners) >= _MOST_RUNNERS:
+            self._runners.popitem(last=False)
+        made = model.new_runner(
+            agent=context.agent, episode=context.episode, context=context.context
+        )
+        self._runners[stream] = made
+        return made
+
+
+def record(
+    model: str,
+    uri: str,
+    path: str | os.PathLike[str],
+    *,
+    ready: Callable[[Server], None] | None = None,
+    **limits: Any,
+) -> Statistics:
+    """Serve another model at `uri` and keep what is asked and answered in `path`, until Ctrl-C.
+
+    `model` is the URI of the other model, whose signature and metadata are shown to compilers. One
+    request is in work at a time. What it fails with, compilers get as PolicyFailed.
+    """
+    asked = _Asked(model)
+    known = asked.model.model_signature
+    with (
+        Server(uri, known, asked.model.metadata, **limits) as server,
+        Recorder(path, known, asked.model.metadata, model=model) as recorder,
+    ):
+        if ready is not None:
+            ready(server)
+        for event in _events(server):
+            if event.kind is EventKind.REQUEST:
+                _ask(asked, event, recorder)
+            else:
+                recorder.event(event)
+                with contextlib.suppress(Error):
+                    _tell(asked, event)
+        return server.statistics
+
+
+def _events(server: Server) -> Iterator[Event]:
+    with contextlib.suppress(KeyboardInterrupt, Cancelled):
+        while (event := server.next()) is not None:
+            yield event
+
+
+def _ask(asked: _Asked, event: Event, recorder: Recorder) -> None:
+    inputs = event.inputs
+    number = recorder.request(event.context, event.signature, inputs)
+    try:
+        outputs = asked.runner(event.context, event.signature).evaluate(**inputs)
+    except Error as error:
+        recorder.error(number, Status(error.code, error.message))
+        with contextlib.suppress(Error):
+            event.fail(error.message)
+        return
+    recorder.reply(number, outputs)
+    with contextlib.suppress(Closed):
+        event.reply(outputs)
+
+
+def _tell(asked: _Asked, event: Event) -> None:
+    context = event.context
+    if event.kind is EventKind.EPISODE_BEGIN:
+        asked.runner(context, event.signature).begin_episode(context.episode, context.context)
+    elif event.kind is EventKind.REWARD:
+        asked.runner(context, event.signature).reward(event.reward)
+    elif event.kind is EventKind.EPISODE_END:
+        outcome = event.outcome
+        runner = asked.runner(context, event.signature)
+        runner.end_episode("" if outcome.ok else outcome.message or str(outcome.code.name))
+
+
+# Replaying
+
+
+class Replay:
+    """Answers from a recording.
+
+    An answer is one to equal inputs, bit for bit. Of several, the one of the same agent, episode,
+    context and step is taken, the k-th time the k-th; or else of the same agent, context and step;
+    or of the same agent; or any.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.recording = Recording(path)
+        self._answers: dict[tuple[Any, ...], list[Tensors | Status]] = {}
+        self._asked: dict[tuple[Any, ...], int] = {}
+        self._places: set[tuple[Any, ...]] = set()
+        open_ones: dict[int, list[tuple[Any, ...]]] = {}
+        for record in self.recording.records():
+            fields = record.fields
+            if record.kind == "request":
+                who = (fields["agent"], fields["episode"], fields["context"], fields["step"])
+                self._places.add(who[1:])
+                open_ones[fields["number"]] = self._keys(who, record.tensors)
+            elif record.kind in ("reply", "error"):
+                answer = record.tensors if record.kind == "reply" else _status_of(record)
+                for key in open_ones.pop(fields["number"], ()):
+                    self._answers.setdefault(key, []).append(answer)
+
+    @staticmethod
+    def _keys(who: tuple[Any, ...], inputs: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        digest = hashlib.blake2b(digest_size=16)
+        for name in sorted(inputs):
+            array = np.asarray(inputs[name])
+            text = array.dtype.kind in "OUS"
+            head = [name, "string" if text else array.dtype.name, array.shape]
+            if text:
+                head.append([str(x) for x in array.ravel()])
+            digest.update(json.dumps(head).encode() + b"\0")
+            if not text:
+                digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        what = digest.digest()
+        agent, _, context, step = who
+        return [(what, *who), (what, agent, context, step), (what, agent), (what,)]
+
+    def __call__(self, observation: Mapping[str, Any], context: Context) -> Tensors:
+        """The answer; raises PolicyFailed if there is none, or if it was an error."""
+        who = (context.agent, context.episode, context.context, context.step)
+        for precision, key in enumerate(self._keys(who, observation)):
+            answers = self._answers.get(key)
+            if answers is None:
+                continue
+            turn = 0
+            if precision == 0:
+                turn = self._asked.get(key, 0)
+                self._asked[key] = turn + 1
+            answer = answers[min(turn, len(answers) - 1)]
+            if isinstance(answer, Status):
+                raise PolicyFailed(answer.message)
+            return answer
+        place = f"step {context.step} of context '{context.context}', episode '{context.episode}'"
+        why = "with other inputs" if who[1:] in self._places else "not at all"
+        raise PolicyFailed(
+            f"not in the recording {self.recording.path}: {place} was recorded {why}, "
+            "and these inputs nowhere"
+        )
+
+
+def replay(
+    path: str | os.PathLike[str],
+    uri: str,
+    *,
+    ready: Callable[[Server], None] | None = None,
+    **limits: Any,
+) -> Statistics:
+    """Serve what is in a recording at `uri` until Ctrl-C; described at Replay."""
+    answers = Replay(path)
+    recording = answers.recording
+    with Server(uri, recording.signature, recording.metadata, **limits) as server:
+        if ready is not None:
+            ready(server)
+        for event in _events(server):
+            if event.kind is not EventKind.REQUEST:
+                continue
+            try:
+                event.reply(answers(event.inputs, event.context))
+            except Closed:
+                continue
+            except Error as error:
+                with contextlib.suppress(Error):
+                    event.fail(error.message)
+        return server.statistics

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Recorded conversations: what is kept, what damage costs, and playing them again."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import PolicyFailed, Recording, Signature, TensorSpec
+from mlbridge.cli import main
+from serving import running
+
+SIGNATURE = Signature(
+    [
+        TensorSpec("x", "float32", [-1], [64]),
+        TensorSpec("mask", "bool", [2]),
+        TensorSpec("name", str),
+    ],
+    [TensorSpec("action", "int64"), TensorSpec("scores", "float16", [2])],
+)
+
+
+@contextlib.contextmanager
+def served(serve: Callable[..., Any], *arguments: Any) -> Iterator[None]:
+    """Runs mlbridge.record or replay on a thread."""
+    ready, servers, failed = threading.Event(), [], []
+
+    def begin(server: mlbridge.Server) -> None:
+        servers.append(server)
+        ready.set()
+
+    def run() -> None:
+        try:
+            serve(*arguments, ready=begin)
+        except BaseException as error:
+            failed.append(error)
+            ready.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(60)
+    try:
+        if failed:
+            raise failed[0]
+        yield
+    finally:
+        for server in servers:
+            server.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def features(k: float) -> dict[str, Any]:
+    x = np.array([k, np.nan, -0.0], np.float32)[: int(k) + 1]
+    return {"x": x, "mask": [True, False], "name": f"f{k}\0ü"}
+
+
+def session(uri: str) -> list[tuple[Any, ...]]:
+    """Two episodes, each of three steps; the middle one of the second fails."""
+    runner = mlbridge.open(uri, SIGNATURE, agent="inliner", deadline=30)
+    answers: list[tuple[Any, ...]] = []
+    for episode in ("one", "two"):
+        runner.begin_episode(episode, f"{episode}.c")
+        for k in range(3):
+            try:
+                found = runner.evaluate(**features(k))
+                answers.append((int(found["action"]), found["scores"].tolist()))
+            except PolicyFailed as error:
+                answers.append((str(error),))
+            runner.reward(k + 0.5)
+            runner.reward(10)
+        runner.end_episode("" if episode == "one" else "miscompiled")
+    return answers
+
+
+def counting() -> Callable[..., Any]:
+    """Never answers alike twice."""
+    numbers = itertools.count()
+
+    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+        number = next(numbers)
+        if number == 4:
+            raise ValueError("no idea")
+        return {"action": number, "scores": [number / 2, -np.inf]}
+
+    return policy
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[Path, list[tuple[Any, ...]]]:
+    path = tmp_path / "session.mlbrec"
+    model, at = f"unix:{tmp_path}/m", f"unix:{tmp_path}/p"
+    with (
+        running(counting(), model, SIGNATURE, metadata={"note": "shown"}),
+        served(mlbridge.record, model, at, path),
+    ):
+        answers = session(at)
+        assert mlbridge.Model.open(at).metadata["note"] == "shown"
+    return path, answers
+
+
+def test_episodes_come_back_as_arrays(recorded: tuple[Path, list[tuple[Any, ...]]]) -> None:
+    recording = Recording(recorded[0])
+    assert recording.signature == SIGNATURE and recording.metadata["note"] == "shown"
+    one, two = recording.episodes()
+    assert recording.damage == ""
+    assert (one.agent, one.episode, one.context, len(one)) == ("inliner", "one", "one.c", 3)
+    assert one.signature == SIGNATURE
+    assert one.outcome is not None and one.outcome.ok
+    for k, observation in enumerate(one.observations):
+        expected = features(k)
+        assert observation["x"].dtype == np.float32
+        assert observation["x"].tobytes() == expected["x"].tobytes()
+        assert observation["mask"].tolist() == [True, False]
+        assert observation["name"].item() == expected["name"]
+    assert one.stacked("action").tolist() == [0, 1, 2]
+    assert one.stacked("scores").dtype == np.float16
+    assert one.rewards.tolist() == [10.5, 11.5, 12.5]
+    assert one.times == sorted(one.times) and min(one.waits) > 0
+    assert len(two) == 2 and two.stacked("action").tolist() == [3, 5]
+    ((step, failure),) = two.failures
+    assert step == 1 and "no idea" in failure.message
+    assert two.rewards.tolist() == [22.0, 12.5]  # what came after the failure counts before
+    assert two.outcome is not None and "miscompiled" in two.outcome.message
+
+
+def test_a_replay_answers_alike(
+    recorded: tuple[Path, list[tuple[Any, ...]]], tmp_path: Path, transport: str
+) -> None:
+    path, answers = recorded
+    at = f"{transport}:{tmp_path}/r"
+    with served(mlbridge.replay, path, at):
+        assert session(at) == answers
+        runner = mlbridge.open(at, deadline=30)
+        assert runner.model.metadata["note"] == "shown"
+        # Another agent and place: any equal inputs do.
+        assert runner.evaluate(**features(2))["action"] in (2, 5)
+        runner.begin_episode("one", "one.c")
+        with pytest.raises(PolicyFailed, match=r"step 0 of context 'one\.c'.*with other inputs"):
+            runner.evaluate(**{**features(0), "name": "new"})
+        runner.begin_episode("three", "three.c")
+        with pytest.raises(PolicyFailed, match=r"session\.mlbrec: step 0.*not at all"):
+            runner.evaluate(**{**features(0), "name": "new"})
+
+
+def test_what_is_whole_is_kept_of_a_file_cut_anywhere(
+    recorded: tuple[Path, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    data = recorded[0].read_bytes()
+    whole = list(Recording(recorded[0]).records())
+    cut = tmp_path / "cut.mlbrec"
+    before = 0
+    for size in range(0, len(data), 7):
+        cut.write_bytes(data[:size])
+        try:
+            recording = Recording(cut)
+        except mlbridge.InvalidModel:
+            assert before == 0
+            continue
+        records = list(recording.records())
+        assert len(records) >= before and len(records) <= len(whole)
+        assert [r.kind for r in records] == [r.kind for r in whole[: len(records)]]
+        before = len(records)
+        steps = sum(len(episode) for episode in recording.episodes())
+        assert steps == sum(r.kind == "reply" for r in records)
+    assert before == len(whole) - 1
+
+
+def test_altered_bytes_end_the_records(
+    recorded: tuple[Path, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    data = recorded[0].read_bytes()
+    whole = list(Recording(recorded[0]).records())
+    bad = tmp_path / "bad.mlbrec"
+    for at in range(8, len(data), 11):
+        bad.write_bytes(data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :])
+        try:
+            recording = Recording(bad)
+        except mlbridge.InvalidModel as error:
+            assert "bad.mlbrec" in str(error)
+            continue
+        assert len(list(recording.records())) < len(whole)
+        assert recording.damage.startswith("at byte ")
+
+
+def test_a_request_in_work_when_the_recorder_is_killed_is_kept(tmp_path: Path) -> None:
+    asked, end = threading.Event(), threading.Event()
+
+    def policy(*_: Any) -> Any:
+        asked.set()
+        assert end.wait(60)
+        return {"action": 1, "scores": [0, 0]}
+
+    path, at = tmp_path / "session.mlbrec", f"unix:{tmp_path}/p"
+    with running(policy, f"unix:{tmp_path}/m", SIGNATURE) as model:
+        command = ["record", str(path), "--model", model.uri, "--at", at]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mlbridge", *command], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline().decode() == f"ready {at}\n"
+        errors: list[mlbridge.Error] = []
+
+        def ask() -> None:
+            try:
+                mlbridge.open(at, deadline=60).evaluate(**features(1))
+            except mlbridge.Error as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert asked.wait(60)
+        process.kill()
+        process.communicate()
+        thread.join(60)
+        end.set()
+    assert len(errors) == 1
+    kinds = [record.kind for record in Recording(path).records()]
+    assert kinds == ["recording", "stream", "request"]
+
+
+def test_compilers_at_once_and_a_model_that_takes_any_signature(tmp_path: Path) -> None:
+    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> float:
+        return float(sum(value.sum() for value in observation.values()))
+
+    path, at = tmp_path / "session.mlbrec", f"unix:{tmp_path}/p"
+    with (
+        running(policy, f"unix:{tmp_path}/m") as model,
+        served(mlbridge.record, model.uri, at, path),
+    ):
+        runners = [mlbridge.open(at, output="float64", deadline=30) for _ in range(6)]
+        for k, runner in enumerate(runners):
+            name = "ab"[k % 2]
+            assert runner.evaluate_scalar(**{name: np.full(k, 2.0)}) == 2 * k
+    episodes = list(Recording(path).episodes())
+    assert [len(episode) for episode in episodes] == [1] * 6
+    assert [next(iter(e.observations[0])) for e in episodes] == ["a", "b"] * 3
+    with served(mlbridge.replay, path, at):
+        runner = mlbridge.open(at, output="float64", deadline=30)
+        assert runner.evaluate_scalar(b=np.full(3, 2.0)) == 6
+
+
+def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, at = tmp_path / "session.mlbrec", f"unix:{tmp_path}/p"
+    with running(counting(), f"unix:{tmp_path}/m", SIGNATURE) as model:
+        for command, uri in (
+            (["record", str(path), "--model", model.uri], at),
+            (["replay", str(path)], at),
+        ):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mlbridge", *command, "--at", uri],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"ready {uri}\n"
+            assert mlbridge.open(uri, deadline=30).evaluate(**features(0))["action"] == 0
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=60)
+            assert process.returncode == 0 and "replies" in output
+            assert not (tmp_path / "p").exists()
+        assert main(["record", str(path), "--model", model.uri, "--at", at]) == 1
+        assert "is there already" in capsys.readouterr().err
+        assert main(["record", "new", "--model", f"unix:{tmp_path}/none", "--at", at]) == 1
+        assert "no server there" in capsys.readouterr().err
+    assert main(["replay", f"{tmp_path}/none", "--at", at]) == 1
+    assert "none: cannot be read: No such file" in capsys.readouterr().err
+    (tmp_path / "other").write_bytes(b"\x7fELF and so on")
+    assert main(["replay", f"{tmp_path}/other", "--at", at]) == 1
+    assert "other is no recording of mlbridge" in capsys.readouterr().err
