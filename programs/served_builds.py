@@ -21,8 +21,8 @@ from typing import Any
 from demo.server import ModelServer
 from programs.catalog import ProgramsError
 from programs.fetch import fetch
-from programs.own_builds import MODEL, OUTPUT, Outcome, OwnBuild, build, load_builds
-from programs.plugin import plugin_flags
+from programs.own_builds import OUTPUT, Outcome, OwnBuild, build, load_builds
+from programs.plugin import MODEL, plugin_flags
 
 TRANSPORTS = ("unix", "shm", "pipe", "grpc")
 MOST_TIME = {"unix": 1.5, "shm": 1.5}

@@ -21,6 +21,7 @@ struct ServerOptions {
   uint32_t maxStreams = 1024;                ///< per connection
   uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
   uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
+  uint64_t maxQueuedBytes = uint64_t(1) << 30; ///< of those requests; one more is answered Busy
   /// What is served is no model but an environment, which needs the signature: whoever connects
   /// drives it with Reset and Step. Its inputs are the observation, its outputs the action.
   bool environment = false;

@@ -278,7 +278,7 @@ nb::object outcomeOf(const PyEvent &self) {
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
             std::optional<Metadata> metadata, uint32_t maxConnections, uint32_t maxStreams,
-            uint64_t maxMessage, uint32_t maxQueued, bool environment) {
+            uint64_t maxMessage, uint32_t maxQueued, uint64_t maxQueuedBytes, bool environment) {
   ServerOptions options;
   options.environment = environment;
   options.signature = std::move(signature);
@@ -288,6 +288,7 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
   options.maxStreams = maxStreams;
   options.maxMessage = maxMessage;
   options.maxQueued = maxQueued;
+  options.maxQueuedBytes = maxQueuedBytes;
   std::optional<Expected<Server>> server;
   {
     nb::gil_scoped_release release;
@@ -383,7 +384,9 @@ void bindServer(nb::module_ &m) {
            nb::arg("max_connections") = ServerOptions().maxConnections,
            nb::arg("max_streams") = ServerOptions().maxStreams,
            nb::arg("max_message") = ServerOptions().maxMessage,
-           nb::arg("max_queued") = ServerOptions().maxQueued, nb::arg("environment") = false)
+           nb::arg("max_queued") = ServerOptions().maxQueued,
+           nb::arg("max_queued_bytes") = ServerOptions().maxQueuedBytes,
+           nb::arg("environment") = false)
       .def_prop_ro("address", [](const PyServer &self) { return text(self.address); })
       .def_prop_ro("closed", [](const PyServer &self) { return !self.server; })
       .def_prop_ro("stopped",

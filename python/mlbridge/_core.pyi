@@ -183,6 +183,7 @@ class _Server:
         max_streams: int = ...,
         max_message: int = ...,
         max_queued: int = ...,
+        max_queued_bytes: int = ...,
         environment: bool = False,
     ) -> None: ...
     @property

@@ -48,7 +48,7 @@ class Countdown:
         return self.observation(), take / 2, self.left <= 0
 
     def observation(self) -> dict[str, Any]:
-        return {"left": self.left, "trace": np.float32(self.trace), "about": self.about}
+        return {"left": self.left, "trace": np.array(self.trace, np.float32), "about": self.about}
 
 
 @contextlib.contextmanager

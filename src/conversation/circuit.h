@@ -23,6 +23,11 @@ public:
 
   /// The deadline that a call may wait for, at most `asked`. Errors: Unavailable, while open.
   Expected<Deadline> admit(Deadline asked);
+  /// Whether calls fail without being made.
+  bool isOpen() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return open_;
+  }
   /// The call was answered, well or not.
   void answered() {
     if (troubled_.load(std::memory_order_relaxed))

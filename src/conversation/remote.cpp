@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <random>
+#include <thread>
 
 namespace mlbridge {
 
@@ -22,9 +24,10 @@ std::string inSeconds(Duration duration) {
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
   RemoteModel(Uri uri, const Transport &transport, const SerDes &serdes,
-              Connection::Options connecting, Duration deadline, std::shared_ptr<Circuit> circuit)
-      : uri(std::move(uri)), serdes(serdes), circuit(std::move(circuit)), transport_(transport),
-        connecting_(std::move(connecting)), deadline_(deadline) {}
+              Connection::Options connecting, uint32_t retries, Duration deadline,
+              std::shared_ptr<Circuit> circuit)
+      : uri(std::move(uri)), serdes(serdes), circuit(std::move(circuit)), retries(retries),
+        transport_(transport), connecting_(std::move(connecting)), deadline_(deadline) {}
 
   Status open() {
     Expected<std::shared_ptr<Connection>> connection = connect(Deadline::after(deadline_));
@@ -76,6 +79,7 @@ public:
   const Uri uri;
   const SerDes &serdes;
   const std::shared_ptr<Circuit> circuit;
+  const uint32_t retries;
 
 private:
   const Transport &transport_;
@@ -107,8 +111,8 @@ public:
   Status open() {
     if (Status s = join(Deadline::after(context_.deadline)); !s)
       return s;
-    if (Status s = inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs,
-                                      connection_->arena());
+    if (Status s =
+            inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs, connection_->arena());
         !s)
       return s;
     if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes, Side::Outputs); !s)
@@ -136,7 +140,73 @@ public:
   }
 
   Status evaluate(Duration left) override {
-    const Deadline::Clock::time_point since = Deadline::Clock::now();
+    Deadline::Clock::time_point now = Deadline::Clock::now();
+    const Deadline end = Deadline::after(left, now);
+    Status status = attempt(left, now);
+    for (uint32_t tries = 1; tries <= model_->retries && mayRepeat(status); ++tries) {
+      now = Deadline::Clock::now();
+      const Duration pause = backOff(tries);
+      if (!end.isNever() && now + pause >= end.when())
+        break;
+      std::this_thread::sleep_for(pause);
+      model_->circuit->waitedInVain(now, status);
+      now = Deadline::Clock::now();
+      status = attempt(end.isNever() ? left : Duration(end.when() - now), now);
+    }
+    return status;
+  }
+
+  Status beginEpisode(std::string_view episode, std::string_view context) override {
+    inEpisode_ = false;
+    if (!connection_ || !connection_->isUsable())
+      if (Status s = join(Deadline::after(context_.deadline)); !s)
+        return s;
+    Buffer payload;
+    if (Status s = encode(EpisodeBegin{std::string(episode), std::string(context)}, payload); !s)
+      return s;
+    inEpisode_ = true;
+    return queue(FrameKind::EpisodeBegin, payload);
+  }
+  Status reward(double value) override {
+    Buffer payload;
+    if (Status s = encodeReward(value, payload); !s)
+      return s;
+    return queue(FrameKind::Reward, payload);
+  }
+  Status endEpisode(const Status &outcome) override {
+    if (!inEpisode_)
+      return Status::ok();
+    inEpisode_ = false;
+    if (!connection_->isUsable())
+      return connection_->failure();
+    Buffer payload;
+    if (Status s = encode(EpisodeEnd{outcome, request_}, payload); !s)
+      return s;
+    if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
+      return s;
+    // Nobody waits for this, so nobody should wait for it to be taken either.
+    Status status = connection_->post(first_.data(), first_.size());
+    first_.clear();
+    return status;
+  }
+
+private:
+  /// A request that was refused was not begun. One whose connection ended may have been answered,
+  /// which matters only within an episode: a policy may count its steps.
+  bool mayRepeat(const Status &status) {
+    if (model_->circuit->isOpen())
+      return false;
+    return status.code() == Code::Busy ||
+           (!inEpisode_ && (status.code() == Code::Closed || status.code() == Code::Unavailable));
+  }
+  /// Exponential, with full jitter and a cap.
+  Duration backOff(uint32_t tries) {
+    constexpr Duration First = std::chrono::milliseconds(20), Longest = std::chrono::seconds(1);
+    const Duration most = std::min(Longest, First * (1 << std::min<uint32_t>(tries, 10)));
+    return Duration(std::uniform_int_distribution<int64_t>(0, most.count())(jitter_));
+  }
+
+  Status attempt(Duration left, Deadline::Clock::time_point since) {
     Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left, since));
     if (!admitted)
       return admitted.status();
@@ -211,41 +281,6 @@ public:
     return outputs_.codec().decode(slot_.reply.span(), outputs_);
   }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    inEpisode_ = false;
-    if (!connection_ || !connection_->isUsable())
-      if (Status s = join(Deadline::after(context_.deadline)); !s)
-        return s;
-    Buffer payload;
-    if (Status s = encode(EpisodeBegin{std::string(episode), std::string(context)}, payload); !s)
-      return s;
-    inEpisode_ = true;
-    return queue(FrameKind::EpisodeBegin, payload);
-  }
-  Status reward(double value) override {
-    Buffer payload;
-    if (Status s = encodeReward(value, payload); !s)
-      return s;
-    return queue(FrameKind::Reward, payload);
-  }
-  Status endEpisode(const Status &outcome) override {
-    if (!inEpisode_)
-      return Status::ok();
-    inEpisode_ = false;
-    if (!connection_->isUsable())
-      return connection_->failure();
-    Buffer payload;
-    if (Status s = encode(EpisodeEnd{outcome, request_}, payload); !s)
-      return s;
-    if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
-      return s;
-    // Nobody waits for this, so nobody should wait for it to be taken either.
-    Status status = connection_->post(first_.data(), first_.size());
-    first_.clear();
-    return status;
-  }
-
-private:
   /// Says where all gaps lie, if that is in the memory of this connection.
   bool sayWhere() {
     if (gaps_.empty())
@@ -315,6 +350,7 @@ private:
   Buffer first_;                 ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false;
+  std::minstd_rand jitter_{std::random_device()()};
 };
 
 Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature &bound,
@@ -346,12 +382,16 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
   if (!limit)
     return limit.status();
   address.connecting.maxMessage = *limit;
+  Expected<uint64_t> retries = uri.number("retries", 0);
+  if (!retries)
+    return retries.status();
+  address.retries = static_cast<uint32_t>(std::min<uint64_t>(*retries, 1000));
   for (const auto &[key, value] : uri.options) {
     Uri one;
     one.scheme = uri.scheme;
     one.options[key] = value;
     Status known = one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode",
-                                  "context", "proto", "request", "reply"});
+                                  "context", "proto", "request", "reply", "retries"});
     if (!known && !(*transport)->understands(key))
       return known;
   }
@@ -366,8 +406,8 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
                      ? sharedCircuit(uri.scheme + ":" + uri.place, options.deadline)
                      : std::make_shared<Circuit>(options.deadline);
   auto model = std::make_shared<RemoteModel>(uri, *address->transport, *address->serdes,
-                                             std::move(address->connecting), options.deadline,
-                                             std::move(circuit));
+                                             std::move(address->connecting), address->retries,
+                                             options.deadline, std::move(circuit));
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

@@ -483,6 +483,7 @@ Expected<Event> Server::await(Deadline deadline) {
         ServerStream &stream = *event->event.stream;
         if (isAsked(event->event.kind)) {
           --s.queuedRequests;
+          s.queuedBytes -= event->event.inputs ? event->event.inputs->message.size() : 0;
           if (event->event.session->takeCancelled(stream, event->event.request) ||
               event->event.deadline.when() <= now) {
             ++s.statistics.dropped;

@@ -271,6 +271,33 @@ TEST_P(ServerOver, ReportsItsAddressFilesWithMode0600AndRemovesThem) {
     EXPECT_NE(::stat(file.c_str(), &info), 0) << file;
 }
 
+TEST_P(ServerOver, AsksAgainWhereThatIsSafe) {
+  auto server = std::make_unique<ServerThread>(address(), serving(Sum), answerSum);
+  Model model = Model::open(uri() + "&retries=50", within(20s));
+  ASSERT_TRUE(model.bind(Sum)) << model.status().toString();
+  Runner runner = model.newRunner();
+  (void)runner.set("k", int64_t(4));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  server.reset();
+  std::promise<void> asking;
+  std::thread later([&] {
+    asking.get_future().wait();
+    server = std::make_unique<ServerThread>(address(), serving(Sum), answerSum);
+  });
+  asking.set_value();
+  EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<int64_t>("twice")[0], 8);
+  later.join();
+  // In mid-episode nothing is mixed: it fails, and what follows works.
+  ASSERT_TRUE(runner.beginEpisode("e", ""));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  server.reset();
+  server = std::make_unique<ServerThread>(address(), serving(Sum), answerSum);
+  EXPECT_EQ(runner.evaluate().code(), Code::Closed) << runner.status().toString();
+  (void)runner.endEpisode(runner.status());
+  EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ServerOver,
     ::testing::Values(std::pair("shm", "bitstream"), std::pair("shm", "json"),
@@ -279,6 +306,46 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair("unix", "protobuf"), std::pair("pipe", "protobuf"),
                       std::pair("rendezvous", "bitstream"), std::pair("rendezvous", "json")),
     [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
+
+TEST(Server, LimitsTheBytesThatWait) {
+  TemporaryFolder folder;
+  const std::string uri = "unix:" + folder / "s";
+  const Signature large{{TensorSpec::of<float>("x", {1 << 16})}, {TensorSpec::of<float>("y")}};
+  ServerOptions options = serving(large);
+  options.maxQueuedBytes = 600 * 1024; // two of 256 KiB
+  Expected<Server> server = Server::listen(uri, options);
+  ASSERT_TRUE(server) << server.status().toString();
+  constexpr int Compilers = 6;
+  std::atomic<int> busy{0}, answered{0};
+  std::vector<std::thread> compilers;
+  for (int i = 0; i < Compilers; ++i)
+    compilers.emplace_back([&] {
+      Model model = Model::open(uri, within(20s));
+      EXPECT_TRUE(model.bind(large)) << model.status().toString();
+      Runner runner = model.newRunner();
+      const Status s = runner.evaluate();
+      ++(s ? answered : busy);
+      if (!s) {
+        EXPECT_EQ(s.code(), Code::Busy) << s.toString();
+      }
+    });
+  // The first event keeps the policy while all others arrive: the helper thread reads them.
+  Expected<Event> first = server->next(Deadline::after(20s));
+  ASSERT_TRUE(first) << first.status().toString();
+  while (server->statistics().requests < Compilers)
+    std::this_thread::yield();
+  EXPECT_TRUE(first->reply());
+  while (answered + busy < Compilers) {
+    Expected<Event> event = server->next(Deadline::after(5ms));
+    if (event && event->kind() == EventKind::Request) {
+      EXPECT_TRUE(event->reply());
+    }
+  }
+  for (std::thread &compiler : compilers)
+    compiler.join();
+  EXPECT_EQ(answered, 3);
+  EXPECT_EQ(busy, 3);
+}
 
 TEST(Server, TakesTheSignatureOfTheCompilerIfItHasNone) {
   TemporaryFolder folder;

@@ -309,6 +309,15 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
       return Status::ok();
     }
   }
+  const uint64_t bytes = event.inputs ? event.inputs->message.size() : 0;
+  if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes) {
+    ++host_.statistics.refused;
+    (void)sendError(header.stream, header.request,
+                    Status(Code::Busy, std::to_string(host_.queuedBytes) +
+                                           " bytes of requests are waiting for the policy"));
+    return Status::ok();
+  }
+  host_.queuedBytes += bytes;
   event.session = shared_from_this();
   event.stream = streams_[header.stream];
   event.request = header.request;

@@ -76,6 +76,7 @@ struct SessionHost {
   ChosenSerDes messages; ///< of the user's own, if the server's address names them
   std::deque<QueuedEvent> queue;
   size_t queuedRequests = 0;
+  uint64_t queuedBytes = 0; ///< of their messages
   ServerStatistics statistics;
   std::weak_ptr<ServerStream> driver; ///< of an environment: who reset it last
   Deadline::Clock::time_point now;    ///< when the input that is handled was found
