@@ -17,6 +17,7 @@ STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
+LIBRARIES = ("llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libgrpc++-dev")
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 
@@ -31,8 +32,7 @@ def fingerprint() -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     # What the package is made for belongs to it: another LLVM means another plugin.
     llvm = subprocess.run(
-        ["dpkg-query", "-W", "-f=${Version}"]
-        + ["llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libgrpc++-dev"],
+        ["dpkg-query", "-W", "-f=${Version}", *LIBRARIES],
         capture_output=True,
         check=False,
     )

@@ -55,8 +55,8 @@ class Server(_Server):
         A compiler whose signature differs from `signature` is refused; None takes what each
         compiler states. Compilers can read `metadata` before they state theirs. Limits:
         `max_connections`, `max_streams` (for each connection), `max_message` (bytes),
-        `max_queued` (requests), `max_queued_bytes` (of those). With `environment` it is no model that is served; see
-        serve_environment.
+        `max_queued` (requests), `max_queued_bytes` (of those). With `environment` it is no model
+        that is served; see serve_environment.
         """
         super().__init__(
             uri,

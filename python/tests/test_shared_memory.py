@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import running
 
 import mlbridge
+from serving import running
 
 SIZE = 100_000
 
