@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import recording
+    from . import aio, recording
     from ._core import (
         Context,
         Event,
@@ -77,7 +77,7 @@ _HOMES = {
     "server": "Policy Server serve",
     "workers": "Workers",
 }
-_MODULES = ("recording",)
+_MODULES = ("aio", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
@@ -118,6 +118,7 @@ __all__ = [
     "Unsupported",
     "Workers",
     "__version__",
+    "aio",
     "drive",
     "from_function",
     "function",

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Asking, serving and driving from an asyncio program; each waits on threads of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from . import client, driving
+from ._core import Context, Event, EventKind, Model, Signature, Statistics
+from ._core import Runner as _Runner
+from .driving import Transition
+from .errors import Cancelled, Error, Status, _describe
+from .server import Server
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+T = TypeVar("T")
+
+
+class _Thread:
+    """Calls one after another, away from the event loop."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="mlbridge.aio")
+
+    async def call(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._pool, functools.partial(function, *arguments, **named)
+        )
+
+    async def first_call(self, function: Callable[[], T]) -> T:
+        """Ends the thread if there will be no others."""
+        try:
+            return await self.call(function)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+# Asking
+
+
+class Runner:
+    """Asks a model. Calls that overlap are made one after another; open more to ask at once.
+
+    A call that is cancelled while the model works on it is over for its caller only; the next one
+    begins when it has ended, with its deadline at the latest.
+    """
+
+    def __init__(self, runner: _Runner, thread: _Thread) -> None:
+        """Made by open."""
+        self._runner = runner
+        self._thread = thread
+
+    @property
+    def signature(self) -> Signature:
+        return self._runner.signature
+
+    @property
+    def model(self) -> Model:
+        return self._runner.model
+
+    @property
+    def status(self) -> Status:
+        """The outcome of the last evaluation."""
+        return self._runner.status
+
+    async def evaluate(self, **features: Any) -> dict[str, NDArray[Any]]:
+        """Evaluate with these inputs; those that are not given keep their value."""
+        return await self._thread.call(self._runner.evaluate, **features)
+
+    async def evaluate_scalar(self, **features: Any) -> Any:
+        """The same for a model with one output of one element, as a Python number."""
+        return await self._thread.call(self._runner.evaluate_scalar, **features)
+
+    async def begin_episode(self, episode: str, context: str = "") -> None:
+        await self._thread.call(self._runner.begin_episode, episode, context)
+
+    async def reward(self, value: float) -> None:
+        await self._thread.call(self._runner.reward, value)
+
+    async def end_episode(self, failure: str = "") -> None:
+        await self._thread.call(self._runner.end_episode, failure)
+
+    def close(self) -> None:
+        """End the thread, once its call has ended. Nothing can be asked afterwards."""
+        self._thread.end()
+
+    async def __aenter__(self) -> Runner:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+async def open(
+    uri: str,
+    signature: Signature | None = None,
+    *,
+    output: DTypeLike | None = None,
+    deadline: float | str | timedelta | None = None,
+    agent: str = "",
+    episode: str = "",
+    context: str = "",
+) -> Runner:
+    """Like mlbridge.open."""
+    thread = _Thread()
+    connect = functools.partial(
+        client.open,
+        uri,
+        signature,
+        output=output,
+        deadline=deadline,
+        agent=agent,
+        episode=episode,
+        context=context,
+    )
+    return Runner(await thread.first_call(connect), thread)
+
+
+# Driving
+
+
+class Driver:
+    """mlbridge.Driver for asyncio. Calls that overlap are made one after another."""
+
+    def __init__(self, driver: driving.Driver, thread: _Thread) -> None:
+        """Made by drive."""
+        self._driver = driver
+        self._thread = thread
+
+    @property
+    def uri(self) -> str:
+        return self._driver.uri
+
+    @property
+    def signature(self) -> Signature:
+        return self._driver.signature
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        return self._driver.metadata
+
+    @property
+    def done(self) -> bool:
+        return self._driver.done
+
+    @property
+    def steps(self) -> int:
+        return self._driver.steps
+
+    async def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """Begin an episode; the first observation."""
+        return await self._thread.call(self._driver.reset, context, seed=seed)
+
+    async def step(self, action: Any) -> Transition:
+        """Apply an action."""
+        return await self._thread.call(self._driver.step, action)
+
+    async def close(self) -> None:
+        """Leave the environment, once the call in work has ended."""
+        try:
+            await self._thread.call(self._driver.close)
+        finally:
+            self._thread.end()
+
+    async def __aenter__(self) -> Driver:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def drive(
+    uri: str,
+    *,
+    deadline: float | str | timedelta | None = None,
+    agent: str = "",
+    episode: str = "",
+) -> Driver:
+    """Like mlbridge.drive."""
+    thread = _Thread()
+    connect = functools.partial(driving.drive, uri, deadline=deadline, agent=agent, episode=episode)
+    return Driver(await thread.first_call(connect), thread)
+
+
+# Serving
+
+
+class Policy(Protocol):
+    """Decides like mlbridge.Policy, and may wait for something else meanwhile."""
+
+    def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Awaitable[Any]: ...
+
+
+async def serve(
+    policy: Policy,
+    uri: str,
+    signature: Signature | None = None,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    ready: Callable[[Server], None] | None = None,
+    max_in_work: int = 256,
+    **limits: Any,
+) -> Statistics:
+    """Serve `await policy(observation, context)` at `uri`, for many requests at once.
+
+    Until the task is cancelled, which fails the requests in work, or the Server that `ready` is
+    called with is told to stop(), which lets them end. Up to `max_in_work` are in work; others wait
+    in the server. A policy that raises fails its request, as in mlbridge.serve. `on_event` is
+    called by the event loop; what it raises ends the serving.
+    """
+    if max_in_work < 1:
+        raise ValueError(f"max_in_work must be at least 1, not {max_in_work}")
+    with Server(uri, signature, metadata, **limits) as server:
+        serving = _Serving(server, policy, on_event, max_in_work)
+        try:
+            if ready is not None:
+                ready(server)
+            await serving.run()
+        finally:
+            await serving.end()
+        return server.statistics
+
+
+class _Serving:
+    """Takes events from the thread that waits to the event loop."""
+
+    def __init__(
+        self,
+        server: Server,
+        policy: Policy,
+        on_event: Callable[[Event], None] | None,
+        max_in_work: int,
+    ) -> None:
+        self._server = server
+        self._policy = policy
+        self._on_event = on_event
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self._room = threading.Semaphore(max_in_work)
+        self._thread = threading.Thread(target=self._wait, name="mlbridge.aio.serve", daemon=True)
+
+    async def run(self) -> None:
+        """Returns after stop(), when what was in work has been answered."""
+        self._thread.start()
+        # Shielded: the thread sets it, whatever becomes of this task.
+        await asyncio.shield(self._ended)
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+        if self._failure is not None:
+            raise self._failure
+
+    async def end(self) -> None:
+        self._server.stop()
+        self._room.release()  # if the thread waits for it
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        if self._thread.ident is not None:
+            self._thread.join()  # next() ends at once after stop()
+
+    def _wait(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while True:
+                self._room.acquire()
+                event = self._server.next()
+                assert event is not None
+                if event.kind is EventKind.REQUEST:
+                    # Made here, before another request of the stream can arrive.
+                    _ = event.inputs, event.context
+                self._loop.call_soon_threadsafe(self._handle, event)
+        except Cancelled:
+            pass
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop may have been closed
+            self._loop.call_soon_threadsafe(self._has_ended, failure)
+
+    def _has_ended(self, failure: BaseException | None) -> None:
+        self._failure = self._failure or failure
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    def _handle(self, event: Event) -> None:
+        if event.kind is EventKind.REQUEST:
+            task = self._loop.create_task(self._answer(event))
+            self._tasks.add(task)
+            task.add_done_callback(self._answered)
+            return
+        self._room.release()
+        if self._on_event is not None and self._failure is None:
+            try:
+                self._on_event(event)
+            except BaseException as error:
+                self._failure = error
+                self._server.stop()
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+        if not task.cancelled() and task.exception() is not None:  # no Exception: SystemExit, …
+            self._failure = self._failure or task.exception()
+            self._server.stop()
+
+    async def _answer(self, event: Event) -> None:
+        why = "the server was interrupted"
+        try:
+            outputs = await self._policy(event.inputs, event.context)
+        except Exception as error:
+            why = _describe("the policy", error)
+        except BaseException:
+            with contextlib.suppress(Error):
+                event.fail(why)
+            raise
+        else:
+            try:
+                event.reply(outputs)
+                return
+            except Exception as error:
+                why = str(error)
+        with contextlib.suppress(Error):  # it may have been answered, or gone away
+            event.fail(why)
