@@ -118,9 +118,11 @@ struct ServerStatistics {
   uint64_t connections = 0, streams = 0, requests = 0, replies = 0, errors = 0, dropped = 0;
   uint64_t refused = 0; ///< connections and streams
   uint64_t bytesIn = 0, bytesOut = 0;
+  uint64_t batches = 0, batchedRequests = 0, largestBatch = 0; ///< as noteBatch was told
   LatencyHistogram latency; ///< of replies, from the arrival of the request to the sending
 
-  /// As it goes over the wire: counts, and "latency-p50-us" with p90, p99 and max.
+  /// As it goes over the wire: counts, "latency-p50-us" with p90, p99 and max, and "batches" with
+  /// "batch-mean" and "batch-max" if there were any.
   Metadata toMetadata() const;
 };
 
@@ -147,6 +149,8 @@ public:
   /// libraries that wake through a descriptor.
   int wakeDescriptor() const;
   ServerStatistics statistics() const;
+  /// For the statistics: so many requests are put to the policy in one call.
+  void noteBatch(uint64_t requests);
 
   struct State;
 

@@ -339,6 +339,9 @@ void bindServer(nb::module_ &m) {
       .def_ro("dropped", &ServerStatistics::dropped,
               "Requests whose compiler had given up before they were answered")
       .def_ro("refused", &ServerStatistics::refused, "Connections and streams that were refused")
+      .def_ro("batches", &ServerStatistics::batches, "Calls of a policy that takes batches")
+      .def_ro("batched_requests", &ServerStatistics::batchedRequests)
+      .def_ro("largest_batch", &ServerStatistics::largestBatch)
       .def_ro("bytes_in", &ServerStatistics::bytesIn)
       .def_ro("bytes_out", &ServerStatistics::bytesOut)
       .def(
@@ -396,6 +399,7 @@ void bindServer(nb::module_ &m) {
           [](const PyServer &self) { return self.server ? self.server->statistics() : self.last; })
       .def_prop_ro("_wake_descriptor", [](PyServer &self) { return self.open().wakeDescriptor(); })
       .def("_serve", &serve, nb::arg("policy"), nb::arg("on_event").none(), nb::arg("stop").none())
+      .def("_note_batch", [](PyServer &self, uint64_t size) { self.open().noteBatch(size); })
       .def("_next", &nextEvent, nb::arg("timeout").none())
       .def("stop",
            [](PyServer &self) {

@@ -93,6 +93,7 @@ class Batcher:
             self._answer_group([event for event, _ in group], [inputs for _, inputs in group])
 
     def _answer_group(self, events: list[Event], inputs: list[Mapping[str, Any]]) -> None:
+        self._server._note_batch(len(events))
         try:
             rows = self._rows(
                 events, self._policy(self._stacked(inputs), [e.context for e in events])

@@ -81,7 +81,9 @@ def test_requests_that_wait_are_answered_together(address: str) -> None:
         answers = ask(address, [[k, k, 1] for k in range(24)])
     assert answers == [2 * k + 1 for k in range(24)]
     assert sizes == [8, 8, 8]
-    assert serving.statistics.replies == 24
+    statistics = serving.statistics
+    assert statistics.replies == statistics.batched_requests == 24
+    assert (statistics.batches, statistics.largest_batch) == (3, 8)
 
 
 def test_other_shapes_are_other_calls(address: str) -> None:

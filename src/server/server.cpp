@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 namespace mlbridge {
@@ -385,6 +386,14 @@ Metadata ServerStatistics::toMetadata() const {
       {"errors", std::to_string(errors)},           {"dropped", std::to_string(dropped)},
       {"refused", std::to_string(refused)},         {"bytes-in", std::to_string(bytesIn)},
       {"bytes-out", std::to_string(bytesOut)}};
+  if (batches) {
+    char mean[32];
+    std::snprintf(mean, sizeof mean, "%.2f",
+                  static_cast<double>(batchedRequests) / static_cast<double>(batches));
+    values["batches"] = std::to_string(batches);
+    values["batch-mean"] = mean;
+    values["batch-max"] = std::to_string(largestBatch);
+  }
   constexpr std::pair<const char *, double> Quantiles[] = {{"latency-p50-us", 0.5},
                                                            {"latency-p90-us", 0.9},
                                                            {"latency-p99-us", 0.99},
@@ -548,6 +557,14 @@ void Server::stop() {
 
 bool Server::isStopped() const { return state_->stopped; }
 int Server::wakeDescriptor() const { return state_->loop.wakeDescriptor(); }
+
+void Server::noteBatch(uint64_t requests) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  ServerStatistics &counts = state_->statistics;
+  ++counts.batches;
+  counts.batchedRequests += requests;
+  counts.largestBatch = std::max(counts.largestBatch, requests);
+}
 
 ServerStatistics Server::statistics() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
