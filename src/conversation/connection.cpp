@@ -276,7 +276,7 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
   if (!wanted.write && handover_.yields()) {
     Status status;
     if (handover_.yieldUntil([&] {
-          if (!channel_->look().read)
+          if (!channel_->look({true, false}).read)
             return false;
           status = reader_.pump(*channel_, *this, progress);
           return !status || progress;

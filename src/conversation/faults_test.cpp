@@ -73,7 +73,7 @@ struct Peer {
   }
   bool hasInput() const {
     if (channel)
-      return channel->look().read;
+      return channel->look({true, false}).read;
     pollfd fd{in, POLLIN, 0};
     return ::poll(&fd, 1, 0) != 0;
   }

@@ -101,11 +101,11 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
   Outcome outcome = Outcome::TimedOut;
   if (anyAwake_.load(std::memory_order_relaxed) && attend(timeout != 0)) {
     outcome = Outcome::Progress;
-    if (++turnsWithoutWait_ < TurnsWithoutWait)
+    if (turnsWithoutWait_.fetch_add(1, std::memory_order_relaxed) + 1 < TurnsWithoutWait)
       return outcome;
     timeout = 0;
   }
-  turnsWithoutWait_ = 0;
+  turnsWithoutWait_.store(0, std::memory_order_relaxed);
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
   const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, timeout);
@@ -158,7 +158,7 @@ bool ServerLoop::attend(bool toSleep) {
   const auto rests = [&](const std::shared_ptr<Session> &session) {
     Channel &channel = session->channel();
     const bool sleeps = toSleep && channel.prepareToSleep({true, false});
-    if (!sleeps && channel.look().read)
+    if (!sleeps && channel.look({true, false}).read)
       ready_.push_back(session);
     session->isAwake = !sleeps;
     return sleeps;

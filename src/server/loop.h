@@ -79,7 +79,7 @@ private:
   /// Whose channels are quiet and have not said that they sleep: those that were read lately.
   std::vector<std::shared_ptr<Session>> awake_, ready_;
   std::atomic<bool> anyAwake_{false};
-  int turnsWithoutWait_ = 0;
+  std::atomic<int> turnsWithoutWait_{0};
   uint64_t lastSession_ = 0;
   Handover handover_;                   ///< the serving thread's
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs

@@ -108,7 +108,8 @@ Status Event::State::takeInFromMemory() {
                                         " bytes in a part of " + std::to_string(place.capacity) +
                                         " bytes of the shared memory");
     const uint64_t limit = server->options.maxMessage;
-    if (place.bytes > limit || (total += place.bytes) > limit)
+    total += std::min<uint64_t>(place.bytes, limit); // no overflow
+    if (place.bytes > limit || total > limit)
       return Status(Code::LimitExceeded, "the tensors in shared memory are larger than the limit "
                                          "of " +
                                              std::to_string(limit) + " bytes");

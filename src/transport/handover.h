@@ -28,14 +28,17 @@ public:
   /// How many more yields in vain than useful ones are borne: at the start, and at most.
   static constexpr int FirstCredit = 2, MostCredit = 32;
 
-  /// How long a side yields before it sleeps, and how often at least: the scheduler, being fair,
-  /// may give the processor straight back.
-  static constexpr Duration Patience = std::chrono::microseconds(30);
+  /// How long a side yields before it sleeps: twice as long as a turn has taken of late, within
+  /// these. And how often at least: the scheduler, being fair, may give the processor straight
+  /// back.
+  static constexpr Duration LeastPatience = std::chrono::microseconds(30);
+  static constexpr Duration MostPatience = std::chrono::microseconds(200);
   static constexpr int Yields = 3;
 
   /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
   template <typename Look> bool yieldUntil(Look look) {
-    const Clock::time_point end = Clock::now() + Patience;
+    const Clock::time_point end =
+        Clock::now() + std::clamp(2 * usual_, LeastPatience, MostPatience);
     int yields = 0;
     do {
       ::sched_yield();
@@ -54,6 +57,8 @@ public:
   /// The wait is over.
   void waited(Clock::time_point now) {
     const bool quick = now - last_ <= Quick;
+    if (quick)
+      usual_ += (now - last_ - usual_) / 8;
     last_ = now;
     const Outcome outcome = outcome_;
     outcome_ = Outcome::Slept;
@@ -80,6 +85,7 @@ private:
   enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
   Outcome outcome_ = Outcome::Slept;
   Clock::time_point last_{};
+  Duration usual_{0}; ///< of quick turns
   int quickTurns_ = 0;
   int neededTurns_ = FirstTurns;
   int credit_ = 0;

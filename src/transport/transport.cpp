@@ -56,9 +56,9 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
 
 Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {
   while (!prepareToSleep(wanted)) {
-    const Readiness seen = look();
-    if ((seen.read && wanted.read) || (seen.write && wanted.write))
-      return Readiness{seen.read && wanted.read, seen.write && wanted.write};
+    const Readiness seen = look(wanted);
+    if (seen.read || seen.write)
+      return seen;
     if (deadline.hasPassed())
       return Status(Code::DeadlineExceeded, "the deadline has passed");
   }

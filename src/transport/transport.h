@@ -41,8 +41,9 @@ public:
   /// Whether the descriptors tell of input and room only to an end that said that it sleeps, so
   /// that a peer which is awake costs no system call.
   virtual bool isQuiet() const { return false; }
-  /// What may go on, seen without a system call; what cannot be seen so may.
-  virtual Readiness look() const { return {true, true}; }
+  /// Which of the wanted things may go on, seen without a system call; what cannot be seen so may.
+  /// Reading is looked for by the reader, writing by the writer.
+  virtual Readiness look(Readiness wanted) const { return wanted; }
   /// Before waiting on the descriptors of a quiet channel; holds until the next read or write.
   /// False if something of what is wanted may go on already: don't wait.
   virtual bool prepareToSleep(Readiness /*wanted*/) { return true; }

@@ -42,7 +42,7 @@ private:
 };
 
 /// In one line: "message Advice { repeated float y = 1; }".
-std::string oneLine(std::string text) {
+std::string oneLine(const std::string &text) {
   std::string result;
   for (const char c : text) {
     const bool space = c == ' ' || c == '\n' || c == '\t';
@@ -145,8 +145,12 @@ Status Planner::add(size_t index, const pb::Descriptor &message) {
     const std::string part = spec.name.substr(from, dot - from);
     const FieldDescriptor *field = type->FindFieldByName(part);
     if (!field)
-      return misfit(tensor + ": " + std::string(type->full_name()) + " has no field '" + part +
-                    "'");
+      return misfit(std::string(tensor)
+                        .append(": ")
+                        .append(type->full_name())
+                        .append(" has no field '")
+                        .append(part)
+                        .append("'"));
     if (field->is_map() || field->type() == FieldDescriptor::TYPE_GROUP)
       return misfit(tensor + ": the field " + described(*field) + " is a " +
                     (field->is_map() ? "map" : "group") + ", which no tensor stands for");

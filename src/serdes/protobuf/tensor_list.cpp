@@ -217,8 +217,8 @@ mlb_code TensorListCodec::encode(const mlb_tensor *tensors, mlb_buffer *out,
 /// As protobuf reads a message: of a single field the last one counts, repeated ones add up, a
 /// field of another number or wire type is skipped.
 Status TensorListCodec::read(const uint8_t *data, size_t size, Found &found) const {
-  const Status broken(Code::Protocol, "a tensor is not a protobuf message");
-  const Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");
+  Status broken(Code::Protocol, "a tensor is not a protobuf message");
+  Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");
   Reader in(data, size);
   while (const uint32_t tag = in.ReadTag()) {
     const uint8_t *bytes = nullptr;

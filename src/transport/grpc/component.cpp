@@ -40,7 +40,7 @@ struct Connection {
 
   ~Connection() {
     if (isForked()) // a copy of the parent's, without the threads that it needs
-      (void)client.release();
+      (void)!client.release();
     else if (server)
       server->close();
   }

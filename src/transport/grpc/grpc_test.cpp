@@ -209,7 +209,8 @@ public:
   /// In the child.
   static void say(const std::string &text) {
     const std::string line = text + "\n";
-    EXPECT_EQ(::write(std::atoi(::getenv("MLBRIDGE_TEST_PIPE")), line.data(), line.size()),
+    EXPECT_EQ(::write(static_cast<int>(std::strtol(::getenv("MLBRIDGE_TEST_PIPE"), nullptr, 10)),
+                      line.data(), line.size()),
               ssize_t(line.size()));
   }
 
@@ -340,7 +341,7 @@ TEST_F(GrpcGuarded, WantsTheToken) {
   ServerThread server(AnyPort + "?token-file=" + right, serving(Sum), answerSum);
   const std::string uri = "grpc:" + placeOf(server);
   EXPECT_TRUE(ask(uri + "?token-file=" + right)) << ask(uri + "?token-file=" + right).toString();
-  for (const std::string &bad : {uri, uri + "?token-file=" + wrong}) {
+  for (const std::string &bad : {uri, std::string(uri).append("?token-file=").append(wrong)}) {
     const Status status = Model::open(bad).status();
     EXPECT_EQ(status.code(), Code::InvalidArgument) << bad;
     EXPECT_NE(status.message().find("token"), std::string::npos) << status.message();

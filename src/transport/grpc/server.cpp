@@ -171,7 +171,7 @@ void ServerCore::request(const std::shared_ptr<ServerCore> &core) {
     return;
   auto *stream = new ServerStream(core);
   core->streams_.insert(stream);
-  const ByteStream::Lock own(stream->mutex_);
+  const std::lock_guard<std::mutex> own(stream->mutex_);
   core->service_.RequestConverse(&stream->context_, &stream->call_, core->queue_.get(),
                                  core->queue_.get(), stream->arrive_.begin());
 }

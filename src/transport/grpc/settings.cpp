@@ -44,8 +44,13 @@ Expected<std::string> readFile(const std::string &option, const std::string &pat
       return failed(errno);
     text.append(part, static_cast<size_t>(n));
     if (text.size() > LargestFile)
-      return wrong("option '" + option + "': " + path + " has more than " +
-                   std::to_string(LargestFile) + " bytes");
+      return wrong(std::string("option '")
+                       .append(option)
+                       .append("': ")
+                       .append(path)
+                       .append(" has more than ")
+                       .append(std::to_string(LargestFile))
+                       .append(" bytes"));
   }
   return text;
 }
@@ -146,7 +151,11 @@ Expected<Settings> readSettings(std::string_view place, const mlb_option *option
       if (!text)
         return text.status();
       if (text->find("-----BEGIN ") == text->npos)
-        return wrong("option '" + key + "': " + value + " is not in PEM format");
+        return wrong(std::string("option '")
+                         .append(key)
+                         .append("': ")
+                         .append(value)
+                         .append(" is not in PEM format"));
       settings.tls = true;
       (key == "tls-ca"     ? settings.authorities
        : key == "tls-cert" ? settings.certificate

@@ -145,9 +145,10 @@ Expected<size_t> ShmChannel::write(const iovec *parts, int count) {
 
 short ShmChannel::writeEvents() const { return bell_ ? POLLIN : POLLOUT; }
 
-Readiness ShmChannel::look() const {
-  return ends_ && !plain_ ? Readiness{ends_->reader.isReady(), ends_->writer.isReady()}
-                          : Readiness{};
+Readiness ShmChannel::look(Readiness wanted) const {
+  if (!ends_ || plain_)
+    return {};
+  return {wanted.read && ends_->reader.isReady(), wanted.write && ends_->writer.isReady()};
 }
 
 bool ShmChannel::prepareToSleep(Readiness wanted) {

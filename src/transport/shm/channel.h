@@ -23,7 +23,7 @@ public:
   int writeDescriptor() const override { return bell_ ? bell_.get() : socket_.get(); }
   short writeEvents() const override;
   bool isQuiet() const override { return true; }
-  Readiness look() const override;
+  Readiness look(Readiness wanted) const override;
   bool prepareToSleep(Readiness wanted) override;
   std::shared_ptr<Arena> arena() const override { return ends_ ? ends_->arena : nullptr; }
 

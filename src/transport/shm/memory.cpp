@@ -53,8 +53,8 @@ private:
   }
   static void separate() {
     for (SharedMemory *memory : all().memories)
-      (void)::mmap(memory->bytes(), memory->size(), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory->descriptor(), 0);
+      (void)!::mmap(memory->bytes(), memory->size(), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory->descriptor(), 0);
     all().mutex.unlock();
   }
 };

@@ -81,7 +81,7 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
   while (::connect(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) !=
          0) {
     const int error = errno;
-    const std::string where = scheme + ": connect to " + path;
+    const std::string where = std::string(scheme).append(": connect to ").append(path);
     switch (error) {
     case EINTR:
       continue;
