@@ -6,6 +6,7 @@
 
 #include "transport/shm/arena.h"
 
+#include <atomic>
 #include <optional>
 
 namespace mlbridge {
@@ -50,7 +51,8 @@ private:
   // The reader's.
   bool bellRings_ = false; ///< a byte of it is or will be in the socket
   bool ended_ = false;
-  bool plain_ = false; ///< the server answers over the socket itself
+  /// The server answers over the socket itself; the writer looks at this too.
+  std::atomic<bool> plain_{false};
   // The writer's.
   bool writerBellRings_ = false;
 };
