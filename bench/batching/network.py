@@ -19,4 +19,5 @@ def network() -> Callable[[Tensor], Tensor]:
     layers = nn.Sequential(
         nn.Linear(INPUTS, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, OUTPUTS)
     )
-    return layers.eval()
+    evaluated: Callable[[Tensor], Tensor] = layers.eval()
+    return evaluated
