@@ -4,12 +4,15 @@
 // the files handed over as bytes.
 #include "external_data.h"
 
+#include "engine/wire.h"
+
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace mlbridge::onnx {
 namespace {
+
+using Message = engine::WireMessage;
 
 /// Field numbers of onnx.proto.
 namespace field {
@@ -25,87 +28,6 @@ constexpr uint32_t EntryKey = 1, EntryValue = 2;
 } // namespace field
 
 constexpr int DeepestGraph = 64;
-
-/// The fields of one protobuf message, in order. Ends early at bytes that are none.
-class Message {
-public:
-  explicit Message(std::string_view bytes) : rest_(bytes) {}
-
-  bool next() {
-    uint64_t key = 0;
-    if (!varint(key))
-      return false;
-    number = static_cast<uint32_t>(key >> 3);
-    payload = {};
-    switch (key & 7) {
-    case 0:
-      return varint(value);
-    case 1:
-      return skip(8);
-    case 2: {
-      uint64_t size = 0;
-      if (!varint(size) || size > rest_.size())
-        return false;
-      payload = rest_.substr(0, size);
-      rest_.remove_prefix(size);
-      return true;
-    }
-    case 3: // A group, which protobuf still skips, looks like the fields in it.
-    case 4:
-      return true;
-    case 5:
-      return skip(4);
-    default:
-      return false;
-    }
-  }
-
-  uint32_t number = 0;
-  uint64_t value = 0;       ///< of a varint field
-  std::string_view payload; ///< of a length-delimited field
-
-private:
-  bool skip(size_t size) {
-    if (rest_.size() < size)
-      return false;
-    rest_.remove_prefix(size);
-    return true;
-  }
-  bool varint(uint64_t &out) {
-    out = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (rest_.empty())
-        return false;
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      out |= uint64_t(byte & 0x7f) << shift;
-      if (!(byte & 0x80))
-        return true;
-    }
-    return false;
-  }
-
-  std::string_view rest_;
-};
-
-/// "weights.bin", "data/weights.bin"; nothing that leaves the model's folder.
-bool staysInFolder(std::string_view location) {
-  if (location.empty() || location.front() == '/' || location.find('\0') != std::string_view::npos)
-    return false;
-  while (true) {
-    const size_t slash = location.find('/');
-    if (location.substr(0, slash) == "..")
-      return false;
-    if (slash == std::string_view::npos)
-      return true;
-    location.remove_prefix(slash + 1);
-  }
-}
-
-bool decimal(std::string_view text, uint64_t &out) {
-  const auto [stop, error] = std::from_chars(text.begin(), text.end(), out);
-  return error == std::errc() && stop == text.end();
-}
 
 class Walk {
 public:
@@ -185,9 +107,9 @@ private:
         if (key == "location")
           location = value;
         else if (key == "offset")
-          numbers &= decimal(value, offset);
+          numbers &= engine::readDecimal(value, offset);
         else if (key == "length")
-          numbers &= decimal(value, length);
+          numbers &= engine::readDecimal(value, length);
       }
     }
     if (!external)
@@ -198,7 +120,7 @@ private:
       status_ = Status(Code::Unsupported,
                        who + ", which is supported for the initializers of the main graph only; "
                              "save the model as one file");
-    else if (!staysInFolder(location))
+    else if (!engine::staysInFolder(location))
       status_ = Status(Code::InvalidModel, who + ", which is not in the model's own folder");
     else if (!numbers || offset + length < offset)
       status_ = Status(Code::InvalidModel, who + " at an offset or of a length that is no number");

@@ -2,8 +2,8 @@
 // Loading: the file, the session with options for small batch-1 networks, signature and metadata.
 #include "model.h"
 
+#include "engine/file.h"
 #include "external_data.h"
-#include "file.h"
 
 #include <onnxruntime_session_options_config_keys.h>
 
@@ -88,7 +88,7 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, const B
   std::vector<char *> data;
   std::vector<size_t> sizes;
   for (const auto &[name, used] : *files) {
-    Expected<Buffer> content = readFile(std::string(folder).append(name), ExternalLimit);
+    Expected<Buffer> content = engine::readFile(std::string(folder).append(name), ExternalLimit);
     if (!content)
       return {content.status().code(), path + ": its weights: " + content.status().message()};
     if (content->size() < used)
@@ -214,7 +214,7 @@ void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &n
 
 Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options) {
   // First what costs least: starting ONNX Runtime takes tens of milliseconds.
-  Expected<Buffer> bytes = readFile(path, ModelLimit);
+  Expected<Buffer> bytes = engine::readFile(path, ModelLimit);
   if (!bytes)
     return bytes.status();
   if (bytes->empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "file.h"
+#include "engine/file.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <system_error>
 #include <unistd.h>
 
-namespace mlbridge::onnx {
+namespace mlbridge::engine {
 namespace {
 
 class Descriptor {
@@ -31,7 +31,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
   if (path.empty() || path.find('\0') != std::string::npos)
-    return Status(Code::InvalidArgument, "the URI names no file; write onnx:PATH");
+    return Status(Code::InvalidArgument, "the URI names no file; write a path after the colon");
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) {
     const int error = errno;
@@ -68,4 +68,4 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
   return bytes;
 }
 
-} // namespace mlbridge::onnx
+} // namespace mlbridge::engine

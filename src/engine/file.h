@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A whole file in memory: read and not mapped, so that nothing changes under a running compiler.
-#ifndef MLBRIDGE_ENGINE_ONNX_FILE_H
-#define MLBRIDGE_ENGINE_ONNX_FILE_H
+#ifndef MLBRIDGE_ENGINE_FILE_H
+#define MLBRIDGE_ENGINE_FILE_H
 
 #include "core/buffer.h"
 
 #include <string>
 
-namespace mlbridge::onnx {
+namespace mlbridge::engine {
 
 /// Never waits (for the other end of a FIFO, say). Errors: NotFound, InvalidArgument (not a regular
 /// file, unreadable), LimitExceeded (more than `limit` bytes).
 Expected<Buffer> readFile(const std::string &path, uint64_t limit);
 
-} // namespace mlbridge::onnx
+} // namespace mlbridge::engine
 
 #endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Protobuf's encoding, as far as engines read model files themselves: the fields of a message in
+// order, without copies. And where a model may keep files of its own.
+#ifndef MLBRIDGE_ENGINE_WIRE_H
+#define MLBRIDGE_ENGINE_WIRE_H
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+namespace mlbridge::engine {
+
+/// The fields of one message, in order.
+class WireMessage {
+public:
+  enum Type : uint8_t {
+    Varint = 0,
+    Fixed64 = 1,
+    Bytes = 2,
+    GroupBegin = 3,
+    GroupEnd = 4,
+    Fixed32 = 5
+  };
+
+  explicit WireMessage(std::string_view bytes) : rest_(bytes) {}
+
+  /// False at the end, and early at bytes that are no field.
+  bool next() {
+    if (rest_.empty())
+      return false;
+    whole_ = field();
+    return whole_;
+  }
+  /// Whether all bytes so far were fields.
+  bool isWhole() const { return whole_; }
+
+  uint32_t number = 0;
+  uint8_t type = 0;
+  uint64_t value = 0;       ///< of a Varint, Fixed32 or Fixed64 field
+  std::string_view payload; ///< of a Bytes field
+
+  /// Takes a varint off the front of `bytes`; false if there is none.
+  static bool takeVarint(std::string_view &bytes, uint64_t &out) {
+    out = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (bytes.empty())
+        return false;
+      const auto byte = static_cast<uint8_t>(bytes.front());
+      bytes.remove_prefix(1);
+      out |= uint64_t(byte & 0x7f) << shift;
+      if (!(byte & 0x80))
+        return true;
+    }
+    return false;
+  }
+
+private:
+  bool field() {
+    uint64_t key = 0;
+    if (!takeVarint(rest_, key))
+      return false;
+    number = static_cast<uint32_t>(key >> 3);
+    type = static_cast<uint8_t>(key & 7);
+    payload = {};
+    value = 0;
+    switch (type) {
+    case Varint:
+      return takeVarint(rest_, value);
+    case Fixed64:
+      return fixed(8);
+    case Bytes: {
+      uint64_t size = 0;
+      if (!takeVarint(rest_, size) || size > rest_.size())
+        return false;
+      payload = rest_.substr(0, size);
+      rest_.remove_prefix(size);
+      return true;
+    }
+    case GroupBegin: // A group, which protobuf still skips, looks like the fields in it.
+    case GroupEnd:
+      return true;
+    case Fixed32:
+      return fixed(4);
+    default:
+      return false;
+    }
+  }
+  bool fixed(size_t size) {
+    if (rest_.size() < size)
+      return false;
+    for (size_t i = 0; i < size; ++i)
+      value |= uint64_t(static_cast<uint8_t>(rest_[i])) << (8 * i);
+    rest_.remove_prefix(size);
+    return true;
+  }
+
+  std::string_view rest_;
+  bool whole_ = true;
+};
+
+/// "weights.bin", "data/weights.bin"; nothing that leaves the model's folder.
+inline bool staysInFolder(std::string_view location) {
+  if (location.empty() || location.front() == '/' || location.find('\0') != std::string_view::npos)
+    return false;
+  while (true) {
+    const size_t slash = location.find('/');
+    if (location.substr(0, slash) == "..")
+      return false;
+    if (slash == std::string_view::npos)
+      return true;
+    location.remove_prefix(slash + 1);
+  }
+}
+
+inline bool readDecimal(std::string_view text, uint64_t &out) {
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && stop == end;
+}
+
+} // namespace mlbridge::engine
+
+#endif
