@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How matrices are laid out for Gemm and the recurrent kernels: the same for every instruction set,
+// so that a file of packed weights fits all machines.
+//
+// Columns are taken in panels of a vector's lanes (16 float or 8 double, the last padded with
+// zeros), panels in blocks of up to four; a block lies row after row. A matrix of few columns and
+// many rows lies column after column instead, each padded to whole vectors.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_SIZES_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_SIZES_H
+
+#include <cstdint>
+
+namespace mlbridge::native {
+
+template <class Element> constexpr std::int64_t lanesOf() { return 64 / sizeof(Element); }
+
+constexpr std::int64_t PanelsOfBlock = 4;
+
+/// Whether a [k, n] matrix is packed by columns.
+constexpr bool packedByColumns(std::int64_t k, std::int64_t n) {
+  return (n == 1 && k >= 16) || (n <= 4 && k >= 256);
+}
+
+/// Elements of a packed [k, n] matrix, a multiple of a vector's lanes.
+template <class Element> constexpr std::int64_t packedGemmSize(std::int64_t k, std::int64_t n) {
+  constexpr std::int64_t Lanes = lanesOf<Element>();
+  if (packedByColumns(k, n))
+    return (k + Lanes - 1) / Lanes * Lanes * n;
+  return (n + Lanes - 1) / Lanes * Lanes * k;
+}
+
+/// Where element (row, column) of a [k, n] matrix lies in the packed one.
+template <class Element>
+constexpr std::int64_t packedGemmIndex(std::int64_t k, std::int64_t n, std::int64_t row,
+                                       std::int64_t column) {
+  constexpr std::int64_t Lanes = lanesOf<Element>();
+  if (packedByColumns(k, n))
+    return column * ((k + Lanes - 1) / Lanes * Lanes) + row;
+  const std::int64_t panels = (n + Lanes - 1) / Lanes;
+  const std::int64_t block = column / (Lanes * PanelsOfBlock);
+  const std::int64_t left = panels - block * PanelsOfBlock;
+  const std::int64_t width = Lanes * (left < PanelsOfBlock ? left : PanelsOfBlock);
+  return block * PanelsOfBlock * Lanes * k + row * width + column % (Lanes * PanelsOfBlock);
+}
+
+/// `packed` has packedGemmSize(k, n) elements.
+template <class Element>
+void packGemm(Element *packed, const Element *b, std::int64_t k, std::int64_t n,
+              std::int64_t rowStride, std::int64_t columnStride) {
+  const std::int64_t size = packedGemmSize<Element>(k, n);
+  for (std::int64_t i = 0; i < size; ++i)
+    packed[i] = 0;
+  for (std::int64_t row = 0; row < k; ++row)
+    for (std::int64_t column = 0; column < n; ++column)
+      packed[packedGemmIndex<Element>(k, n, row, column)] =
+          b[row * rowStride + column * columnStride];
+}
+
+/// Gates of Lstm, Gru, Rnn: 4, 3, 1. The gates of w [gates · hidden, input] (or of r, with input =
+/// hidden) are padded so that each starts with a panel, and then packed as one matrix.
+template <class Element> constexpr std::int64_t paddedHidden(std::int64_t hidden) {
+  return (hidden + lanesOf<Element>() - 1) / lanesOf<Element>() * lanesOf<Element>();
+}
+
+template <class Element>
+constexpr std::int64_t packedRecurrentSize(std::int64_t gates, std::int64_t hidden,
+                                           std::int64_t input) {
+  return packedGemmSize<Element>(input, gates * paddedHidden<Element>(hidden));
+}
+
+template <class Element>
+void packRecurrentWeights(Element *packed, const Element *w, std::int64_t gates,
+                          std::int64_t hidden, std::int64_t input) {
+  const std::int64_t padded = paddedHidden<Element>(hidden);
+  const std::int64_t size = packedRecurrentSize<Element>(gates, hidden, input);
+  for (std::int64_t i = 0; i < size; ++i)
+    packed[i] = 0;
+  for (std::int64_t gate = 0; gate < gates; ++gate)
+    for (std::int64_t unit = 0; unit < hidden; ++unit)
+      for (std::int64_t i = 0; i < input; ++i)
+        packed[packedGemmIndex<Element>(input, gates * padded, i, gate * padded + unit)] =
+            w[(gate * hidden + unit) * input + i];
+}
+
+/// Elements of the workspace of Lstm, Gru and Rnn.
+template <class Element>
+constexpr std::int64_t recurrentWorkspace(std::int64_t gates, std::int64_t steps,
+                                          std::int64_t batch, std::int64_t hidden) {
+  const std::int64_t padded = paddedHidden<Element>(hidden);
+  // Sums of the inputs, sums of a step, biases, h and c.
+  return gates * padded * (steps * batch + batch + 2) + 4 * batch * padded;
+}
+
+} // namespace mlbridge::native
+
+#endif
