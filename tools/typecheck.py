@@ -13,6 +13,15 @@ from common import BUILD, PYTHON, ROOT, environment, source_files
 UNTYPED_TORCH = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
 
 
+# What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
+BESIDE = {
+    "floor": "bench/round-trip",
+    "repository": "tools",
+    "onnx-nodes": "tools",
+    "random-networks": "tools",
+}
+
+
 def base_of(path: Path) -> Path:
     """The folder that is on the path when this file is imported."""
     folder = path.parent
@@ -30,9 +39,7 @@ def main() -> int:
         print(f"== {base.relative_to(ROOT)}", flush=True)
         env = environment()
         if base != ROOT / "python":
-            # What a folder takes from beside it: floors the policy of their benchmark, and the
-            # tests of the tools the tools.
-            beside = {"floor": "bench/round-trip", "repository": "tools"}.get(base.name)
+            beside = BESIDE.get(base.name)
             env["MYPYPATH"] = f"{base}:{ROOT / beside}" if beside else str(base)
         command = [str(PYTHON), "-m", "mypy", "--strict", "--no-error-summary"]
         command += ["--cache-dir", str(BUILD / "cache" / "mypy" / base.relative_to(ROOT))]

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Random networks: an engine against ONNX Runtime, against itself on other instruction sets and in
+several threads.
+
+    run.py [--networks 500] [--first 0] [--seed N] [--engine native] [--out FILE]
+
+A network is made from its seed alone. One that fails is made as small as possible and saved in
+build/random-networks/SEED, and the command that shows it again is printed. reference.py says how
+far an answer may be from ONNX Runtime's. Bits must be the same on every instruction set; only one
+NaN is like another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from evaluate import load, save
+from generate import network
+from network import Network
+from onnx import helper
+from shrink import shrink
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from isolation import Child
+
+ROOT = Path(__file__).resolve().parents[2]
+SAVED = ROOT / "build" / "random-networks"
+SECONDS = 60.0
+THREADED = 8  # each eighth network is evaluated in several threads too
+SHRUNK = 20  # no more than that many: what is left is mostly the same
+BAD = ("outside", "error", "unstable", "threads", "died", "instruction sets", "refused")
+
+
+def instruction_sets() -> list[str]:
+    """What this processor has of those that the engine is built for."""
+    flags = ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            flags = f"{line} "
+            break
+    found = ["portable"]
+    if " avx2 " in flags and " fma " in flags:
+        found.append("avx2")
+    if all(f" avx512{part} " in flags for part in ("f", "bw", "dq", "vl")):
+        found.append("avx512")
+    return found
+
+
+class Judge:
+    """The processes: one that compares with ONNX Runtime, one for each other instruction set."""
+
+    def __init__(self, engine: str, sets: list[str], stack: ExitStack) -> None:
+        script = Path(__file__).with_name("evaluate.py")
+        command: list[str | Path] = [sys.executable, script, engine]
+        self.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-")))
+        # The last one is the best, which is chosen if nothing is said.
+        self.best = stack.enter_context(Child(command, SECONDS))
+        self.others = {
+            name: stack.enter_context(
+                Child(command, SECONDS, {**os.environ, "MLBRIDGE_NATIVE_ISA": name})
+            )
+            for name in sets[:-1]
+        }
+
+    def ask(self, question: dict[str, Any], *, alone: bool = False) -> dict[str, Any]:
+        """What came of one network; `alone`: not on the other instruction sets."""
+        answer = self.best.ask(json.dumps(question))
+        if "died" in answer:
+            return {"result": "died", "why": answer["died"]}
+        if alone or answer["result"] not in ("passed", "no reference"):
+            return answer
+        for name, child in self.others.items():
+            other = child.ask(json.dumps({**question, "digest": True}))
+            if "died" in other:
+                return {"result": "died", "why": f"on {name}: {other['died']}"}
+            if other["result"] != "passed":
+                return {**other, "why": f"on {name}: {other['why']}"}
+            if other["digest"] != answer["digest"]:
+                return {"result": "instruction sets", "why": f"other bits on {name}"}
+        return answer
+
+    def ask_about(self, net: Network, *, threads: bool) -> dict[str, Any]:
+        save(net, self.scratch / "candidate")
+        question = {"folder": str(self.scratch / "candidate"), "threads": threads}
+        return self.ask(question, alone=not threads and not self.others)
+
+
+def keep(judge: Judge, net: Network, answer: dict[str, Any]) -> Path:
+    """Saves the smallest network that fails in the same way."""
+    result = answer["result"]
+
+    def fails(candidate: Network) -> bool:
+        return bool(judge.ask_about(candidate, threads=result == "threads")["result"] == result)
+
+    small = shrink(net, fails) if result != "refused" else net
+    folder = SAVED / str(net.seed)
+    shutil.rmtree(folder, ignore_errors=True)
+    save(small, folder)
+    why = judge.ask_about(small, threads=result == "threads").get("why", "")
+    operators = [node.op_type for node in small.model.graph.node]
+    opset = small.model.opset_import[0].version
+    text = f"seed {net.seed}: {result}: {why}\noperators: {operators}, opset {opset}\n"
+    (folder / "why.txt").write_text(text)
+    print(text, end="")
+    return folder
+
+
+def campaign(options: argparse.Namespace) -> dict[str, Any]:
+    sets = instruction_sets() if options.engine == "native" else ["portable"]
+    counts: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    start = time.monotonic()
+    with ExitStack() as stack:
+        judge = Judge(options.engine, sets, stack)
+        for number in range(options.networks):
+            seed = options.first + number
+            answer = judge.ask({"seed": seed, "threads": number % THREADED == 0})
+            result = answer["result"]
+            counts[result] += 1
+            counts["elements"] += answer.get("elements", 0)
+            counts["left out"] += answer.get("left_out", 0)
+            if result == "refused":
+                refused[answer["why"].rsplit(": ", 1)[-1]] += 1
+            if result in BAD and result != "refused":
+                print(f"seed {seed}: {result}: {answer.get('why', '')}", flush=True)
+                if sum(counts[kind] for kind in BAD if kind != "refused") <= SHRUNK:
+                    folder = keep(judge, network(seed), answer)
+                    print(f"  again: tests/random-networks/run.py --folder {folder}", flush=True)
+            if number % 1000 == 999:
+                print(f"{number + 1} of {options.networks}: {dict(counts)}", flush=True)
+    for why, count in refused.most_common():
+        print(f"refused {count}: {why}")
+    return {
+        "engine": options.engine,
+        "networks": options.networks,
+        "first_seed": options.first,
+        "compared": counts["passed"] + counts["outside"] + counts["threads"],
+        "outside": counts["outside"],
+        "errors": counts["error"] + counts["died"] + counts["unstable"],
+        "refused": counts["refused"],
+        "no_reference": counts["no reference"],
+        "instruction_sets": sets,
+        "differ_by_instruction_set": counts["instruction sets"],
+        "differ_by_threads": counts["threads"],
+        "elements": counts["elements"],
+        "elements_left_out": counts["left out"],
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def again(options: argparse.Namespace) -> int:
+    """One network, from its seed or as it was saved."""
+    with ExitStack() as stack:
+        sets = instruction_sets() if options.engine == "native" else ["portable"]
+        judge = Judge(options.engine, sets, stack)
+        net = load(Path(options.folder)) if options.folder else network(options.seed)
+        print(text_of(net))
+        answer = judge.ask_about(net, threads=True)
+        print(json.dumps(answer, indent=1))
+        if options.seed is not None and answer["result"] in BAD:
+            print(f"smallest: {keep(judge, net, answer)}")
+    return 0 if answer["result"] == "passed" else 1
+
+
+def text_of(net: Network) -> str:
+    """Its nodes, without the weights."""
+    lines = [f"opset {net.model.opset_import[0].version}; {len(net.feeds)} sets of inputs"]
+    for name, value in net.feeds[0].items():
+        lines.append(f"  input {name}: {value.dtype} {value.shape}")
+    for node in net.model.graph.node:
+        options = [
+            f"{a.name}={helper.printable_attribute(a)}"
+            for a in node.attribute
+            if not a.HasField("t")
+        ]
+        lines.append(
+            f"  {', '.join(node.output)} = {node.op_type}({', '.join(node.input)}) {options}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--engine", default="native", help="the URI scheme (native)")
+    parser.add_argument("--networks", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="only this one; print it")
+    parser.add_argument("--folder", help="only this saved one; print it")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/test/random-networks.json")
+    parser.add_argument("--allow-refused", action="store_true", help="while operators are missing")
+    options = parser.parse_args()
+    if options.seed is not None or options.folder:
+        return again(options)
+    report = campaign(options)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report))
+    bad = report["outside"] + report["errors"] + report["no_reference"]
+    bad += report["differ_by_instruction_set"] + report["differ_by_threads"]
+    if not options.allow_refused:
+        bad += report["refused"]
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
