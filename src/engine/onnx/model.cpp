@@ -8,6 +8,10 @@
 #include <onnxruntime_session_options_config_keys.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <unistd.h>
 
 namespace mlbridge::onnx {
 namespace {
@@ -106,26 +110,56 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, const B
               Code::InvalidModel, path);
 }
 
+Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
+                    OrtSessionOptions *to) {
+  for (const std::string &file : files) {
+    const std::string where = "custom operators '" + file + "'";
+    if (::access(file.c_str(), R_OK) != 0)
+      return {Code::NotFound,
+              where + " cannot be read: " + std::generic_category().message(errno)};
+    // A name without a slash would be looked up elsewhere.
+    const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
+    if (Status s = take(api, api->RegisterCustomOpsLibrary_V2(to, path.c_str()),
+                        Code::InvalidArgument, where);
+        !s)
+      return s;
+  }
+  return Status::ok();
+}
+
 Status setOptions(const OrtApi *api, const Options &options, OrtSessionOptions *to) {
-  const auto done = [&](OrtStatus *status) {
-    return take(api, status, Code::InvalidArgument, "options of the session");
+  std::vector<std::pair<std::string, std::string>> config = {
+      {kOrtSessionOptionsConfigAllowIntraOpSpinning, options.spin ? "1" : "0"},
+      {kOrtSessionOptionsConfigAllowInterOpSpinning, options.spin ? "1" : "0"},
+      {kOrtSessionOptionsConfigDisablePrepacking, options.prepack ? "0" : "1"},
+      // Of a file in ORT format: what was read is used in place.
+      {kOrtSessionOptionsConfigUseORTModelBytesDirectly, "1"},
+      {kOrtSessionOptionsConfigUseORTModelBytesForInitializers, "1"},
   };
-  const auto config = [&](const char *key, const char *value) {
-    return done(api->AddSessionConfigEntry(to, key, value));
+  config.insert(config.end(), options.config.begin(), options.config.end());
+  const auto done = [&](OrtStatus *status, const std::string &what) {
+    return take(api, status, Code::InvalidArgument, "options of the session: " + what);
   };
-  if (Status s = done(api->SetIntraOpNumThreads(to, options.threads)); !s)
-    return s;
-  if (Status s = done(api->SetInterOpNumThreads(to, 1)); !s)
-    return s;
-  if (Status s = done(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL)); !s)
-    return s;
-  if (Status s = done(api->SetSessionGraphOptimizationLevel(to, options.optimize)); !s)
-    return s;
-  if (Status s = config(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0"); !s)
-    return s;
-  if (Status s = config(kOrtSessionOptionsConfigAllowInterOpSpinning, "0"); !s)
-    return s;
-  return config(kOrtSessionOptionsConfigDisablePrepacking, options.prepack ? "0" : "1");
+  Status s = done(api->SetIntraOpNumThreads(to, options.threads), "threads");
+  if (s)
+    s = done(api->SetInterOpNumThreads(to, 1), "threads");
+  if (s)
+    s = done(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL), "execution mode");
+  if (s)
+    s = done(api->SetSessionGraphOptimizationLevel(to, options.optimize), "optimize");
+  if (s && !options.arena)
+    s = done(api->DisableCpuMemArena(to), "arena");
+  if (s && !options.pattern)
+    s = done(api->DisableMemPattern(to), "pattern");
+  for (const auto &[key, value] : config)
+    if (s)
+      s = done(api->AddSessionConfigEntry(to, key.c_str(), value.c_str()), key);
+  return s ? addCustomOps(api, options.customOps, to) : s;
+}
+
+/// Whether the bytes are ONNX Runtime's own format (a flat buffer, with this identifier).
+bool isOrtFormat(const Buffer &bytes) {
+  return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0;
 }
 
 /// Reads the spec of an input or output from its type.
@@ -147,10 +181,8 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
   const std::optional<ElementType> known = fromOrt(element);
   if (!known)
     return {Code::Unsupported,
-            who + (element == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING
-                       ? std::string(" has string elements; onnx models take and give numbers")
-                       : " has elements of ONNX type " + std::to_string(element) +
-                             ", which has no counterpart here")};
+            who + " has elements of ONNX type " + std::to_string(element) +
+                ", which has no counterpart here"};
   spec.type = *known;
   spec.shape.resize(rank);
   if (Status s =
@@ -223,7 +255,7 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   if (!runtime)
     return runtime.status();
   std::unique_ptr<Model> model(new Model(**runtime));
-  if (Status s = model->load(path, *bytes, options); !s)
+  if (Status s = model->load(path, std::move(*bytes), options); !s)
     return s;
   Status s = model->readSignature();
   if (s)
@@ -238,7 +270,7 @@ Model::~Model() {
     runtime_.api->ReleaseSession(session_);
 }
 
-Status Model::load(const std::string &path, const Buffer &bytes, const Options &options) {
+Status Model::load(const std::string &path, Buffer bytes, const Options &options) {
   const OrtApi *api = runtime_.api;
   Scoped<OrtSessionOptions> sessionOptions(api->ReleaseSessionOptions);
   if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
@@ -247,12 +279,17 @@ Status Model::load(const std::string &path, const Buffer &bytes, const Options &
   if (Status s = setOptions(api, options, sessionOptions.get()); !s)
     return s;
   std::vector<Buffer> contents;
-  if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents); !s)
+  if (isOrtFormat(bytes)) {
+    bytes_ = std::move(bytes);
+  } else if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents);
+             !s) {
     return s;
+  }
+  const Buffer &source = bytes_.empty() ? bytes : bytes_;
 
   const std::lock_guard<std::mutex> lock(runtime_.sessions);
   return take(api,
-              api->CreateSessionFromArray(runtime_.env, bytes.data(), bytes.size(),
+              api->CreateSessionFromArray(runtime_.env, source.data(), source.size(),
                                           sessionOptions.get(), &session_),
               Code::InvalidModel, path + " cannot be loaded");
 }
@@ -358,6 +395,8 @@ std::optional<ElementType> fromOrt(ONNXTensorElementDataType type) {
     return ElementType::Float64;
   case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
     return ElementType::Bool;
+  case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
+    return ElementType::String;
   default:
     return std::nullopt;
   }
@@ -390,7 +429,7 @@ ONNXTensorElementDataType toOrt(ElementType type) {
   case ElementType::Bool:
     return ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL;
   case ElementType::String:
-    break;
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
   }
   return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 }

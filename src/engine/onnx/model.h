@@ -4,6 +4,7 @@
 #define MLBRIDGE_ENGINE_ONNX_MODEL_H
 
 #include "core/buffer.h"
+#include "options.h"
 #include "runtime.h"
 
 #include <mlbridge/component.h>
@@ -17,22 +18,11 @@
 
 namespace mlbridge::onnx {
 
-/// What the URI says after '?'.
-struct Options {
-  std::string runtime; ///< library or folder; empty: search
-  int threads = 1;     ///< of one evaluation
-  bool prepack = false;
-  GraphOptimizationLevel optimize = ORT_ENABLE_ALL;
-
-  /// Errors: InvalidArgument, naming the option, what it takes and what came.
-  static Expected<Options> parse(const mlb_option *options, uint64_t size);
-};
-
 class Model {
 public:
   /// Reads the file, and the external data files that it names in its own folder. Errors: NotFound
   /// (file, ONNX Runtime), InvalidArgument (not a regular file, unreadable), LimitExceeded,
-  /// InvalidModel, Unsupported (string tensors, sequences, operators).
+  /// InvalidModel, Unsupported (sequences, maps, operators).
   static Expected<std::unique_ptr<Model>> open(const std::string &path, const Options &options);
   ~Model();
   Model(const Model &) = delete;
@@ -50,11 +40,12 @@ public:
 
 private:
   explicit Model(const Runtime &runtime) : runtime_(runtime) {}
-  Status load(const std::string &path, const Buffer &bytes, const Options &options);
+  Status load(const std::string &path, Buffer bytes, const Options &options);
   Status readSignature();
   Status readMetadata();
 
   const Runtime &runtime_;
+  Buffer bytes_; ///< of a file in ORT format, which the session reads weights from
   OrtSession *session_ = nullptr;
   Signature signature_;
   std::vector<const char *> inputNames_, outputNames_;

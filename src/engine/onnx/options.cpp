@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The options of an onnx: URI.
-#include "model.h"
+#include "options.h"
+
+#include "core/nearest.h"
 
 #include <charconv>
 
@@ -8,15 +10,92 @@ namespace mlbridge::onnx {
 namespace {
 
 constexpr int MostThreads = 1024;
+constexpr std::string_view ConfigPrefix = "config.";
+constexpr std::string_view Known[] = {"arena",    "config.KEY", "custom_ops", "optimize", "pattern",
+                                      "prepack",  "runtime",    "spin",       "threads",  "agent",
+                                      "context",  "deadline",   "episode"};
 
 Status wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return {Code::InvalidArgument, "option " + std::string(key) + ": expected " +
                                      std::string(expected) + ", not '" + std::string(value) + "'"};
 }
 
+Status readSwitch(std::string_view key, std::string_view value, bool &to) {
+  if (value != "0" && value != "1")
+    return wrong(key, value, "0 or 1");
+  to = value == "1";
+  return Status::ok();
+}
+
+Status readThreads(std::string_view key, std::string_view value, int &to) {
+  const auto [stop, error] = std::from_chars(value.begin(), value.end(), to);
+  if (error != std::errc() || stop != value.end() || to < 1 || to > MostThreads)
+    return wrong(key, value, "1 to " + std::to_string(MostThreads));
+  return Status::ok();
+}
+
+Status readLevel(std::string_view key, std::string_view value, GraphOptimizationLevel &to) {
+  if (value == "all")
+    to = ORT_ENABLE_ALL;
+  else if (value == "extended")
+    to = ORT_ENABLE_EXTENDED;
+  else if (value == "basic")
+    to = ORT_ENABLE_BASIC;
+  else if (value == "none")
+    to = ORT_DISABLE_ALL;
+  else
+    return wrong(key, value, "all, extended, basic or none");
+  return Status::ok();
+}
+
+/// Files separated by ':', as in LD_LIBRARY_PATH.
+Status readLibraries(std::string_view key, std::string_view value, std::vector<std::string> &to) {
+  while (true) {
+    const size_t end = value.find(':');
+    const std::string_view file = value.substr(0, end);
+    if (file.empty())
+      return wrong(key, value, "files of custom operators, with ':' between them");
+    to.emplace_back(file);
+    if (end == value.npos)
+      return Status::ok();
+    value.remove_prefix(end + 1);
+  }
+}
+
 /// Read by the library itself, which hands all options of the URI on.
 bool isForTheLibrary(std::string_view key) {
   return key == "deadline" || key == "agent" || key == "episode" || key == "context";
+}
+
+Status readOne(std::string_view key, std::string_view value, Options &to) {
+  if (key == "runtime") {
+    if (value.empty())
+      return wrong(key, value, "the path of ONNX Runtime's library or its folder");
+    to.runtime = value;
+    return Status::ok();
+  }
+  if (key == "threads")
+    return readThreads(key, value, to.threads);
+  if (key == "prepack")
+    return readSwitch(key, value, to.prepack);
+  if (key == "spin")
+    return readSwitch(key, value, to.spin);
+  if (key == "arena")
+    return readSwitch(key, value, to.arena);
+  if (key == "pattern")
+    return readSwitch(key, value, to.pattern);
+  if (key == "optimize")
+    return readLevel(key, value, to.optimize);
+  if (key == "custom_ops")
+    return readLibraries(key, value, to.customOps);
+  if (key.substr(0, ConfigPrefix.size()) == ConfigPrefix && key.size() > ConfigPrefix.size()) {
+    to.config.emplace_back(key.substr(ConfigPrefix.size()), value);
+    return Status::ok();
+  }
+  if (isForTheLibrary(key))
+    return Status::ok();
+  return {Code::InvalidArgument, "'onnx:' has no option '" + std::string(key) + "'" +
+                                     didYouMean(key, Known) + " (known: " + listOf(Known) + ")"};
 }
 
 } // namespace
@@ -26,36 +105,8 @@ Expected<Options> Options::parse(const mlb_option *options, uint64_t size) {
   for (uint64_t i = 0; i < size; ++i) {
     const std::string_view key(options[i].key.data, options[i].key.size);
     const std::string_view value(options[i].value.data, options[i].value.size);
-    if (key == "runtime") {
-      if (value.empty())
-        return wrong(key, value, "the path of ONNX Runtime's library or its folder");
-      parsed.runtime = value;
-    } else if (key == "threads") {
-      const auto [stop, error] = std::from_chars(value.begin(), value.end(), parsed.threads);
-      if (error != std::errc() || stop != value.end() || parsed.threads < 1 ||
-          parsed.threads > MostThreads)
-        return wrong(key, value, "1 to " + std::to_string(MostThreads));
-    } else if (key == "prepack") {
-      if (value != "0" && value != "1")
-        return wrong(key, value, "0 or 1");
-      parsed.prepack = value == "1";
-    } else if (key == "optimize") {
-      if (value == "all")
-        parsed.optimize = ORT_ENABLE_ALL;
-      else if (value == "extended")
-        parsed.optimize = ORT_ENABLE_EXTENDED;
-      else if (value == "basic")
-        parsed.optimize = ORT_ENABLE_BASIC;
-      else if (value == "none")
-        parsed.optimize = ORT_DISABLE_ALL;
-      else
-        return wrong(key, value, "all, extended, basic or none");
-    } else if (!isForTheLibrary(key)) {
-      return Status(Code::InvalidArgument,
-                    "unknown option '" + std::string(key) +
-                        "' of an onnx model; it takes runtime, threads, prepack, optimize and, as "
-                        "every model does, deadline, agent, episode and context");
-    }
+    if (Status s = readOne(key, value, parsed); !s)
+      return s;
   }
   return parsed;
 }

@@ -34,6 +34,8 @@ bool fits(const TensorSpec &spec, Span<const int64_t> shape) {
 /// Bytes per element.
 size_t width(ElementType type) {
   switch (type) {
+  case ElementType::String:
+    return sizeof(mlb_string);
   case ElementType::Int8:
   case ElementType::UInt8:
   case ElementType::Bool:
@@ -62,11 +64,13 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
   runner->outputs_.resize(signature.outputs.size());
   runner->outputValues_.resize(signature.outputs.size());
 
+  bool &anyStrings = runner->anyStrings_;
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     Slot &slot = runner->inputs_[i];
     slot.spec = &signature.inputs[i];
     slot.shape = slot.spec->shape;
     slot.data = nothing;
+    anyStrings |= slot.spec->type == ElementType::String;
     const size_t rank = slot.shape.size();
     if (std::any_of(shapes[i], shapes[i] + rank, [](int64_t n) { return n < 0; })) {
       std::replace(slot.shape.begin(), slot.shape.end(), Dynamic, int64_t(0));
@@ -75,12 +79,13 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
     }
     if (Status s = runner->makeValue(slot, shapes[i], runner->inputValues_[i]); !s)
       return s;
-    std::memset(slot.own.data(), 0, slot.own.size());
+    if (!slot.own.empty())
+      std::memset(slot.own.data(), 0, slot.own.size());
   }
   for (size_t i = 0; i < signature.outputs.size(); ++i) {
     Slot &slot = runner->outputs_[i];
     slot.spec = &signature.outputs[i];
-    if (isDynamic(*slot.spec)) {
+    if (isDynamic(*slot.spec) || slot.spec->type == ElementType::String) {
       slot.perCall = runner->anyPerCall_ = true;
       slot.shape = slot.spec->shape;
       continue;
@@ -142,6 +147,8 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   slot.data = nothing;
   slot.count = 0;
   slot.sized = false;
+  if (spec.type == ElementType::String)
+    return makeStrings(slot, wanted, bytes / width(spec.type), value);
   // An empty tensor has memory too: ONNX Runtime takes no null pointer.
   if (Status s = slot.own.resize(std::max<uint64_t>(bytes, sizeof nothing)); !s)
     return {s.code(), "'" + spec.name + "': " + s.message()};
@@ -156,6 +163,72 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   slot.data = slot.own.data();
   slot.count = bytes / width(spec.type);
   slot.sized = true;
+  return Status::ok();
+}
+
+Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count,
+                           OrtValue *&value) {
+  if (count > UINT32_MAX)
+    return {Code::LimitExceeded, "'" + slot.spec->name + "': too many strings in " + text(shape)};
+  const OrtApi *api = model_.runtime().api;
+  if (Status s = take(api,
+                      api->CreateTensorAsOrtValue(model_.runtime().allocator, shape.data(),
+                                                  shape.size(), toOrt(ElementType::String), &value),
+                      Code::LimitExceeded, "'" + slot.spec->name + "'");
+      !s)
+    return s;
+  slot.texts.assign(count, mlb_string{});
+  slot.shape.assign(shape.begin(), shape.end());
+  slot.data = count ? static_cast<void *>(slot.texts.data()) : nothing;
+  slot.count = count;
+  slot.sized = true;
+  return Status::ok();
+}
+
+Status Runner::writeStrings() {
+  const OrtApi *api = model_.runtime().api;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].spec->type != ElementType::String)
+      continue;
+    for (size_t k = 0; k < inputs_[i].texts.size(); ++k) {
+      const mlb_string &from = inputs_[i].texts[k];
+      char *to = nullptr;
+      if (Status s = take(
+              api, api->GetResizedStringTensorElementBuffer(inputValues_[i], k, from.size, &to),
+              Code::LimitExceeded, "'" + inputs_[i].spec->name + "'");
+          !s)
+        return s;
+      if (from.size)
+        std::memcpy(to, from.data, from.size);
+    }
+  }
+  return Status::ok();
+}
+
+Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
+  const OrtApi *api = model_.runtime().api;
+  const auto done = [&](OrtStatus *status) {
+    return take(api, status, Code::PolicyFailed, "output '" + slot.spec->name + "'");
+  };
+  size_t size = 0;
+  slot.texts.resize(count);
+  slot.offsets.resize(count + 1);
+  slot.data = nothing;
+  slot.count = count;
+  if (count == 0)
+    return Status::ok();
+  if (Status s = done(api->GetStringTensorDataLength(value, &size)); !s)
+    return s;
+  slot.characters.resize(size + 1);
+  if (Status s = done(api->GetStringTensorContent(value, slot.characters.data(), size,
+                                                  slot.offsets.data(), count));
+      !s)
+    return s;
+  slot.offsets[count] = size;
+  for (size_t k = 0; k < count; ++k)
+    slot.texts[k] = {slot.characters.data() + slot.offsets[k],
+                     slot.offsets[k + 1] - slot.offsets[k]};
+  slot.data = slot.texts.data();
   return Status::ok();
 }
 
@@ -196,6 +269,9 @@ Status Runner::evaluate() {
   }
   if (anyPerCall_)
     releasePerCallOutputs();
+  if (anyStrings_)
+    if (Status s = writeStrings(); !s)
+      return s;
   const OrtApi *api = model_.runtime().api;
   const OrtRunOptions *options = model_.runtime().runOptions;
   OrtStatus *failure =
@@ -238,7 +314,7 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
     failure = api->GetDimensions(info, slot.shape.data(), rank);
   if (!failure)
     failure = api->GetTensorShapeElementCount(info, &count);
-  if (!failure)
+  if (!failure && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
     failure = api->GetTensorMutableData(value, &data);
   if (info)
     api->ReleaseTensorTypeAndShapeInfo(info);
@@ -254,6 +330,8 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
     return {Code::PolicyFailed,
             "output '" + name + "' is " + text({slot.shape.data(), slot.shape.size()}) +
                 "; the model declares " + text({slot.spec->shape.data(), slot.spec->shape.size()})};
+  if (slot.spec->type == ElementType::String)
+    return readStrings(slot, value, count);
   slot.data = count ? data : nothing;
   slot.count = count;
   return Status::ok();

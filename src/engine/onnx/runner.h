@@ -11,8 +11,8 @@
 
 namespace mlbridge::onnx {
 
-/// Inputs lie in buffers of its own; so do outputs of fixed shape. The others are ONNX Runtime's,
-/// from one evaluation to the next. Used by one thread at a time; the Model must outlive it.
+/// Inputs lie in buffers of its own; so do outputs of numbers of fixed shape. The others are ONNX
+/// Runtime's, from one evaluation to the next; strings are copied in and out. Used by one thread at a time; the Model must outlive it.
 class Runner {
 public:
   /// shapes: for each input its lengths, or Dynamic where resize follows. Errors: InvalidArgument,
@@ -41,12 +41,18 @@ private:
     size_t count = 0;
     bool sized = false;   ///< an input: has its lengths
     bool perCall = false; ///< an output: allocated by each evaluation
+    std::vector<mlb_string> texts; ///< what strings are passed by
+    std::string characters;        ///< of the strings of an output
+    std::vector<size_t> offsets;
   };
 
   explicit Runner(const Model &model) : model_(model) {}
   /// Makes the value of a slot over its own memory.
   Status makeValue(Slot &slot, const int64_t *shape, OrtValue *&value);
   Status makeBinding();
+  Status makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count, OrtValue *&value);
+  Status writeStrings();
+  Status readStrings(Slot &slot, const OrtValue *value, size_t count);
   Status readPerCallOutput(Slot &slot, OrtValue *value);
   void releasePerCallOutputs();
 
@@ -57,6 +63,7 @@ private:
   OrtIoBinding *binding_ = nullptr;
   size_t unsized_ = 0;
   bool anyPerCall_ = false;
+  bool anyStrings_ = false; ///< among the inputs
 };
 
 } // namespace mlbridge::onnx

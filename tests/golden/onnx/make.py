@@ -18,6 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
 IR_VERSION = 8
+# Where tf2onnx puts operators that ONNX does not have.
+TENSORFLOW = "ai.onnx.converters.tensorflow"
 
 Info = onnx.ValueInfoProto
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {}
@@ -180,10 +182,59 @@ def pool() -> onnx.ModelProto:
 
 @model
 def strings() -> onnx.ModelProto:
-    """A string input."""
+    """A string, passed through."""
     text = helper.make_tensor_value_info("text", TensorProto.STRING, [1])
     out = helper.make_tensor_value_info("text_out", TensorProto.STRING, [1])
     return build([helper.make_node("Identity", ["text"], ["text_out"])], [text], [out])
+
+
+@model
+def words() -> onnx.ModelProto:
+    """Strings of a number that changes and of a fixed one, in and out, and numbers beside them."""
+    kind = TensorProto.STRING
+    return build(
+        [
+            helper.make_node("Concat", ["many", "pair"], ["all"], axis=0),
+            helper.make_node("Identity", ["pair"], ["same"]),
+            helper.make_node("Identity", ["word"], ["alone"]),
+            helper.make_node("Size", ["all"], ["count"]),
+        ],
+        [
+            helper.make_tensor_value_info("many", kind, ["N"]),
+            helper.make_tensor_value_info("pair", kind, [2]),
+            helper.make_tensor_value_info("word", kind, []),
+        ],
+        [
+            helper.make_tensor_value_info("all", kind, ["M"]),
+            helper.make_tensor_value_info("same", kind, [2]),
+            helper.make_tensor_value_info("alone", kind, []),
+            ints("count"),
+        ],
+    )
+
+
+@model
+def bucketize() -> onnx.ModelProto:
+    """The operator of examples/bucketize."""
+    node = helper.make_node(
+        "Bucketize", ["x"], ["bucket"], domain=TENSORFLOW, boundaries=[0.0, 10.0, 100.0]
+    )
+    out = helper.make_tensor_value_info("bucket", TensorProto.INT32, [3, 2])
+    return build([node], [floats("x", 3, 2)], [out], opsets=(("", OPSET), (TENSORFLOW, 1)))
+
+
+@model
+def scalars() -> onnx.ModelProto:
+    """A scalar of each fixed-size element type, passed through."""
+    names = ["INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"]
+    names += ["FLOAT16", "FLOAT", "DOUBLE", "BOOL"]
+    nodes, inputs, outputs = [], [], []
+    for name in names:
+        kind, low = TensorProto.DataType.Value(name), name.lower()
+        nodes.append(helper.make_node("Identity", [low], [low + "_out"]))
+        inputs.append(helper.make_tensor_value_info(low, kind, []))
+        outputs.append(helper.make_tensor_value_info(low + "_out", kind, []))
+    return build(nodes, inputs, outputs)
 
 
 @model
@@ -296,12 +347,24 @@ def external_constant() -> onnx.ModelProto:
     )
 
 
+def write_ort(source: Path, dest: Path) -> None:
+    """The same model in ONNX Runtime's own format."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(dest)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
 def main() -> int:
     """The command."""
     dest = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     dest.mkdir(parents=True, exist_ok=True)
     for name, make in MODELS.items():
         (dest / f"{name}.onnx").write_bytes(make().SerializeToString(deterministic=True))
+    write_ort(dest / "linear.onnx", dest / "linear.ort")
     weights = np.array([0, 0, 1, 2, 3, 4], np.float32)
     (dest / "external-data.bin").write_bytes(weights.tobytes())
     return 0
