@@ -30,8 +30,8 @@ struct Bucketize {
             api->KernelInfoGetAttributeArray_float(info, "boundaries", nullptr, &count))
       return failure;
     boundaries.resize(count);
-    if (OrtStatus *failure = api->KernelInfoGetAttributeArray_float(info, "boundaries",
-                                                                    boundaries.data(), &count))
+    if (OrtStatus *failure =
+            api->KernelInfoGetAttributeArray_float(info, "boundaries", boundaries.data(), &count))
       return failure;
     if (!std::is_sorted(boundaries.begin(), boundaries.end()))
       return api->CreateStatus(ORT_INVALID_ARGUMENT, "Bucketize: boundaries are not ascending");
@@ -60,16 +60,16 @@ struct Bucketize {
     if (!failure)
       failure = api->KernelContext_GetOutput(context, 0, shape.data(), rank, &output);
     if (!failure) // reads only, in spite of its name
-      failure = api->GetTensorMutableData(const_cast<OrtValue *>(input),
-                                          const_cast<void **>(&values));
+      failure =
+          api->GetTensorMutableData(const_cast<OrtValue *>(input), const_cast<void **>(&values));
     if (!failure)
       failure = api->GetTensorMutableData(output, &buckets);
     if (failure)
       return failure;
     const auto *from = static_cast<const float *>(values);
     std::transform(from, from + count, static_cast<int32_t *>(buckets), [this](float value) {
-      return static_cast<int32_t>(
-          std::upper_bound(boundaries.begin(), boundaries.end(), value) - boundaries.begin());
+      return static_cast<int32_t>(std::upper_bound(boundaries.begin(), boundaries.end(), value) -
+                                  boundaries.begin());
     });
     return nullptr;
   }

@@ -4,7 +4,9 @@
 
 #include "core/component.h"
 #include "core/nearest.h"
+#include "runner/choose.h"
 #include "runner/engine_component.h"
+#include "runner/reload.h"
 
 #include <algorithm>
 #include <mutex>
@@ -82,7 +84,16 @@ Status add(std::map<std::string, Factory, std::less<>> &factories, const char *w
   return Status::ok();
 }
 
+/// Whether the place of such a URI may be a file; functions have no place, servers another one.
+bool mayBeFile(std::string_view scheme) {
+  return scheme != "function" && scheme != "pipe" && scheme != "shm" && scheme != "unix" &&
+         !contains(OptionalTransports, scheme);
+}
+
 } // namespace
+
+static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
+                                                         const OpenOptions &options);
 
 Status registerFunction(std::string name, Factory factory) {
   if (name.empty())
@@ -117,7 +128,27 @@ std::vector<std::string> knownSchemes() {
   return all;
 }
 
-Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOptions &options) {
+// Options that engines and connections have not to know of are taken out of the URI first.
+Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const OpenOptions &options) {
+  Uri uri = stated;
+  Expected<std::optional<Choosing>> choosing = Choosing::take(uri);
+  if (!choosing)
+    return choosing.status();
+  Expected<std::optional<Duration>> reload = std::optional<Duration>();
+  if (mayBeFile(uri.scheme))
+    reload = takeReload(uri);
+  if (!reload)
+    return reload.status();
+  const auto open = [options](const Uri &plain) { return openPlain(plain, options); };
+  Expected<std::shared_ptr<ModelBackend>> model =
+      *reload ? openReloading(uri, **reload, open) : open(uri);
+  if (!model || !*choosing)
+    return model;
+  return chooseFrom(std::move(*model), **choosing);
+}
+
+static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
+                                                         const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
   if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")

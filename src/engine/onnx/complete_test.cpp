@@ -69,9 +69,9 @@ TEST(OnnxStrings, OfManyThreads) {
         (void)runner.set("many", std::vector<std::string>(size_t(i % 4), own));
         (void)runner.set("pair", std::vector<std::string>{own, own});
         (void)runner.set("word", own);
-        right[size_t(t)] += runner.evaluate() && strings(runner, "alone")[0] == own &&
-                            strings(runner, "all") ==
-                                std::vector<std::string>(size_t(i % 4) + 2, own);
+        right[size_t(t)] +=
+            runner.evaluate() && strings(runner, "alone")[0] == own &&
+            strings(runner, "all") == std::vector<std::string>(size_t(i % 4) + 2, own);
       }
     });
   for (std::thread &thread : threads)
@@ -147,11 +147,44 @@ TEST(OnnxCustomOperators, ServeSeveralModelsOneAfterAnother) {
   }
 }
 
+TEST(Onnx, TakesAFileThatReplacesItBetweenTwoCalls) {
+  const onnx::ScratchFolder folder;
+  const std::string path = folder.path() + "/policy.onnx";
+  const auto replace = [&](const std::string &source) {
+    onnx::writeFile(path + ".new", onnx::readFileText(goldenFile(source)));
+    std::filesystem::rename(path + ".new", path);
+  };
+  replace("linear.onnx");
+  Model model = Model::open("onnx:" + path + "?reload=0");
+  ASSERT_TRUE(model.bind(*model.modelSignature())) << model.status().toString();
+  Runner runner = model.newRunner();
+  ASSERT_TRUE(runner.set("x", {1.f, 10.f, 100.f, 1000.f}));
+  EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 4321.5f) << runner.status().toString();
+  replace("types.onnx");
+  EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 4321.5f) << runner.status().toString();
+  Expected<Metadata> statistics = model.statistics();
+  ASSERT_TRUE(statistics) << statistics.status().toString();
+  EXPECT_EQ(statistics->at("reload.failed"), "1");
+  replace("linear.ort");
+  EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 4321.5f) << runner.status().toString();
+  statistics = model.statistics();
+  EXPECT_EQ(statistics->at("reload.loaded"), "1") << statistics->at("reload.error");
+}
+
+TEST(Onnx, GivesTheIndexOfTheLargestLogitIfTheUriAsksForIt) {
+  Runner runner = open(golden("log") + "?choose=argmax",
+                       {{TensorSpec::of<float>("x", {3})}, {TensorSpec::of<int64_t>("action")}});
+  ASSERT_TRUE(runner) << runner.status().toString();
+  ASSERT_TRUE(runner.set("x", {0.f, 1.f, 3.f}));
+  EXPECT_EQ(runner.evaluate<int64_t>().valueOr(-1), 2) << runner.status().toString();
+}
+
 TEST(Onnx, TakesEachOption) {
   for (const char *options :
-       {"?threads=2&spin=1", "?spin=0", "?arena=0", "?arena=1&pattern=0", "?pattern=1", "?prepack=1",
-        "?prepack=0&optimize=none", "?optimize=basic", "?optimize=extended", "?optimize=all",
-        "?config.session.set_denormal_as_zero=1", "?deadline=1s&agent=a&episode=e&context=c"}) {
+       {"?threads=2&spin=1", "?spin=0", "?arena=0", "?arena=1&pattern=0", "?pattern=1",
+        "?prepack=1", "?prepack=0&optimize=none", "?optimize=basic", "?optimize=extended",
+        "?optimize=all", "?config.session.set_denormal_as_zero=1",
+        "?deadline=1s&agent=a&episode=e&context=c"}) {
     Runner runner = open(golden("linear") + options, {{TensorSpec::of<float>("x", {1, 4})},
                                                       {TensorSpec::of<float>("y", {1, 1})}});
     ASSERT_TRUE(runner) << options << ": " << runner.status().toString();

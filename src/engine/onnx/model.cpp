@@ -115,8 +115,7 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
   for (const std::string &file : files) {
     const std::string where = "custom operators '" + file + "'";
     if (::access(file.c_str(), R_OK) != 0)
-      return {Code::NotFound,
-              where + " cannot be read: " + std::generic_category().message(errno)};
+      return {Code::NotFound, where + " cannot be read: " + std::generic_category().message(errno)};
     // A name without a slash would be looked up elsewhere.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     if (Status s = take(api, api->RegisterCustomOpsLibrary_V2(to, path.c_str()),
@@ -180,9 +179,8 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
     return s;
   const std::optional<ElementType> known = fromOrt(element);
   if (!known)
-    return {Code::Unsupported,
-            who + " has elements of ONNX type " + std::to_string(element) +
-                ", which has no counterpart here"};
+    return {Code::Unsupported, who + " has elements of ONNX type " + std::to_string(element) +
+                                   ", which has no counterpart here"};
   spec.type = *known;
   spec.shape.resize(rank);
   if (Status s =

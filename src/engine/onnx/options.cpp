@@ -11,9 +11,9 @@ namespace {
 
 constexpr int MostThreads = 1024;
 constexpr std::string_view ConfigPrefix = "config.";
-constexpr std::string_view Known[] = {"arena",    "config.KEY", "custom_ops", "optimize", "pattern",
-                                      "prepack",  "runtime",    "spin",       "threads",  "agent",
-                                      "context",  "deadline",   "episode"};
+constexpr std::string_view Known[] = {"arena",   "config.KEY", "custom_ops", "optimize", "pattern",
+                                      "prepack", "runtime",    "spin",       "threads",  "agent",
+                                      "context", "deadline",   "episode"};
 
 Status wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return {Code::InvalidArgument, "option " + std::string(key) + ": expected " +

@@ -19,7 +19,7 @@ struct Options {
   std::string runtime; ///< library or folder; empty: search
   int threads = 1;     ///< of one evaluation
   bool prepack = false;
-  bool spin = false; ///< threads wait for work without sleeping
+  bool spin = false;  ///< threads wait for work without sleeping
   bool arena = false; ///< ONNX Runtime's own allocator of temporaries, instead of malloc
   bool pattern = true;
   GraphOptimizationLevel optimize = ORT_ENABLE_ALL;

@@ -12,7 +12,8 @@
 namespace mlbridge::onnx {
 
 /// Inputs lie in buffers of its own; so do outputs of numbers of fixed shape. The others are ONNX
-/// Runtime's, from one evaluation to the next; strings are copied in and out. Used by one thread at a time; the Model must outlive it.
+/// Runtime's, from one evaluation to the next; strings are copied in and out. Used by one thread at
+/// a time; the Model must outlive it.
 class Runner {
 public:
   /// shapes: for each input its lengths, or Dynamic where resize follows. Errors: InvalidArgument,
@@ -39,8 +40,8 @@ private:
     Shape shape;
     void *data = nullptr;
     size_t count = 0;
-    bool sized = false;   ///< an input: has its lengths
-    bool perCall = false; ///< an output: allocated by each evaluation
+    bool sized = false;            ///< an input: has its lengths
+    bool perCall = false;          ///< an output: allocated by each evaluation
     std::vector<mlb_string> texts; ///< what strings are passed by
     std::string characters;        ///< of the strings of an output
     std::vector<size_t> offsets;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `?choose=argmax|sample`: a model whose answer is one of the elements of an output.
+#ifndef MLBRIDGE_RUNNER_CHOOSE_H
+#define MLBRIDGE_RUNNER_CHOOSE_H
+
+#include "runner/backend.h"
+
+namespace mlbridge {
+
+struct Choosing {
+  bool sample = false;
+  std::string from; ///< the output; "": the only one of floating-point elements
+  std::string as = "action";
+  uint64_t seed = 0;
+  double temperature = 1;
+
+  /// Takes the options out of the URI; nothing if it asks for no choice. Errors: InvalidArgument.
+  static Expected<std::optional<Choosing>> take(Uri &uri);
+};
+
+/// The same model with one output more, in front: int64, without the last dimension of what it is
+/// chosen from. Errors: Unsupported (a model that takes any signature), InvalidArgument.
+Expected<std::shared_ptr<ModelBackend>> chooseFrom(std::shared_ptr<ModelBackend> model,
+                                                   const Choosing &how);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The steady state of an evaluation is a look at the clock (or, with an interval of 0, a stat) and
+// two atomic loads. Who finds another file loads it, in its own call; the others go on with the old
+// model meanwhile, and each runner changes over between two of its evaluations. Inputs lie in
+// buffers of the runner here, because callers keep what they were given across models.
+#include "runner/reload.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <sys/stat.h>
+
+namespace mlbridge {
+namespace {
+
+using Clock = Deadline::Clock;
+
+/// What tells one version of a file from another: replaced by rename, it has another inode.
+uint64_t versionOf(const std::string &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    return 0;
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const uint64_t part : {uint64_t(info.st_dev), uint64_t(info.st_ino), uint64_t(info.st_size),
+                              uint64_t(info.st_mtim.tv_sec), uint64_t(info.st_mtim.tv_nsec),
+                              uint64_t(info.st_ctim.tv_sec), uint64_t(info.st_ctim.tv_nsec)}) {
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 29;
+  }
+  return hash ? hash : 1;
+}
+
+/// Properties that a pass may act on; those of the library and of the format say where a model
+/// comes from, and are other ones with each.
+bool decides(const std::string &key) {
+  return key.compare(0, 9, "mlbridge.") != 0 && key.compare(0, 5, "onnx.") != 0;
+}
+
+/// What keeps the new model from taking the place of the old one.
+Status compare(const ModelBackend &fresh, const Signature &signature, const Metadata &metadata) {
+  if (!fresh.signature() || *fresh.signature() != signature)
+    return Status(Code::Mismatch,
+                  "the new file has another signature: " +
+                      (fresh.signature() ? fresh.signature()->toString() : std::string("none")) +
+                      " instead of " + signature.toString());
+  const auto differs = [](const Metadata &a, const Metadata &b) -> const std::string * {
+    for (const auto &[key, value] : a) {
+      const auto other = b.find(key);
+      if (decides(key) && (other == b.end() || other->second != value))
+        return &key;
+    }
+    return nullptr;
+  };
+  const std::string *key = differs(metadata, fresh.metadata());
+  if (!key)
+    key = differs(fresh.metadata(), metadata);
+  if (key)
+    return Status(Code::Mismatch, "the new file has another metadata property '" + *key +
+                                      "', which a pass may have acted on");
+  return Status::ok();
+}
+
+class ReloadingModel final : public ModelBackend,
+                             public std::enable_shared_from_this<ReloadingModel> {
+public:
+  ReloadingModel(Uri uri, Duration interval, BackendOpener opener)
+      : uri_(std::move(uri)), interval_(interval), opener_(std::move(opener)) {}
+
+  Status open() {
+    version_ = versionOf(uri_.place);
+    Expected<std::shared_ptr<ModelBackend>> model = opener_(uri_);
+    if (!model)
+      return model.status();
+    struct stat info;
+    if (::stat(uri_.place.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+      return Status(Code::InvalidArgument, "option reload: " + uri_.place + " is no file");
+    if (!(*model)->signature())
+      return Status(Code::Unsupported, "option reload: the model takes any signature");
+    current_ = std::move(*model);
+    signature_ = *current_->signature();
+    metadata_ = current_->metadata();
+    next_ = Clock::now().time_since_epoch().count() + interval_.count();
+    return Status::ok();
+  }
+
+  const Metadata &metadata() const override { return metadata_; }
+  const Signature *signature() const override { return &signature_; }
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
+                                                     const OpenOptions &context) override;
+  Expected<Metadata> statistics() override {
+    const std::lock_guard<std::mutex> guard(lock_);
+    Metadata all;
+    if (Expected<Metadata> own = current_->statistics())
+      all = std::move(*own);
+    all["reload.loaded"] = std::to_string(loaded_);
+    all["reload.failed"] = std::to_string(failed_);
+    if (!error_.isOk())
+      all["reload.error"] = error_.toString();
+    return all;
+  }
+
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  std::shared_ptr<ModelBackend> current(uint64_t &generation) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    generation = generation_.load(std::memory_order_relaxed);
+    return current_;
+  }
+
+  /// Loads the file if it is time to look and it has changed.
+  void look() {
+    if (interval_ > Duration::zero()) {
+      const int64_t now = Clock::now().time_since_epoch().count();
+      int64_t next = next_.load(std::memory_order_relaxed);
+      if (now < next ||
+          !next_.compare_exchange_strong(next, now + interval_.count(), std::memory_order_relaxed))
+        return;
+    }
+    if (versionOf(uri_.place) == version_.load(std::memory_order_relaxed))
+      return;
+    const std::unique_lock<std::mutex> guard(loading_, std::try_to_lock);
+    if (guard.owns_lock())
+      load();
+  }
+
+  void failed(Status why) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    ++failed_;
+    error_ = std::move(why);
+  }
+
+private:
+  void load() {
+    // Before it is read: what is written meanwhile is another version, to be read next time.
+    const uint64_t version = versionOf(uri_.place);
+    if (version == version_.load(std::memory_order_relaxed))
+      return;
+    version_.store(version, std::memory_order_relaxed);
+    Expected<std::shared_ptr<ModelBackend>> fresh = opener_(uri_);
+    if (!fresh)
+      return failed(fresh.status());
+    if (Status s = compare(**fresh, signature_, metadata_); !s)
+      return failed(s.withContext(uri_.place));
+    // The old model may be destroyed here; not under the lock.
+    const std::lock_guard<std::mutex> guard(lock_);
+    current_.swap(*fresh);
+    ++loaded_;
+    error_ = Status();
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+
+  const Uri uri_;
+  const Duration interval_;
+  const BackendOpener opener_;
+  Signature signature_;
+  Metadata metadata_;
+
+  std::atomic<int64_t> next_{0}; ///< when the file is looked at again
+  std::atomic<uint64_t> version_{0}, generation_{1};
+  std::mutex loading_; ///< held by the one who loads
+  std::mutex lock_;    ///< of what follows
+  std::shared_ptr<ModelBackend> current_;
+  uint64_t loaded_ = 0, failed_ = 0;
+  Status error_;
+};
+
+class ReloadingRunner final : public RunnerBackend {
+public:
+  ReloadingRunner(std::shared_ptr<ReloadingModel> shared, Signature bound, OpenOptions context)
+      : shared_(std::move(shared)), bound_(std::move(bound)), context_(std::move(context)),
+        inputs_(bound_.inputs.size()) {}
+
+  Status create() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const TensorSpec &spec = bound_.inputs[i];
+      if (spec.isDynamic())
+        continue;
+      Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
+      if (!tensor)
+        return tensor.status();
+      inputs_[i].tensor = std::move(*tensor);
+      inputs_[i].sized = true;
+    }
+    return change();
+  }
+
+  TensorView input(size_t index) override {
+    Input &input = inputs_[index];
+    return input.sized ? input.tensor.view()
+                       : TensorView{bound_.inputs[index].type, nullptr, 0, {}};
+  }
+
+  Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
+    Input &input = inputs_[index];
+    Expected<TensorView> theirs = runner_->resize(index, shape);
+    if (!theirs)
+      return theirs;
+    if (!input.sized) {
+      Expected<Tensor> tensor = Tensor::make(bound_.inputs[index], shape);
+      if (!tensor)
+        return tensor.status();
+      input.tensor = std::move(*tensor);
+      input.sized = true;
+    } else if (Status s = input.tensor.reshape(bound_.inputs[index], shape); !s) {
+      return s;
+    }
+    return input.tensor.view();
+  }
+
+  Status evaluate(Duration left) override {
+    shared_->look();
+    if (shared_->generation() != generation_)
+      if (Status s = change(); !s)
+        shared_->failed(std::move(s)); // and go on with the old one
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      copy(inputs_[i].tensor, runner_->input(i));
+    return runner_->evaluate(left);
+  }
+
+  TensorView output(size_t index) override { return runner_->output(index); }
+
+  Status beginEpisode(std::string_view episode, std::string_view context) override {
+    if (!episode.empty())
+      context_.episode = episode;
+    if (!context.empty())
+      context_.context = context;
+    return runner_->beginEpisode(episode, context);
+  }
+  Status reward(double value) override { return runner_->reward(value); }
+  Status endEpisode(const Status &outcome) override { return runner_->endEpisode(outcome); }
+
+private:
+  struct Input {
+    Tensor tensor;
+    bool sized = false;
+  };
+
+  static void copy(Tensor &tensor, const TensorView &to) {
+    const TensorView from = tensor.view();
+    if (from.count == 0 || to.count != from.count)
+      return; // not sized yet, which the evaluation says
+    if (from.type == ElementType::String)
+      std::copy_n(static_cast<const std::string *>(from.data), from.count,
+                  static_cast<std::string *>(to.data));
+    else
+      std::memcpy(to.data, from.data, from.bytes());
+  }
+
+  /// Takes the newest model. Asks for it once only, whether or not it can be used.
+  Status change() {
+    std::shared_ptr<ModelBackend> model = shared_->current(generation_);
+    Expected<std::unique_ptr<RunnerBackend>> fresh = model->newRunner(bound_, context_);
+    if (!fresh)
+      return fresh.status();
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].sized && bound_.inputs[i].isDynamic())
+        if (Expected<TensorView> view = (*fresh)->resize(i, inputs_[i].tensor.spec().shape); !view)
+          return view.status();
+    runner_ = std::move(*fresh); // before the model that the old one belongs to
+    model_ = std::move(model);
+    return Status::ok();
+  }
+
+  std::shared_ptr<ReloadingModel> shared_;
+  const Signature bound_;
+  OpenOptions context_;
+  uint64_t generation_ = 0;
+  std::shared_ptr<ModelBackend> model_; ///< of runner_
+  std::unique_ptr<RunnerBackend> runner_;
+  std::vector<Input> inputs_;
+};
+
+Expected<std::unique_ptr<RunnerBackend>> ReloadingModel::newRunner(const Signature &bound,
+                                                                   const OpenOptions &context) {
+  auto runner = std::make_unique<ReloadingRunner>(shared_from_this(), bound, context);
+  if (Status s = runner->create(); !s)
+    return s;
+  return std::unique_ptr<RunnerBackend>(std::move(runner));
+}
+
+} // namespace
+
+Expected<std::optional<Duration>> takeReload(Uri &uri) {
+  const auto it = uri.options.find("reload");
+  if (it == uri.options.end())
+    return std::optional<Duration>();
+  Expected<Duration> interval = parseDuration(it->second);
+  if (!interval)
+    return interval.status().withContext("option reload");
+  uri.options.erase(it);
+  return std::optional<Duration>(*interval);
+}
+
+Expected<std::shared_ptr<ModelBackend>> openReloading(const Uri &uri, Duration interval,
+                                                      BackendOpener opener) {
+  auto model = std::make_shared<ReloadingModel>(uri, interval, std::move(opener));
+  if (Status s = model->open(); !s)
+    return s;
+  return std::shared_ptr<ModelBackend>(std::move(model));
+}
+
+} // namespace mlbridge
