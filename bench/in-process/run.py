@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Evaluations in process, each engine beside two floors; writes build/bench/in-process.json.
+
+    run.py [--rounds N] [--build FOLDER] [--model PART] [--engine NAME]...
+
+The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
+the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
+one core, and answers are checked before and after. Reported are medians. Start-up is from the
+beginning of main to the first answer, in fresh processes; resident memory what that added.
+build/bench/in-process-limits.json says which of the project's limits hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from networks import NETWORKS, write
+from tqdm import tqdm
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ENGINES = ("onnx", "native", "aot", "tfaot")
+ROUND_NS = 3e6  # a turn takes about that long
+STARTS = 15
+THREAD_MS = 150
+THREAD_PAIRS = 5
+THREADED = "300-256-128-15"
+
+
+class Asker:
+    """A program that times the passes it is asked for."""
+
+    def __init__(
+        self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str], core: int
+    ) -> None:
+        self.process = subprocess.Popen(
+            ["taskset", "-c", str(core), *map(str, command)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        stack.callback(self.end)
+        self.line()
+        self.passes = 1
+        while (took := self.nanoseconds(self.passes) * self.passes) < ROUND_NS / 2:
+            self.passes = max(2 * self.passes, int(self.passes * ROUND_NS / max(took, 1) / 4))
+
+    def line(self) -> str:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}")
+        return line
+
+    def nanoseconds(self, passes: int) -> float:
+        """The time of one pass, of so many."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{passes}\n")
+        self.process.stdin.flush()
+        return float(self.line().split()[0]) / passes
+
+    def end(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def left_out(engine: str, model: Path, why: str) -> None:
+    """Say so, but not for each model the same."""
+    if (said := (engine, why.replace(model.stem, ""))) not in _SAID:
+        _SAID.add(said)
+        tqdm.write(f"{engine} is left out for {model.stem}: {why}")
+
+
+_SAID: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where programs and files are."""
+
+    build: Path
+    folder: Path
+    env: dict[str, str]
+    library: Path
+
+    @property
+    def client(self) -> Path:
+        return self.build / "bench/in-process-client"
+
+    def uri(self, engine: str, model: Path) -> str | None:
+        """Of a model for an engine; None if there is no such engine, or not for this model."""
+        if engine == "aot":
+            return self.compiled(model)
+        uri = f"{engine}:{model}"
+        if engine == "tfaot":
+            return None
+        done = self.run("start", uri)
+        if done.returncode == 0:
+            return uri
+        return left_out(engine, model, done.stderr.strip())
+
+    def compiled(self, model: Path) -> str | None:
+        """Compiled ahead of time to a shared object."""
+        out = model.with_suffix(".so")
+        command = [sys.executable, "-m", "mlbridge", "compile", model, "--shared", "-o", out]
+        done = subprocess.run(
+            list(map(str, command)), env=self.env, capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0 and self.run("start", f"aot:{out}").returncode == 0:
+            return f"aot:{out}"
+        why = (done.stderr.strip().splitlines() or ["it cannot be opened"])[-1]
+        return left_out("aot", model, why)
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [str(self.client), *map(str, arguments)]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False)
+
+
+def speeds(
+    place: Place,
+    name: str,
+    model: Path,
+    examples: Path,
+    uris: dict[str, str],
+    rounds: int,
+    bar: Any,
+) -> dict[str, float]:
+    """Microseconds of an evaluation: of engines, and of both floors."""
+    core = max(os.sched_getaffinity(0))
+    floor_onnx = place.build / "bench/in-process-floor-onnx"
+    floor_kernels = place.build / "bench/in-process-floor-kernels"
+    commands: dict[str, list[str | Path]] = {
+        engine: [place.client, "ask", uri, examples] for engine, uri in uris.items()
+    }
+    if floor_onnx.exists():
+        for kind in ("packed", "plain"):
+            commands[f"ort {kind}"] = [floor_onnx, place.library, kind, model, examples]
+    if floor_kernels.exists():
+        for kind in ("blas", "loops"):
+            commands[f"kernel {kind}"] = [floor_kernels, kind, name]
+    times: dict[str, list[float]] = {which: [] for which in commands}
+    with ExitStack() as stack:
+        askers = {
+            which: Asker(command, stack, place.env, core) for which, command in commands.items()
+        }
+        order = list(askers)
+        for number in range(rounds):
+            for which in order if number % 2 else reversed(order):
+                times[which].append(askers[which].nanoseconds(askers[which].passes))
+            bar.update()
+    found = {which: statistics.median(values) / 1e3 for which, values in times.items()}
+    for floor in ("ort", "kernel"):
+        kinds = [value for which, value in found.items() if which.startswith(f"{floor} ")]
+        if kinds:
+            found[floor] = min(kinds)
+    return found
+
+
+def starts(place: Place, uris: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """Milliseconds to the first answer, and megabytes that it added, by engine."""
+    found: dict[str, list[tuple[float, float]]] = {engine: [] for engine in uris}
+    for _ in range(STARTS):
+        for engine, uri in uris.items():
+            done = place.run("start", uri)
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+            took, before, after = map(float, done.stdout.split())
+            found[engine].append((took, (after - before) / 1024))
+    return {
+        engine: (statistics.median(t for t, _ in all_), statistics.median(m for _, m in all_))
+        for engine, all_ in found.items()
+    }
+
+
+def two_threads(place: Place, uri: str, examples: Path) -> float:
+    """Evaluations of two threads with one Model over those with a Model each; best of some."""
+    best = {"one": 0.0, "two": 0.0}
+    for _ in range(THREAD_PAIRS):
+        for which in best:
+            done = place.run("threads", which, uri, examples, str(THREAD_MS))
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+            best[which] = max(best[which], float(done.stdout))
+    return best["one"] / best["two"]
+
+
+def added_by_native(build: Path) -> float | None:
+    """Kilobytes that the engine adds to a program that links the library statically.
+
+    The linker's map of the client says which sections of the engine's objects it has kept.
+    """
+    link_map = build / "bench/in-process-client.map"
+    if not link_map.exists():
+        return None
+    total, name = 0, ""
+    for line in link_map.read_text(errors="replace").splitlines():
+        if line.startswith("Discarded input sections"):
+            total = 0
+        if line.startswith("Linker script and memory map"):
+            total = 0
+        parts = line.split()
+        if line.startswith(" .") and len(parts) == 1:
+            name = parts[0]  # its address is on the next line
+        elif line.startswith(" .") or (name and len(parts) >= 3):
+            if line.startswith(" ."):
+                name = parts.pop(0)
+            if len(parts) >= 3 and "native" in parts[2] and _is_loaded(name):
+                total += int(parts[1], 16)
+            name = ""
+    return total / 1024 if total else None
+
+
+def _is_loaded(section: str) -> bool:
+    kinds = (".text", ".rodata", ".data", ".bss", ".eh_frame", ".gcc_except_table", ".init_array")
+    return section.startswith(kinds)
+
+
+def size_of(place: Place, engine: str, uri: str) -> float | None:
+    """Kilobytes added to a plugin, or beside it."""
+    if engine == "native":
+        return added_by_native(place.build)
+    if engine == "onnx":
+        component = place.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
+        return (component.stat().st_size + place.library.stat().st_size) / 1024
+    if engine == "aot":
+        return Path(uri.removeprefix("aot:")).stat().st_size / 1024
+    return None
+
+
+def measure(
+    place: Place, options: argparse.Namespace
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    rows: list[dict[str, Any]] = []
+    threads: dict[str, float] = {}
+    names = [name for name in NETWORKS if options.model in name]
+    with tqdm(total=len(names) * options.rounds, desc="in process", unit="round") as bar:
+        for name in names:
+            bar.set_postfix_str(name)
+            model, examples, weights = write(name, place.folder)
+            uris = {engine: place.uri(engine, model) for engine in options.engine or ENGINES}
+            there = {engine: uri for engine, uri in uris.items() if uri}
+            found = speeds(place, name, model, examples, there, options.rounds, bar)
+            started = starts(place, there)
+            for engine, uri in there.items():
+                size = size_of(place, engine, uri)
+                rows.append(
+                    {
+                        "model": name,
+                        "engine": engine,
+                        "us": round(found[engine], 4),
+                        "floor_ort_us": _rounded(found.get("ort")),
+                        "floor_kernel_us": _rounded(found.get("kernel")),
+                        "startup_ms": round(started[engine][0], 4),
+                        "rss_mb": round(started[engine][1], 3),
+                        "binary_kb": None if size is None else round(size, 1),
+                        "weights_mb": round(weights / 2**20, 3),
+                    }
+                )
+                if name == THREADED:
+                    threads[engine] = round(two_threads(place, uri, examples), 3)
+    return rows, threads
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[str, Any]]:
+    """What the project promises, what was measured, and whether that holds."""
+    by = {(row["model"], row["engine"]): row for row in rows}
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    found: list[dict[str, Any]] = []
+
+    def limit(what: str, value: float | None, most: float, *, least: bool = False) -> None:
+        if value is not None:
+            holds = value >= most if least else value <= most
+            found.append({"what": what, "value": round(value, 3), "limit": most, "holds": holds})
+
+    def ratio(model: str, engine: str, other: str) -> float | None:
+        row = by.get((model, engine))
+        against = row.get(other) if row and other.startswith("floor") else None
+        if row and not other.startswith("floor") and (model, other) in by:
+            against = by[model, other]["us"]
+        return row["us"] / against if row and against else None
+
+    for model in models:
+        limit(f"{model}: onnx over a prebound session", ratio(model, "onnx", "floor_ort_us"), 1.1)
+        over = ratio(model, "native", "floor_ort_us")
+        limit(f"{model}: native over a prebound session", over, 1.1)
+        limit(f"{model}: aot over native", ratio(model, "aot", "native"), 1.1)
+        ours = [r for r in (ratio(model, e, "tfaot") for e in ("native", "aot")) if r]
+        limit(f"{model}: the better of ours over tfaot", min(ours, default=None), 1.1)
+    for model in ("50000-1", "300-256-128-15"):
+        limit(f"{model}: native over the kernels", ratio(model, "native", "floor_kernel_us"), 1.5)
+    small = by.get(("16-8-2", "native"))
+    limit("16-8-2: native, µs", small["us"] if small else None, 0.3)
+    all_ = [r for r in (ratio(m, "native", "floor_ort_us") for m in models) if r]
+    if all_:
+        mean = math.exp(statistics.fmean(map(math.log, all_)))
+        limit("native over prebound sessions, geometric mean", mean, 1.0)
+    start = by.get(("inliner", "native"))
+    if start:
+        limit("inliner: native's start-up, ms", start["startup_ms"], 1.0)
+        beyond = start["rss_mb"] - start["weights_mb"]
+        limit("inliner: native's memory beyond weights, MB", beyond, 1.0)
+        limit("native: KB added to a plugin", start["binary_kb"], 400)
+    limit("native: two threads, one Model over two", threads.get("native"), 0.9, least=True)
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = f"{'model':16}{'engine':8}{'us':>10}{'session':>10}{'ratio':>7}"
+    head += f"{'kernels':>10}{'ratio':>7}{'start ms':>10}{'MB':>8}{'KB':>9}"
+    lines = [head]
+    for row in rows:
+        line = f"{row['model']:16}{row['engine']:8}{row['us']:10.3f}"
+        for floor in ("floor_ort_us", "floor_kernel_us"):
+            value = row[floor]
+            line += f"{value:10.3f}{row['us'] / value:7.2f}" if value else f"{'–':>10}{'–':>7}"
+        size = f"{row['binary_kb']:9.0f}" if row["binary_kb"] is not None else f"{'–':>9}"
+        lines.append(f"{line}{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{size}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
+    parser.add_argument("--model", default="", help="models with this in their name")
+    parser.add_argument("--engine", action="append", choices=ENGINES)
+    options = parser.parse_args()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    [library] = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    env = dict(
+        os.environ,
+        MLBRIDGE_COMPONENT_PATH=str(options.build / "lib/mlbridge"),
+        MLBRIDGE_ONNXRUNTIME=str(library),
+        OPENBLAS_NUM_THREADS="1",
+    )
+    with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder:
+        place = Place(options.build, Path(folder), env, library)
+        rows, threads = measure(place, options)
+    report = limits(rows, threads)
+    if not options.model and not options.engine:
+        out = ROOT / "build/bench"
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "in-process.json").write_text(json.dumps(rows, indent=1) + "\n")
+        found = {"two_threads": threads, "limits": report}
+        (out / "in-process-limits.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(table(rows))
+    for row in report:
+        mark = "holds" if row["holds"] else "DOES NOT HOLD"
+        print(f"{row['what']:58}{row['value']:9.3f}  limit {row['limit']:<6} {mark}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
