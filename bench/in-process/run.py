@@ -111,7 +111,8 @@ class Place:
         done = self.run("start", uri)
         if done.returncode == 0:
             return uri
-        return left_out(engine, model, done.stderr.strip())
+        left_out(engine, model, done.stderr.strip())
+        return None
 
     def compiled(self, model: Path) -> str | None:
         """Compiled ahead of time to a shared object."""
@@ -123,7 +124,8 @@ class Place:
         if done.returncode == 0 and self.run("start", f"aot:{out}").returncode == 0:
             return f"aot:{out}"
         why = (done.stderr.strip().splitlines() or ["it cannot be opened"])[-1]
-        return left_out("aot", model, why)
+        left_out("aot", model, why)
+        return None
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = [str(self.client), *map(str, arguments)]
