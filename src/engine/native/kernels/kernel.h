@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// clang-format off: lists
 // Kernels for float and double: X(Gemm) stands for GemmF32 and GemmF64, made of `template <class V>
 // void Gemm(void *const *, const int64_t *)` over a vector class.
 //
@@ -31,11 +32,11 @@
 //                length, stride of a, stride of b (of packed elements), of c, of y}
 // PackGemm      {packed, b}  A matrix b as Gemm takes it, packedGemmSize(k, n) elements for each of
 //               the batch. Constant ones are packed when the network is planned (packGemm of
-//               sizes.h). {k, n, row stride of b, column stride of b, batch, stride of b}
+//               sizes.h).
+//               {k, n, row stride of b, column stride of b, batch, stride of b}
 //
-// ---- recurrent networks, as ONNX defines them; sizes.h has their sizes
-// --------------------------- Lstm          {y?, last h?, last c?, x, packed w, packed r, bias?,
-// lengths (int32)?, h0?, c0?,
+// ---- recurrent networks, as ONNX defines them (sizes.h has their sizes) -------------------------
+// Lstm          {y?, last h?, last c?, x, packed w, packed r, bias?, lengths (int32)?, h0?, c0?,
 //                peepholes?, workspace}
 // Gru           {y?, last h?, x, packed w, packed r, bias?, lengths (int32)?, h0?, workspace}
 // Rnn           {y?, last h?, x, packed w, packed r, bias?, lengths (int32)?, h0?, workspace}
@@ -110,6 +111,8 @@
 // void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
 // that plain.h includes, documented there.
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)
+
+// clang-format on
 
 namespace mlbridge::native {
 

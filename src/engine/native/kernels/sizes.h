@@ -56,16 +56,20 @@ void packGemm(Element *packed, const Element *b, std::int64_t k, std::int64_t n,
           b[row * rowStride + column * columnStride];
 }
 
-/// Gates of Lstm, Gru, Rnn: 4, 3, 1. The gates of w [gates · hidden, input] (or of r, with input =
-/// hidden) are padded so that each starts with a panel, and then packed as one matrix.
 template <class Element> constexpr std::int64_t paddedHidden(std::int64_t hidden) {
   return (hidden + lanesOf<Element>() - 1) / lanesOf<Element>() * lanesOf<Element>();
 }
 
+/// Gates of Lstm, Gru, Rnn: 4, 3, 1. The gates of w [gates · hidden, input] (or of r, with input =
+/// hidden) are padded so that each starts with a panel, and packed as one matrix [input, gates ·
+/// padded]; those of Gru as one of two gates and one of the third, which needs another operand.
 template <class Element>
 constexpr std::int64_t packedRecurrentSize(std::int64_t gates, std::int64_t hidden,
                                            std::int64_t input) {
-  return packedGemmSize<Element>(input, gates * paddedHidden<Element>(hidden));
+  const std::int64_t padded = paddedHidden<Element>(hidden);
+  if (gates == 3)
+    return packedGemmSize<Element>(input, 2 * padded) + packedGemmSize<Element>(input, padded);
+  return packedGemmSize<Element>(input, gates * padded);
 }
 
 template <class Element>
@@ -75,11 +79,16 @@ void packRecurrentWeights(Element *packed, const Element *w, std::int64_t gates,
   const std::int64_t size = packedRecurrentSize<Element>(gates, hidden, input);
   for (std::int64_t i = 0; i < size; ++i)
     packed[i] = 0;
-  for (std::int64_t gate = 0; gate < gates; ++gate)
-    for (std::int64_t unit = 0; unit < hidden; ++unit)
-      for (std::int64_t i = 0; i < input; ++i)
-        packed[packedGemmIndex<Element>(input, gates * padded, i, gate * padded + unit)] =
-            w[(gate * hidden + unit) * input + i];
+  for (std::int64_t first = 0; first < gates;) {
+    const std::int64_t count = gates == 3 ? 2 - first / 2 : gates;
+    for (std::int64_t gate = 0; gate < count; ++gate)
+      for (std::int64_t unit = 0; unit < hidden; ++unit)
+        for (std::int64_t i = 0; i < input; ++i)
+          packed[packedGemmIndex<Element>(input, count * padded, i, gate * padded + unit)] =
+              w[((first + gate) * hidden + unit) * input + i];
+    packed += packedGemmSize<Element>(input, count * padded);
+    first += count;
+  }
 }
 
 /// Elements of the workspace of Lstm, Gru and Rnn.

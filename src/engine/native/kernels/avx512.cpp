@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Only what gains from wider registers; the rest is AVX2's, whose results are the same.
+#include "engine/native/kernels/table.h"
+#include "engine/native/kernels/vector_avx512.h"
+
+namespace mlbridge::native {
+
+extern const ChosenKernel Avx512Kernels[];
+#define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx512::F32>},
+const ChosenKernel Avx512Kernels[] = {
+    MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(PackGemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru)
+        MLBRIDGE_CHOSEN(Rnn) MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul)
+            MLBRIDGE_CHOSEN(Exp) MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid)
+                MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
+                    MLBRIDGE_CHOSEN(ScatterAddRows){KernelId::Count, nullptr}};
+
+} // namespace mlbridge::native

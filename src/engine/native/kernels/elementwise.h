@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Functions of one and of two numbers, and the activations of sums.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_ELEMENTWISE_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_ELEMENTWISE_H
+
+#include "kernel.h"
+#include "math.h"
+
+namespace mlbridge::native::kernels {
+
+/// Computes f in double and rounds once.
+#define MLBRIDGE_IN_DOUBLE(Name, Function)                                                         \
+  template <class V> MLBRIDGE_INLINE V Name(V x) {                                                 \
+    if constexpr (sizeof(typename V::Element) == 8) {                                              \
+      return Function(x);                                                                          \
+    } else {                                                                                       \
+      typename WideOf<V>::Type half[2];                                                            \
+      widen(x, half[0], half[1]);                                                                  \
+      half[0] = Function(half[0]);                                                                 \
+      if constexpr (V::Lanes > 1)                                                                  \
+        half[1] = Function(half[1]);                                                               \
+      narrow(half[0], half[1], x);                                                                 \
+      return x;                                                                                    \
+    }                                                                                              \
+  }
+
+template <class V> MLBRIDGE_INLINE V cosDouble(V x) { return sinDouble(x, 1); }
+template <class V> MLBRIDGE_INLINE V sineDouble(V x) { return sinDouble(x, 0); }
+template <class V> MLBRIDGE_INLINE V tanDouble(V x) { return sinDouble(x, 0) / sinDouble(x, 1); }
+template <class V> MLBRIDGE_SHARED V asinDouble(V x) {
+  const V one = constant<V>(1);
+  return V::select(V::equal(x, constant<V>(0)), x, atanDouble(x / V::sqrt((one - x) * (one + x))));
+}
+template <class V> MLBRIDGE_SHARED V acosDouble(V x) {
+  const V one = constant<V>(1);
+  const V half = atanDouble(V::sqrt((one - x) / (one + x)));
+  return half + half;
+}
+template <class V> MLBRIDGE_SHARED V sinhDouble(V x) {
+  const V a = absolute(x), half = constant<V>(0.5);
+  const V t = expm1(a);
+  const V small = half * (t + t / (t + constant<V>(1)));
+  const V root = exp(half * a);
+  return withSign(V::select(V::less(constant<V>(22), a), half * root * root, small), x);
+}
+template <class V> MLBRIDGE_SHARED V coshDouble(V x) {
+  const V half = constant<V>(0.5), a = absolute(x);
+  const V e = exp(a), root = exp(half * a);
+  return V::select(V::less(constant<V>(22), a), half * root * root, V::fma(half, e, half / e));
+}
+template <class V> MLBRIDGE_SHARED V asinhDouble(V x) {
+  const V a = absolute(x), one = constant<V>(1);
+  const V near = log1pDouble(a + a * a / (one + V::sqrt(V::fma(a, a, one))));
+  const V far = logDouble(a) + constant<V>(0x1.62e42fefa39efp-1);
+  return withSign(V::select(V::less(constant<V>(0x1p28), a), far, near), x);
+}
+template <class V> MLBRIDGE_SHARED V acoshDouble(V x) {
+  const V t = x - constant<V>(1);
+  const V near = log1pDouble(t + V::sqrt(V::fma(t, t, t + t)));
+  const V far = logDouble(x) + constant<V>(0x1.62e42fefa39efp-1);
+  return V::select(V::less(constant<V>(0x1p28), x), far, near);
+}
+template <class V> MLBRIDGE_SHARED V atanhDouble(V x) {
+  const V a = absolute(x), one = constant<V>(1);
+  return withSign(constant<V>(0.5) * log1pDouble((a + a) / (one - a)), x);
+}
+template <class V> MLBRIDGE_SHARED V softplusDouble(V x) {
+  return V::greatest(constant<V>(0), x) + log1pDouble(exp(negate(absolute(x))));
+}
+/// x tanh(softplus(x)), where tanh(log(1 + e)) = (e² + 2e) / (e² + 2e + 2).
+template <class V> MLBRIDGE_SHARED V mishDouble(V x) {
+  const V e = exp(V::least(constant<V>(40), x));
+  const V n = e * (e + constant<V>(2));
+  const V result = x * (n / (n + constant<V>(2)));
+  return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
+}
+/// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)), which is the form with tanh.
+template <class V> MLBRIDGE_SHARED V geluTanhDouble(V x) {
+  const V inner = x * V::fma(x * x, constant<V>(0.044715), constant<V>(1));
+  const V result = x * sigmoid(inner * constant<V>(0x1.988453365d83ep+0));
+  return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
+}
+
+MLBRIDGE_IN_DOUBLE(acos, acosDouble)
+MLBRIDGE_IN_DOUBLE(acosh, acoshDouble)
+MLBRIDGE_IN_DOUBLE(asin, asinDouble)
+MLBRIDGE_IN_DOUBLE(asinh, asinhDouble)
+MLBRIDGE_IN_DOUBLE(atan, atanDouble)
+MLBRIDGE_IN_DOUBLE(atanh, atanhDouble)
+MLBRIDGE_IN_DOUBLE(cos, cosDouble)
+MLBRIDGE_IN_DOUBLE(cosh, coshDouble)
+MLBRIDGE_IN_DOUBLE(erf, erfDouble)
+MLBRIDGE_IN_DOUBLE(gelu, geluDouble)
+MLBRIDGE_IN_DOUBLE(geluTanh, geluTanhDouble)
+MLBRIDGE_IN_DOUBLE(log, logDouble)
+MLBRIDGE_IN_DOUBLE(mish, mishDouble)
+MLBRIDGE_IN_DOUBLE(sin, sineDouble)
+MLBRIDGE_IN_DOUBLE(sinh, sinhDouble)
+MLBRIDGE_IN_DOUBLE(softplus, softplusDouble)
+MLBRIDGE_IN_DOUBLE(tan, tanDouble)
+#undef MLBRIDGE_IN_DOUBLE
+
+/// f of each lane where V has arrays of them.
+#define MLBRIDGE_LANES_APART(Name)                                                                 \
+  template <class V> MLBRIDGE_INLINE V Name##Of(V x) {                                             \
+    using L = typename LanesOf<V>::Type;                                                           \
+    if constexpr (L::Lanes == V::Lanes) {                                                          \
+      return Name(x);                                                                              \
+    } else {                                                                                       \
+      typename V::Element lanes[V::Lanes];                                                         \
+      x.store(lanes);                                                                              \
+      for (int i = 0; i < V::Lanes; ++i)                                                           \
+        Name##Lane(L::load(lanes + i)).store(lanes + i);                                           \
+      return V::load(lanes);                                                                       \
+    }                                                                                              \
+  }
+template <class V> MLBRIDGE_SHARED V expLane(V x) { return exp(x); }
+template <class V> MLBRIDGE_SHARED V logLane(V x) { return log(x); }
+template <class V> MLBRIDGE_SHARED V tanhLane(V x) { return tanh(x); }
+template <class V> MLBRIDGE_SHARED V sigmoidLane(V x) { return sigmoid(x); }
+MLBRIDGE_LANES_APART(exp)
+MLBRIDGE_LANES_APART(log)
+MLBRIDGE_LANES_APART(tanh)
+MLBRIDGE_LANES_APART(sigmoid)
+#undef MLBRIDGE_LANES_APART
+
+// ---- one operand --------------------------------------------------------------------------------
+
+template <class V> struct Parameters {
+  V alpha, beta;
+};
+
+#define MLBRIDGE_FUNCTION(Name, expression)                                                        \
+  struct Name##Function {                                                                          \
+    template <class V> static MLBRIDGE_INLINE V of(V x, const Parameters<V> &p) {                  \
+      (void)p;                                                                                     \
+      return expression;                                                                           \
+    }                                                                                              \
+  };
+#define MLBRIDGE_ZERO constant<V>(0)
+#define MLBRIDGE_ONE constant<V>(1)
+// What is written as a < b ? ... takes NaN to the second branch, which passes it.
+MLBRIDGE_FUNCTION(Abs, absolute(x))
+MLBRIDGE_FUNCTION(Acos, acos(x))
+MLBRIDGE_FUNCTION(Acosh, acosh(x))
+MLBRIDGE_FUNCTION(Affine, V::fma(p.alpha, x, p.beta))
+MLBRIDGE_FUNCTION(Asin, asin(x))
+MLBRIDGE_FUNCTION(Asinh, asinh(x))
+MLBRIDGE_FUNCTION(Atan, atan(x))
+MLBRIDGE_FUNCTION(Atanh, atanh(x))
+MLBRIDGE_FUNCTION(Ceil, V::ceil(x))
+MLBRIDGE_FUNCTION(Celu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x / p.alpha), x))
+MLBRIDGE_FUNCTION(Clamp, V::least(p.beta, V::greatest(p.alpha, x)))
+MLBRIDGE_FUNCTION(Cos, cos(x))
+MLBRIDGE_FUNCTION(Cosh, cosh(x))
+MLBRIDGE_FUNCTION(Elu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x), x))
+MLBRIDGE_FUNCTION(Erf, erf(x))
+MLBRIDGE_FUNCTION(Exp, exp(x))
+MLBRIDGE_FUNCTION(Floor, V::floor(x))
+MLBRIDGE_FUNCTION(Gelu, gelu(x))
+MLBRIDGE_FUNCTION(GeluTanh, geluTanh(x))
+MLBRIDGE_FUNCTION(HardSigmoid,
+                  V::least(MLBRIDGE_ONE, V::greatest(MLBRIDGE_ZERO, V::fma(p.alpha, x, p.beta))))
+MLBRIDGE_FUNCTION(HardSwish, x *V::least(MLBRIDGE_ONE,
+                                         V::greatest(MLBRIDGE_ZERO, V::fma(constant<V>(1.0 / 6), x,
+                                                                           constant<V>(0.5)))))
+MLBRIDGE_FUNCTION(LeakyRelu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *x, x))
+MLBRIDGE_FUNCTION(Log, log(x))
+MLBRIDGE_FUNCTION(Mish, mish(x))
+MLBRIDGE_FUNCTION(Neg, negate(x))
+MLBRIDGE_FUNCTION(Reciprocal, MLBRIDGE_ONE / x)
+MLBRIDGE_FUNCTION(Relu, V::greatest(MLBRIDGE_ZERO, x))
+MLBRIDGE_FUNCTION(Round, V::round(x))
+MLBRIDGE_FUNCTION(Selu, p.beta *V::select(V::less(MLBRIDGE_ZERO, x), x, p.alpha *expm1(x)))
+MLBRIDGE_FUNCTION(Shrink, V::select(V::less(x, negate(p.alpha)), x + p.beta,
+                                    V::select(V::less(p.alpha, x), x - p.beta,
+                                              V::select(V::equal(x, x), MLBRIDGE_ZERO, x))))
+MLBRIDGE_FUNCTION(Sigmoid, sigmoid(x))
+MLBRIDGE_FUNCTION(Sign, V::select(V::less(MLBRIDGE_ZERO, absolute(x)), withSign(MLBRIDGE_ONE, x),
+                                  V::bitAnd(x, absolute(x))))
+MLBRIDGE_FUNCTION(Sin, sin(x))
+MLBRIDGE_FUNCTION(Sinh, sinh(x))
+MLBRIDGE_FUNCTION(Softplus, softplus(x))
+MLBRIDGE_FUNCTION(Softsign, x / (MLBRIDGE_ONE + absolute(x)))
+MLBRIDGE_FUNCTION(Sqrt, V::sqrt(x))
+MLBRIDGE_FUNCTION(Square, x *x)
+MLBRIDGE_FUNCTION(Swish, x *sigmoid(p.alpha *x))
+MLBRIDGE_FUNCTION(Tan, tan(x))
+MLBRIDGE_FUNCTION(Tanh, tanh(x))
+MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::lessEqual(x, p.alpha), MLBRIDGE_ZERO, x))
+#undef MLBRIDGE_FUNCTION
+#undef MLBRIDGE_ZERO
+#undef MLBRIDGE_ONE
+
+template <class V> MLBRIDGE_INLINE Parameters<V> parametersOf(const std::int64_t *bits) {
+  using E = typename V::Element;
+  return {V::broadcast(realOf<E>(bits[0])), V::broadcast(realOf<E>(bits[1]))};
+}
+
+/// y[i] = f(x[i]); tails take the same way as the rest.
+template <class Vector, class F>
+MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Element *x,
+                         std::int64_t count, const std::int64_t *parameters) {
+  using V = typename LanesOf<Vector>::Type;
+  const Parameters<V> p = parametersOf<V>(parameters);
+  for (std::int64_t i = 0; i < count; i += V::Lanes) {
+    const std::int64_t left = count - i;
+    if (left >= V::Lanes)
+      F::of(V::load(x + i), p).store(y + i);
+    else
+      F::of(V::loadPartial(x + i, static_cast<int>(left)), p)
+          .storePartial(y + i, static_cast<int>(left));
+  }
+}
+
+#define MLBRIDGE_UNARY(Name)                                                                       \
+  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
+    using E = typename V::Element;                                                                 \
+    map<V, Name##Function>(static_cast<E *>(operands[0]), static_cast<const E *>(operands[1]),     \
+                           p[0], p + 1);                                                           \
+  }
+MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_UNARY)
+#undef MLBRIDGE_UNARY
+
+/// Applies an activation in place.
+template <class V>
+MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
+                              const std::int64_t *activation) {
+  switch (static_cast<Activation>(activation[0])) {
+  case Activation::None:
+    return;
+#define MLBRIDGE_ACTIVATION(Name)                                                                  \
+  case Activation::Name:                                                                           \
+    return map<V, Name##Function>(y, y, count, activation + 1);
+    MLBRIDGE_ACTIVATION(Affine)
+    MLBRIDGE_ACTIVATION(Clamp)
+    MLBRIDGE_ACTIVATION(Elu)
+    MLBRIDGE_ACTIVATION(HardSigmoid)
+    MLBRIDGE_ACTIVATION(LeakyRelu)
+    MLBRIDGE_ACTIVATION(Relu)
+    MLBRIDGE_ACTIVATION(Selu)
+    MLBRIDGE_ACTIVATION(Sigmoid)
+    MLBRIDGE_ACTIVATION(Softplus)
+    MLBRIDGE_ACTIVATION(Softsign)
+    MLBRIDGE_ACTIVATION(Tanh)
+    MLBRIDGE_ACTIVATION(ThresholdedRelu)
+#undef MLBRIDGE_ACTIVATION
+  }
+}
+// ---- two operands -------------------------------------------------------------------------------
+
+#define MLBRIDGE_FUNCTION(Name, expression)                                                        \
+  struct Name##Function {                                                                          \
+    template <class V> static MLBRIDGE_INLINE V of(V a, V b) { return expression; }                \
+  };
+MLBRIDGE_FUNCTION(Add, a + b)
+MLBRIDGE_FUNCTION(Sub, a - b)
+MLBRIDGE_FUNCTION(Mul, a *b)
+MLBRIDGE_FUNCTION(Div, a / b)
+MLBRIDGE_FUNCTION(Max, greatestOrNan(a, b))
+MLBRIDGE_FUNCTION(Min, leastOrNan(a, b))
+MLBRIDGE_FUNCTION(PRelu, V::select(V::less(a, constant<V>(0)), a *b, a))
+#undef MLBRIDGE_FUNCTION
+struct PowFunction {
+  template <class V> static MLBRIDGE_INLINE V of(V a, V b) {
+    if constexpr (sizeof(typename V::Element) == 8) {
+      return powDouble(a, b);
+    } else {
+      typename WideOf<V>::Type x[2], y[2];
+      widen(a, x[0], x[1]);
+      widen(b, y[0], y[1]);
+      x[0] = powDouble(x[0], y[0]);
+      if constexpr (V::Lanes > 1)
+        x[1] = powDouble(x[1], y[1]);
+      narrow(x[0], x[1], a);
+      return a;
+    }
+  }
+};
+
+/// `left` lanes from p, p + stride, ...
+template <class V>
+MLBRIDGE_INLINE V gather(const typename V::Element *p, std::int64_t stride, std::int64_t left) {
+  if (stride == 0)
+    return V::broadcast(*p);
+  if (stride == 1)
+    return left >= V::Lanes ? V::load(p) : V::loadPartial(p, static_cast<int>(left));
+  typename V::Element lanes[V::Lanes] = {};
+  for (int i = 0; i < V::Lanes && i < left; ++i)
+    lanes[i] = p[i * stride];
+  return V::load(lanes);
+}
+
+constexpr int MaxRank = 16;
+
+template <class Vector, class F>
+MLBRIDGE_INLINE void combine(void *const *operands, const std::int64_t *p) {
+  using V = typename LanesOf<Vector>::Type;
+  using E = typename V::Element;
+  E *y = static_cast<E *>(operands[0]);
+  const E *a = static_cast<const E *>(operands[1]);
+  const E *b = static_cast<const E *>(operands[2]);
+  const int rank = static_cast<int>(p[0]);
+  const std::int64_t *dimensions = p + 1;
+  const std::int64_t one[3] = {1, 0, 0};
+  const std::int64_t *inner = rank > 0 ? dimensions + 3 * (rank - 1) : one;
+  for (int d = 0; d < rank; ++d)
+    if (dimensions[3 * d] == 0)
+      return;
+  std::int64_t at[MaxRank] = {};
+  for (;;) {
+    for (std::int64_t i = 0; i < inner[0]; i += V::Lanes) {
+      const std::int64_t left = inner[0] - i;
+      const V result = F::of(gather<V>(a + i * inner[1], inner[1], left),
+                             gather<V>(b + i * inner[2], inner[2], left));
+      if (left >= V::Lanes)
+        result.store(y + i);
+      else
+        result.storePartial(y + i, static_cast<int>(left));
+    }
+    y += inner[0];
+    int d = rank - 2;
+    for (; d >= 0; --d) {
+      const std::int64_t *dimension = dimensions + 3 * d;
+      a += dimension[1];
+      b += dimension[2];
+      if (++at[d] < dimension[0])
+        break;
+      a -= dimension[1] * dimension[0];
+      b -= dimension[2] * dimension[0];
+      at[d] = 0;
+    }
+    if (d < 0)
+      return;
+  }
+}
+
+#define MLBRIDGE_BINARY(Name)                                                                      \
+  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
+    combine<V, Name##Function>(operands, p);                                                       \
+  }
+MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_BINARY)
+#undef MLBRIDGE_BINARY
+
+// ---- half precision -----------------------------------------------------------------------------
+
+template <class Isa> MLBRIDGE_INLINE void F32FromF16(void *const *operands, const std::int64_t *p) {
+  float *y = static_cast<float *>(operands[0]);
+  const std::uint16_t *x = static_cast<const std::uint16_t *>(operands[1]);
+  std::int64_t i = 0;
+  for (; i + 16 <= p[0]; i += 16)
+    Isa::fromHalf(x + i).store(y + i);
+  if (i < p[0]) {
+    std::uint16_t rest[16] = {};
+    for (std::int64_t j = i; j < p[0]; ++j)
+      rest[j - i] = x[j];
+    Isa::fromHalf(rest).storePartial(y + i, static_cast<int>(p[0] - i));
+  }
+}
+
+template <class Isa> MLBRIDGE_INLINE void F16FromF32(void *const *operands, const std::int64_t *p) {
+  std::uint16_t *y = static_cast<std::uint16_t *>(operands[0]);
+  const float *x = static_cast<const float *>(operands[1]);
+  std::int64_t i = 0;
+  for (; i + 16 <= p[0]; i += 16)
+    Isa::toHalf(Isa::F32::load(x + i), y + i);
+  if (i < p[0]) {
+    std::uint16_t rest[16];
+    Isa::toHalf(Isa::F32::loadPartial(x + i, static_cast<int>(p[0] - i)), rest);
+    for (std::int64_t j = i; j < p[0]; ++j)
+      y[j] = rest[j - i];
+  }
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Matrix products. The order of operations of an element of the result depends on k, n and its
+// column alone:
+// - Packed in panels, the products of rows k = s (mod S) of b are summed in chain s, one after the
+//   other from zero, and the S chains by halves (s and s + S/2, and so on). S is 8, 4, 2, 2 in a
+//   block of 1, 2, 3, 4 panels. How many columns and rows are computed at a time is up to the
+//   registers.
+// - Packed by columns, lane l of chain s sums elements (4 i + s) Lanes + l; then the chains and the
+//   lanes are summed by halves.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GEMM_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_GEMM_H
+
+#include "elementwise.h"
+#include "sizes.h"
+
+namespace mlbridge::native::kernels {
+
+/// What is done with a sum.
+template <class E> struct Epilogue {
+  E *y;
+  std::int64_t rowStride;
+  const E *c;
+  std::int64_t cRowStride, cColumnStride;
+  E alpha, beta;
+  bool relu;
+};
+
+template <class V>
+MLBRIDGE_INLINE void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
+                            std::int64_t column, std::int64_t n) {
+  using E = typename V::Element;
+  const std::int64_t left = n - column;
+  sum = sum * V::broadcast(e.alpha);
+  if (e.c) {
+    const E *c = e.c + row * e.cRowStride + column * e.cColumnStride;
+    sum = V::fma(V::broadcast(e.beta), gather<V>(c, e.cColumnStride, left), sum);
+  }
+  if (e.relu)
+    sum = V::greatest(V::broadcast(0), sum); // as Relu
+  E *y = e.y + row * e.rowStride + column;
+  if (left >= V::Lanes)
+    sum.store(y);
+  else
+    sum.storePartial(y, static_cast<int>(left));
+}
+
+/// M rows of a times W panels, in S chains of which C are summed at a time.
+template <class V, int M, int W, int S, int C, bool Dense>
+MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
+                          std::int64_t columnStride, const typename V::Element *b,
+                          std::int64_t width, std::int64_t k,
+                          const Epilogue<typename V::Element> &e, std::int64_t row,
+                          std::int64_t column, std::int64_t n) {
+  if (Dense)
+    columnStride = 1;
+  V sums[M][W][S];
+#pragma GCC unroll 8
+  for (int first = 0; first < S; first += C) {
+    V chain[M][W][C];
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+      for (int w = 0; w < W; ++w)
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c)
+          chain[m][w][c] = V::broadcast(0);
+    std::int64_t i = first;
+    const typename V::Element *x = a + first * columnStride;
+    const typename V::Element *panel = b + first * width;
+    for (; i + C <= k; i += S, x += S * columnStride, panel += S * width)
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        V factor[W];
+#pragma GCC unroll 4
+        for (int w = 0; w < W; ++w)
+          factor[w] = V::load(panel + c * width + w * V::Lanes);
+#pragma GCC unroll 8
+        for (int m = 0; m < M; ++m) {
+          const V value = V::broadcast(x[m * rowStride + c * columnStride]);
+#pragma GCC unroll 4
+          for (int w = 0; w < W; ++w)
+            chain[m][w][c] = V::fma(value, factor[w], chain[m][w][c]);
+        }
+      }
+    // Fewer than C rows of b are left.
+#pragma GCC unroll 8
+    for (int c = 0; c < C - 1; ++c)
+      if (i + c < k)
+#pragma GCC unroll 8
+        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+          for (int w = 0; w < W; ++w)
+            chain[m][w][c] = V::fma(V::broadcast(x[m * rowStride + c * columnStride]),
+                                    V::load(panel + c * width + w * V::Lanes), chain[m][w][c]);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+      for (int w = 0; w < W; ++w)
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c)
+          sums[m][w][first + c] = chain[m][w][c];
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+    for (int w = 0; w < W; ++w) {
+#pragma GCC unroll 4
+      for (int half = S / 2; half; half /= 2)
+#pragma GCC unroll 8
+        for (int s = 0; s < half; ++s)
+          sums[m][w][s] = sums[m][w][s] + sums[m][w][s + half];
+      if (column + w * V::Lanes < n)
+        finish(sums[m][w][0], e, row + m, column + w * V::Lanes, n);
+    }
+}
+
+/// A block of W panels: all rows of a.
+template <class V, int W>
+MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
+                           std::int64_t columnStride, std::int64_t m, const typename V::Element *b,
+                           std::int64_t k, const Epilogue<typename V::Element> &e,
+                           std::int64_t column, std::int64_t n) {
+  constexpr int S = W == 1 ? 8 : W == 2 ? 4 : 2;
+  constexpr bool Many = AccumulatorsOf<V> >= 24, Few = AccumulatorsOf<V> < 4;
+  constexpr std::int64_t Width = W * V::Lanes;
+  // One row: as many panels and chains as there are registers for.
+  constexpr int W1 = Many || W == 3 ? W : W == 4 ? 2 : 1;
+  constexpr int C1 = Many ? S : S > 4 ? 4 : S;
+  // Several rows.
+  constexpr int WN = Many ? (W == 4 ? 2 : W) : 1;
+  constexpr int CN = Many ? S : 2;
+  constexpr int MN = Many ? (W == 4 ? 6 : W == 3 ? 4 : 3) : AccumulatorsOf<V> >= 6 ? 3 : 1;
+  if constexpr (Few) { // arrays, in memory anyhow: one at a time, in little code
+    for (std::int64_t row = 0; row < m; ++row)
+      for (int w = 0; w < W; ++w) {
+        V sums[S];
+        for (V &sum : sums)
+          sum = V::broadcast(0);
+        for (std::int64_t i = 0; i < k; ++i)
+          sums[i % S] = V::fma(V::broadcast(a[row * rowStride + i * columnStride]),
+                               V::load(b + i * Width + w * V::Lanes), sums[i % S]);
+        for (int half = S / 2; half; half /= 2)
+          for (int s = 0; s < half; ++s)
+            sums[s] = sums[s] + sums[s + half];
+        if (column + w * V::Lanes < n)
+          finish(sums[0], e, row, column + w * V::Lanes, n);
+      }
+    return;
+  }
+  if (columnStride != 1) {
+    for (std::int64_t row = 0; row < m; ++row)
+      for (int w = 0; w < W; w += W1)
+        tile<V, 1, W1, S, C1, false>(a + row * rowStride, rowStride, columnStride, b + w * V::Lanes,
+                                     Width, k, e, row, column + w * V::Lanes, n);
+    return;
+  }
+  std::int64_t row = 0;
+  if constexpr (MN > 1)
+    for (; row + MN <= m; row += MN)
+      for (int w = 0; w < W; w += WN)
+        tile<V, MN, WN, S, CN, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k,
+                                     e, row, column + w * V::Lanes, n);
+  if constexpr (MN > 2)
+    for (; row + 2 <= m; row += 2)
+      for (int w = 0; w < W; w += WN)
+        tile<V, 2, WN, S, CN, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k,
+                                    e, row, column + w * V::Lanes, n);
+  for (; row < m; ++row)
+    for (int w = 0; w < W; w += W1)
+      tile<V, 1, W1, S, C1, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k, e,
+                                  row, column + w * V::Lanes, n);
+}
+
+/// b packed by columns; x is a row of a.
+template <class V>
+MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64_t stride,
+                                        const typename V::Element *b, std::int64_t k) {
+  V sums[4];
+#pragma GCC unroll 4
+  for (int s = 0; s < 4; ++s)
+    sums[s] = V::broadcast(0);
+  std::int64_t i = 0;
+  if (stride == 1)
+    for (; i + 4 * V::Lanes <= k; i += 4 * V::Lanes)
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s)
+        sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
+  for (; i < k; i += 4 * V::Lanes)
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; ++s) {
+      const std::int64_t at = i + s * V::Lanes;
+      if (at < k)
+        sums[s] = V::fma(gather<V>(x + at * stride, stride, k - at), V::load(b + at), sums[s]);
+    }
+  return V::sum((sums[0] + sums[2]) + (sums[1] + sums[3]));
+}
+
+/// y = alpha a b + beta c of one matrix each, with Relu if the epilogue says so.
+template <class V>
+MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStride,
+                              std::int64_t columnStride, std::int64_t m,
+                              const typename V::Element *b, std::int64_t k, std::int64_t n,
+                              const Epilogue<typename V::Element> &e) {
+  using E = typename V::Element;
+  if (packedByColumns(k, n)) {
+    const std::int64_t padded = (k + V::Lanes - 1) / V::Lanes * V::Lanes;
+    for (std::int64_t row = 0; row < m; ++row)
+      for (std::int64_t column = 0; column < n; ++column) {
+        const E sum = dot<V>(a + row * rowStride, columnStride, b + column * padded, k);
+        // One column of a vector, so that it is the same arithmetic.
+        Epilogue<E> one = e;
+        one.y = e.y + row * e.rowStride + column;
+        one.c = e.c ? e.c + row * e.cRowStride + column * e.cColumnStride : nullptr;
+        finish(V::broadcast(sum), one, 0, 0, 1);
+      }
+    return;
+  }
+  constexpr std::int64_t Width = PanelsOfBlock * V::Lanes;
+  std::int64_t column = 0;
+  for (; n - column > Width - V::Lanes; column += Width, b += Width * k)
+    block<V, 4>(a, rowStride, columnStride, m, b, k, e, column, n);
+  const std::int64_t left = n - column;
+  if (left > 2 * V::Lanes)
+    block<V, 3>(a, rowStride, columnStride, m, b, k, e, column, n);
+  else if (left > V::Lanes)
+    block<V, 2>(a, rowStride, columnStride, m, b, k, e, column, n);
+  else if (left > 0)
+    block<V, 1>(a, rowStride, columnStride, m, b, k, e, column, n);
+}
+template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  E *y = static_cast<E *>(operands[0]);
+  const E *a = static_cast<const E *>(operands[1]);
+  const E *b = static_cast<const E *>(operands[2]);
+  const E *c = static_cast<const E *>(operands[3]);
+  const std::int64_t m = p[0], k = p[1], n = p[2];
+  const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
+  const bool activates = !relu && static_cast<Activation>(p[10]) != Activation::None;
+  const int rank = static_cast<int>(p[13]);
+  const std::int64_t *dimensions = p + 14;
+  for (int d = 0; d < rank; ++d)
+    if (dimensions[5 * d] == 0)
+      return;
+  std::int64_t at[MaxRank] = {};
+  for (;;) {
+    multiply<V>(a, p[3], p[4], m, b, k, n,
+                {y, p[5], c, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
+    if (activates) {
+      if (p[5] == n)
+        activate<V>(y, m * n, p + 10);
+      else
+        for (std::int64_t row = 0; row < m; ++row)
+          activate<V>(y + row * p[5], n, p + 10);
+    }
+    int d = rank - 1;
+    for (; d >= 0; --d) {
+      const std::int64_t *dimension = dimensions + 5 * d;
+      // Back to the start of the dimension when it ends.
+      const bool more = ++at[d] < dimension[0];
+      const std::int64_t steps = more ? 1 : 1 - dimension[0];
+      a += steps * dimension[1];
+      b += steps * dimension[2];
+      if (c)
+        c += steps * dimension[3];
+      y += steps * dimension[4];
+      if (more)
+        break;
+      at[d] = 0;
+    }
+    if (d < 0)
+      return;
+  }
+}
+
+template <class V> MLBRIDGE_INLINE void PackGemm(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  E *packed = static_cast<E *>(operands[0]);
+  const E *b = static_cast<const E *>(operands[1]);
+  const std::int64_t k = p[0], n = p[1], rowStride = p[2], columnStride = p[3];
+  const bool columns = packedByColumns(k, n);
+  const std::int64_t width = PanelsOfBlock * V::Lanes;
+  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5]) {
+    if (columns) {
+      for (std::int64_t column = 0; column < n; ++column)
+        for (std::int64_t row = 0; row < k; row += V::Lanes, packed += V::Lanes)
+          gather<V>(b + row * rowStride + column * columnStride, rowStride, k - row).store(packed);
+    } else {
+      for (std::int64_t first = 0; first < n; first += width) {
+        const std::int64_t end = first + width < n ? first + width : n;
+        for (std::int64_t row = 0; row < k; ++row)
+          for (std::int64_t column = first; column < end; column += V::Lanes, packed += V::Lanes)
+            gather<V>(b + row * rowStride + column * columnStride, columnStride, n - column)
+                .store(packed);
+      }
+    }
+  }
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LSTM, GRU and plain recurrent layers of one direction. The inputs of all steps are multiplied by
+// their weights at once; a step then multiplies h. Gates are padded to whole vectors in the
+// workspace, where what lies between is computed but never given out.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_RECURRENT_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_RECURRENT_H
+
+#include "along_axis.h"
+#include "gemm.h"
+
+namespace mlbridge::native::kernels {
+
+template <class V> struct Recurrent {
+  using E = typename V::Element;
+  std::int64_t gates, steps, batch, input, hidden, padded;
+  bool reverse;
+  std::int64_t xStep, xBatch, yStep, yBatch, stateStride;
+  E *y, *lastH;
+  const E *x, *w, *r;
+  const std::int32_t *lengths;
+  // In the workspace, rows of `gates * padded` or of `padded`.
+  E *inputs, *sums, *bias, *recurrentBias, *h, *c, *rest;
+
+  MLBRIDGE_INLINE std::int64_t width() const { return gates * padded; }
+  MLBRIDGE_INLINE std::int64_t length(std::int64_t b) const {
+    if (!lengths)
+      return steps;
+    const std::int64_t n = lengths[b];
+    return n < 0 ? 0 : n < steps ? n : steps;
+  }
+  /// The time that batch entry b is at in a step, or -1 when it has ended.
+  MLBRIDGE_INLINE std::int64_t timeOf(std::int64_t step, std::int64_t b) const {
+    const std::int64_t n = length(b);
+    return step >= n ? -1 : reverse ? n - 1 - step : step;
+  }
+
+  MLBRIDGE_INLINE Recurrent(std::int64_t gateCount, const std::int64_t *p, E *workspace)
+      : gates(gateCount), steps(p[0]), batch(p[1]), input(p[2]), hidden(p[3]),
+        padded((hidden + V::Lanes - 1) / V::Lanes * V::Lanes), reverse(p[4] != 0), xStep(p[5]),
+        xBatch(p[6]), yStep(p[7]), yBatch(p[8]), stateStride(p[9]) {
+    inputs = workspace;
+    sums = inputs + steps * batch * width();
+    bias = sums + batch * width();
+    recurrentBias = bias + width();
+    h = recurrentBias + width();
+    c = h + batch * padded;
+    rest = c + batch * padded;
+  }
+
+  /// Rows of hidden numbers into rows padded with zeros.
+  MLBRIDGE_INLINE void pad(E *to, const E *from, std::int64_t rows, std::int64_t stride) const {
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < padded; ++i)
+        to[row * padded + i] = from && i < hidden ? from[row * stride + i] : E(0);
+  }
+
+  /// Biases apart (`joined`: summed), the initial state, and the products of all inputs.
+  MLBRIDGE_INLINE void start(const E *b, const E *h0, std::int64_t joined) {
+    pad(bias, b, gates, hidden);
+    pad(recurrentBias, b ? b + gates * hidden : nullptr, gates, hidden);
+    for (std::int64_t i = 0; i < joined * padded; ++i)
+      bias[i] = bias[i] + recurrentBias[i];
+    pad(h, h0, batch, stateStride);
+    // Rows of all steps and batch entries, if they are at one stride.
+    const bool even = batch == 1 || steps == 1 || xStep == batch * xBatch;
+    const std::int64_t blocks = even ? 1 : steps, rows = even ? steps * batch : batch;
+    const std::int64_t stride = batch == 1 ? xStep : xBatch;
+    for (std::int64_t i = 0; i < blocks; ++i)
+      product(inputs + i * rows * width(), x + i * xStep, stride, rows, w, input, bias, 0);
+  }
+
+  /// y = a b + c for all gates, y and c of `width` columns.
+  MLBRIDGE_INLINE void product(E *to, const E *a, std::int64_t stride, std::int64_t rows,
+                               const E *b, std::int64_t k, const E *add,
+                               std::int64_t addStride) const {
+    if (gates != 3) {
+      multiply<V>(a, stride, 1, rows, b, k, width(), {to, width(), add, addStride, 1, 1, 1, false});
+      return;
+    }
+    multiply<V>(a, stride, 1, rows, b, k, 2 * padded,
+                {to, width(), add, addStride, 1, 1, 1, false});
+    multiply<V>(
+        a, stride, 1, rows, b + packedGemmSize<E>(k, 2 * padded), k, padded,
+        {to + 2 * padded, width(), add ? add + 2 * padded : nullptr, addStride, 1, 1, 1, false});
+  }
+
+  /// Where the products of the inputs of a step begin, row by row of the batch, if all its entries
+  /// are at the same time; else they are brought together in `sums`.
+  MLBRIDGE_INLINE const E *inputsOf(std::int64_t step) {
+    if (!lengths)
+      return inputs + (reverse ? steps - 1 - step : step) * batch * width();
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t time = timeOf(step, b);
+      const E *from = inputs + ((time < 0 ? 0 : time) * batch + b) * width();
+      for (std::int64_t i = 0; i < width(); i += V::Lanes)
+        V::load(from + i).store(sums + b * width() + i);
+    }
+    return sums;
+  }
+
+  /// Gives out h of a step; 0 after the end of an entry.
+  MLBRIDGE_INLINE void give(std::int64_t step, std::int64_t b) const {
+    if (!y)
+      return;
+    const std::int64_t time = timeOf(step, b);
+    E *to = y + (time < 0 ? step : time) * yStep + b * yBatch;
+    for (std::int64_t i = 0; i < hidden; i += V::Lanes)
+      storeUpTo(time < 0 ? V::broadcast(0) : V::load(h + b * padded + i), to + i, hidden - i);
+  }
+  MLBRIDGE_INLINE void giveLast(E *to, const E *from) const {
+    if (!to)
+      return;
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t i = 0; i < hidden; i += V::Lanes)
+        storeUpTo(V::load(from + b * padded + i), to + b * stateStride + i, hidden - i);
+  }
+};
+
+/// Within -limit and limit; 0 is no limit.
+template <class V>
+MLBRIDGE_INLINE void limitRow(typename V::Element *x, std::int64_t n, std::int64_t limit) {
+  const auto bound = realOf<typename V::Element>(limit);
+  if (!(bound > 0))
+    return;
+  const std::int64_t bounds[2] = {real(-bound), limit};
+  map<V, ClampFunction>(x, x, n, bounds);
+}
+
+template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  Recurrent<V> net(4, p, static_cast<E *>(operands[11]));
+  net.y = static_cast<E *>(operands[0]);
+  net.x = static_cast<const E *>(operands[3]);
+  net.w = static_cast<const E *>(operands[4]);
+  net.r = static_cast<const E *>(operands[5]);
+  net.lengths = static_cast<const std::int32_t *>(operands[7]);
+  const E *peepholes = static_cast<const E *>(operands[10]);
+  net.start(static_cast<const E *>(operands[6]), static_cast<const E *>(operands[8]), 4);
+  net.pad(net.c, static_cast<const E *>(operands[9]), net.batch, net.stateStride);
+  E *const hole = net.rest; // of one row: peephole products, tanh of c
+  const std::int64_t n = net.padded, hidden = net.hidden;
+  const auto peep = [&](E *sums, const E *c, int which) {
+    if (!peepholes)
+      return;
+    const E *weights = peepholes + which * hidden;
+    for (std::int64_t i = 0; i < hidden; i += V::Lanes)
+      V::fma(loadUpTo<V>(weights + i, hidden - i), V::load(c + i), V::load(sums + i))
+          .store(sums + i);
+  };
+  const std::int64_t *const f = p + 12, *const g = p + 15, *const output = p + 18;
+  const bool usual = !peepholes && !p[11] && !(realOf<E>(p[10]) > 0) &&
+                     static_cast<Activation>(f[0]) == Activation::Sigmoid &&
+                     static_cast<Activation>(g[0]) == Activation::Tanh &&
+                     static_cast<Activation>(output[0]) == Activation::Tanh;
+  for (std::int64_t step = 0; step < net.steps; ++step) {
+    const E *inputs = net.inputsOf(step);
+    net.product(net.sums, net.h, n, net.batch, net.r, hidden, inputs, net.width());
+    for (std::int64_t b = 0; b < net.batch; ++b) {
+      E *in = net.sums + b * net.width(), *out = in + n, *forget = out + n, *cell = forget + n;
+      E *h = net.h + b * n, *c = net.c + b * n;
+      if (net.timeOf(step, b) < 0) {
+        net.give(step, b);
+        continue;
+      }
+      if (usual) {
+        for (std::int64_t i = 0; i < n; i += V::Lanes) {
+          const V kept = sigmoidOf(V::load(forget + i)) * V::load(c + i);
+          const V next = V::fma(sigmoidOf(V::load(in + i)), tanhOf(V::load(cell + i)), kept);
+          next.store(c + i);
+          (sigmoidOf(V::load(out + i)) * tanhOf(next)).store(h + i);
+        }
+      } else {
+        peep(in, c, 0);
+        peep(forget, c, 2);
+        limitRow<V>(in, n, p[10]);
+        limitRow<V>(forget, 2 * n, p[10]);
+        activate<V>(in, n, f);
+        activate<V>(forget, n, f);
+        activate<V>(cell, n, g);
+        for (std::int64_t i = 0; i < n; i += V::Lanes) {
+          const V gate = V::load(in + i);
+          const V keep = p[11] ? constant<V>(1) - gate : V::load(forget + i);
+          V::fma(gate, V::load(cell + i), keep * V::load(c + i)).store(c + i);
+        }
+        peep(out, c, 1);
+        limitRow<V>(out, n, p[10]);
+        activate<V>(out, n, f);
+        for (std::int64_t i = 0; i < n; i += V::Lanes)
+          V::load(c + i).store(hole + i);
+        activate<V>(hole, n, output);
+        for (std::int64_t i = 0; i < n; i += V::Lanes)
+          (V::load(out + i) * V::load(hole + i)).store(h + i);
+      }
+      net.give(step, b);
+    }
+  }
+  net.giveLast(static_cast<E *>(operands[1]), net.h);
+  net.giveLast(static_cast<E *>(operands[2]), net.c);
+}
+
+template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  Recurrent<V> net(3, p, static_cast<E *>(operands[8]));
+  net.y = static_cast<E *>(operands[0]);
+  net.x = static_cast<const E *>(operands[2]);
+  net.w = static_cast<const E *>(operands[3]);
+  net.r = static_cast<const E *>(operands[4]);
+  net.lengths = static_cast<const std::int32_t *>(operands[6]);
+  const bool afterReset = p[11] != 0; // the reset gate is for what has been multiplied
+  net.start(static_cast<const E *>(operands[5]), static_cast<const E *>(operands[7]),
+            afterReset ? 2 : 3);
+  const std::int64_t n = net.padded, hidden = net.hidden;
+  const std::int64_t *const f = p + 12, *const g = p + 15;
+  E *const candidate = net.rest, *const kept = net.rest + net.batch * n;
+  const E *const third = net.r + packedGemmSize<E>(hidden, 2 * n);
+  for (std::int64_t step = 0; step < net.steps; ++step) {
+    const E *inputs = net.inputsOf(step);
+    multiply<V>(net.h, n, 1, net.batch, net.r, hidden, 2 * n,
+                {net.sums, net.width(), inputs, net.width(), 1, 1, 1, false});
+    for (std::int64_t b = 0; b < net.batch; ++b) {
+      E *gates = net.sums + b * net.width();
+      limitRow<V>(gates, 2 * n, p[10]);
+      activate<V>(gates, 2 * n, f);
+      for (std::int64_t i = 0; i < n; i += V::Lanes) {
+        const V h = V::load(net.h + b * n + i);
+        (afterReset ? h : V::load(gates + n + i) * h).store(kept + b * n + i);
+      }
+    }
+    if (afterReset) {
+      multiply<V>(kept, n, 1, net.batch, third, hidden, n,
+                  {candidate, n, net.recurrentBias + 2 * n, 0, 1, 1, 1, false});
+      for (std::int64_t b = 0; b < net.batch; ++b)
+        for (std::int64_t i = 0; i < n; i += V::Lanes) {
+          E *to = candidate + b * n + i;
+          V::fma(V::load(net.sums + b * net.width() + n + i), V::load(to),
+                 V::load(inputs + b * net.width() + 2 * n + i))
+              .store(to);
+        }
+    } else {
+      multiply<V>(kept, n, 1, net.batch, third, hidden, n,
+                  {candidate, n, inputs + 2 * n, net.width(), 1, 1, 1, false});
+    }
+    for (std::int64_t b = 0; b < net.batch; ++b) {
+      if (net.timeOf(step, b) >= 0) {
+        limitRow<V>(candidate + b * n, n, p[10]);
+        activate<V>(candidate + b * n, n, g);
+        for (std::int64_t i = 0; i < n; i += V::Lanes) {
+          const V z = V::load(net.sums + b * net.width() + i);
+          const V next = V::load(candidate + b * n + i);
+          E *h = net.h + b * n + i;
+          V::fma(z, V::load(h), (constant<V>(1) - z) * next).store(h);
+        }
+      }
+      net.give(step, b);
+    }
+  }
+  net.giveLast(static_cast<E *>(operands[1]), net.h);
+}
+
+template <class V> MLBRIDGE_INLINE void Rnn(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  Recurrent<V> net(1, p, static_cast<E *>(operands[8]));
+  net.y = static_cast<E *>(operands[0]);
+  net.x = static_cast<const E *>(operands[2]);
+  net.w = static_cast<const E *>(operands[3]);
+  net.r = static_cast<const E *>(operands[4]);
+  net.lengths = static_cast<const std::int32_t *>(operands[6]);
+  net.start(static_cast<const E *>(operands[5]), static_cast<const E *>(operands[7]), 1);
+  const std::int64_t n = net.padded;
+  for (std::int64_t step = 0; step < net.steps; ++step) {
+    const E *inputs = net.inputsOf(step);
+    net.product(net.sums, net.h, n, net.batch, net.r, net.hidden, inputs, n);
+    for (std::int64_t b = 0; b < net.batch; ++b) {
+      if (net.timeOf(step, b) >= 0) {
+        limitRow<V>(net.sums + b * n, n, p[10]);
+        activate<V>(net.sums + b * n, n, p + 12);
+        for (std::int64_t i = 0; i < n; i += V::Lanes)
+          V::load(net.sums + b * n + i).store(net.h + b * n + i);
+      }
+      net.give(step, b);
+    }
+  }
+  net.giveLast(static_cast<E *>(operands[1]), net.h);
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The table of all kernels for one instruction set.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_TABLE_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_TABLE_H
+
+#include "along_axis.h"
+#include "chosen.h"
+#include "elementwise.h"
+#include "gemm.h"
+#include "recurrent.h"
+
+namespace mlbridge::native {
+
+/// Defined once, in plain.cpp.
+#define MLBRIDGE_DECLARE(name) void name##Kernel(void *const *, const std::int64_t *);
+MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_DECLARE)
+#undef MLBRIDGE_DECLARE
+
+#define MLBRIDGE_FLOAT_ENTRY(name) &kernels::name<IsaOfTable::F32>, &kernels::name<IsaOfTable::F64>,
+#define MLBRIDGE_VECTOR_ENTRY(name) &kernels::name<IsaOfTable>,
+#define MLBRIDGE_PLAIN_ENTRY(name) &name##Kernel,
+#define MLBRIDGE_NATIVE_TABLE(Name, Isa)                                                           \
+  using IsaOfTable = kernels::Isa;                                                                 \
+  extern const Kernel Name[];                                                                      \
+  const Kernel Name[] = {MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_FLOAT_ENTRY)                       \
+                             MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_VECTOR_ENTRY)                 \
+                                 MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_PLAIN_ENTRY)};
+
+} // namespace mlbridge::native
+
+#endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the kernels compute with: vectors of 64 bytes, 16 float or 8 double, whatever the registers
+// of the CPU. A register class R has the operations of Pair below; Pair makes one of twice the
+// lanes of two, so that each instruction set states its own registers only.
+//
+// All of it is inlined and depends on the instruction set by type, never by macro, so that code for
+// one CPU can't be linked in place of code for another.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_H
+
+#include <cstddef>
+#include <cstdint>
+
+#define MLBRIDGE_INLINE inline __attribute__((always_inline))
+// What several kernels share: one function in the library, inlined where the ahead-of-time compiler
+// makes code for one network.
+#ifdef MLBRIDGE_NATIVE_SPECIALIZE
+#define MLBRIDGE_SHARED MLBRIDGE_INLINE
+#else
+#define MLBRIDGE_SHARED __attribute__((noinline))
+#endif
+
+namespace mlbridge::native::kernels {
+
+template <class Element> struct BitsOf;
+template <> struct BitsOf<float> {
+  using Type = std::uint32_t;
+  static constexpr int Mantissa = 23, Bias = 127;
+  static constexpr Type Sign = 0x80000000u;
+  /// Adding it rounds to an integer, which is then in the lowest bits.
+  static constexpr float Rounder = 12582912.0F; // 1.5 * 2^23
+};
+template <> struct BitsOf<double> {
+  using Type = std::uint64_t;
+  static constexpr int Mantissa = 52, Bias = 1023;
+  static constexpr Type Sign = 0x8000000000000000u;
+  static constexpr double Rounder = 6755399441055744.0; // 1.5 * 2^52
+};
+
+template <class R> struct Pair {
+  using Element = typename R::Element;
+  using Bits = typename BitsOf<Element>::Type;
+  static constexpr int Lanes = 2 * R::Lanes;
+  struct Mask {
+    typename R::Mask lo, hi;
+  };
+  R lo, hi;
+
+  static MLBRIDGE_INLINE Pair load(const Element *p) { return {R::load(p), R::load(p + R::Lanes)}; }
+  /// The first n lanes, 0 elsewhere. n may be anything from 0 to Lanes.
+  static MLBRIDGE_INLINE Pair loadPartial(const Element *p, int n) {
+    if (n <= R::Lanes)
+      return {R::loadPartial(p, n), R::broadcast(0)};
+    return {R::load(p), R::loadPartial(p + R::Lanes, n - R::Lanes)};
+  }
+  MLBRIDGE_INLINE void store(Element *p) const {
+    lo.store(p);
+    hi.store(p + R::Lanes);
+  }
+  MLBRIDGE_INLINE void storePartial(Element *p, int n) const {
+    if (n <= R::Lanes) {
+      lo.storePartial(p, n);
+    } else {
+      lo.store(p);
+      hi.storePartial(p + R::Lanes, n - R::Lanes);
+    }
+  }
+  static MLBRIDGE_INLINE Pair broadcast(Element x) {
+    const R r = R::broadcast(x);
+    return {r, r};
+  }
+  static MLBRIDGE_INLINE Pair broadcastBits(Bits x) {
+    const R r = R::broadcastBits(x);
+    return {r, r};
+  }
+
+#define MLBRIDGE_PAIR_1(name)                                                                      \
+  static MLBRIDGE_INLINE Pair name(Pair a) { return {R::name(a.lo), R::name(a.hi)}; }
+#define MLBRIDGE_PAIR_2(name)                                                                      \
+  static MLBRIDGE_INLINE Pair name(Pair a, Pair b) {                                               \
+    return {R::name(a.lo, b.lo), R::name(a.hi, b.hi)};                                             \
+  }
+#define MLBRIDGE_PAIR_COMPARE(name)                                                                \
+  static MLBRIDGE_INLINE Mask name(Pair a, Pair b) {                                               \
+    return {R::name(a.lo, b.lo), R::name(a.hi, b.hi)};                                             \
+  }
+  MLBRIDGE_PAIR_1(sqrt)
+  MLBRIDGE_PAIR_1(floor)
+  MLBRIDGE_PAIR_1(ceil)
+  MLBRIDGE_PAIR_1(round) // to even
+  MLBRIDGE_PAIR_2(add)
+  MLBRIDGE_PAIR_2(sub)
+  MLBRIDGE_PAIR_2(mul)
+  MLBRIDGE_PAIR_2(div)
+  MLBRIDGE_PAIR_2(greatest) // a > b ? a : b
+  MLBRIDGE_PAIR_2(least)    // a < b ? a : b
+  MLBRIDGE_PAIR_2(bitAnd)
+  MLBRIDGE_PAIR_2(bitOr)
+  MLBRIDGE_PAIR_2(bitXor)
+  MLBRIDGE_PAIR_2(addBits) // as integers
+  MLBRIDGE_PAIR_2(subBits)
+  MLBRIDGE_PAIR_COMPARE(less)
+  MLBRIDGE_PAIR_COMPARE(lessEqual)
+  MLBRIDGE_PAIR_COMPARE(equal)
+#undef MLBRIDGE_PAIR_1
+#undef MLBRIDGE_PAIR_2
+#undef MLBRIDGE_PAIR_COMPARE
+  /// a * b + c in one rounding.
+  static MLBRIDGE_INLINE Pair fma(Pair a, Pair b, Pair c) {
+    return {R::fma(a.lo, b.lo, c.lo), R::fma(a.hi, b.hi, c.hi)};
+  }
+  template <int N> static MLBRIDGE_INLINE Pair shiftLeft(Pair a) {
+    return {R::template shiftLeft<N>(a.lo), R::template shiftLeft<N>(a.hi)};
+  }
+  /// Zeros come in.
+  template <int N> static MLBRIDGE_INLINE Pair shiftRight(Pair a) {
+    return {R::template shiftRight<N>(a.lo), R::template shiftRight<N>(a.hi)};
+  }
+  static MLBRIDGE_INLINE Pair select(Mask m, Pair a, Pair b) {
+    return {R::select(m.lo, a.lo, b.lo), R::select(m.hi, a.hi, b.hi)};
+  }
+  static MLBRIDGE_INLINE Mask both(Mask a, Mask b) {
+    return {R::both(a.lo, b.lo), R::both(a.hi, b.hi)};
+  }
+  static MLBRIDGE_INLINE bool any(Mask m) { return R::any(m.lo) || R::any(m.hi); }
+
+  /// Sums lanes i and i + Lanes / 2, and so on by halves.
+  static MLBRIDGE_INLINE Element sum(Pair a) { return R::sum(R::add(a.lo, a.hi)); }
+};
+
+/// Pair<R>'s double counterpart is Pair<WideOf<R>>.
+template <class R> struct WideOf;
+template <class R> struct WideOf<Pair<R>> {
+  using Type = Pair<typename WideOf<R>::Type>;
+};
+
+/// How many vectors fit the registers as accumulators of a matrix product.
+template <class V> inline constexpr int AccumulatorsOf = sizeof(typename V::Element) == 4 ? 6 : 4;
+
+/// What functions of single numbers are computed with: V, or something of the same results.
+template <class V> struct LanesOf {
+  using Type = V;
+};
+
+/// Lane i of a, as double, is lane i of lo or i - 8 of hi.
+template <class R, class W> MLBRIDGE_INLINE void widen(Pair<R> a, Pair<W> &lo, Pair<W> &hi) {
+  widen(a.lo, lo.lo, lo.hi);
+  widen(a.hi, hi.lo, hi.hi);
+}
+template <class R, class W> MLBRIDGE_INLINE void narrow(Pair<W> lo, Pair<W> hi, Pair<R> &a) {
+  narrow(lo.lo, lo.hi, a.lo);
+  narrow(hi.lo, hi.hi, a.hi);
+}
+
+// clang-format off
+template <class V> using IfVector = decltype(V::Lanes, V());
+template <class V, class = IfVector<V>> MLBRIDGE_INLINE V operator+(V a, V b) { return V::add(a, b); }
+template <class V, class = IfVector<V>> MLBRIDGE_INLINE V operator-(V a, V b) { return V::sub(a, b); }
+template <class V, class = IfVector<V>> MLBRIDGE_INLINE V operator*(V a, V b) { return V::mul(a, b); }
+template <class V, class = IfVector<V>> MLBRIDGE_INLINE V operator/(V a, V b) { return V::div(a, b); }
+// clang-format on
+
+template <class V> MLBRIDGE_INLINE V signOf(V a) {
+  return V::bitAnd(a, V::broadcastBits(BitsOf<typename V::Element>::Sign));
+}
+template <class V> MLBRIDGE_INLINE V absolute(V a) {
+  return V::bitAnd(a, V::broadcastBits(~BitsOf<typename V::Element>::Sign));
+}
+template <class V> MLBRIDGE_INLINE V negate(V a) {
+  return V::bitXor(a, V::broadcastBits(BitsOf<typename V::Element>::Sign));
+}
+/// a, which is not negative, with the sign of b.
+template <class V> MLBRIDGE_INLINE V withSign(V a, V b) { return V::bitOr(a, signOf(b)); }
+/// Either, if it is NaN; else the greater. Of +0 and -0, b.
+template <class V> MLBRIDGE_INLINE V greatestOrNan(V a, V b) {
+  return V::select(V::equal(a, a), V::greatest(a, b), a);
+}
+template <class V> MLBRIDGE_INLINE V leastOrNan(V a, V b) {
+  return V::select(V::equal(a, a), V::least(a, b), a);
+}
+
+template <class T> MLBRIDGE_INLINE T realOf(std::int64_t bits) {
+  double value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return static_cast<T>(value);
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif
