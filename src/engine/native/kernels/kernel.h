@@ -88,17 +88,19 @@
 #define MLBRIDGE_NATIVE_FLOAT_UNARY(X)                                                             \
   X(Abs)                                                                                           \
   X(Acos)                                                                                          \
-  X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp) X(Cos) X(Cosh)     \
-      X(Elu) X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish) X(LeakyRelu)   \
-          X(Log) X(Mish) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)        \
-              X(Sign) X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan)     \
-                  X(Tanh) X(ThresholdedRelu)
+  X(Acosh)                                                                                         \
+  X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp) X(Cos) X(Cosh) X(Elu)       \
+      X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish) X(LeakyRelu) X(Log)   \
+          X(Mish) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid) X(Sign)       \
+              X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan) X(Tanh)     \
+                  X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
 #define MLBRIDGE_NATIVE_FLOAT_KERNELS(X)                                                           \
   X(Gemm)                                                                                          \
   X(PackGemm)                                                                                      \
-  X(Lstm) X(Gru) X(Rnn) MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X)             \
-      X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)   \
+  X(Lstm)                                                                                          \
+  X(Gru) X(Rnn) MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(ReduceSum)        \
+      X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)                \
           X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(ArgMax) X(ArgMin) X(TopK)        \
               X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm) \
                   X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)

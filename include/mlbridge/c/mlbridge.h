@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * All of the C interface. Plain C11: no struct crosses without its size, no name outside mlbridge_
+ * and MLBRIDGE_. docs/c.md is the guide.
+ *
+ * Strings that go in are UTF-8, terminated, and copied. What a function gives out belongs to the
+ * object that it was asked of, unless its verb is open, new or register. A null object is an error
+ * of the call (MLBRIDGE_INVALID_ARGUMENT), never a crash. Nothing here prints or exits.
+ */
+#ifndef MLBRIDGE_C_MLBRIDGE_H
+#define MLBRIDGE_C_MLBRIDGE_H
+
+#include <mlbridge/c/function.h>
+#include <mlbridge/c/model.h>
+#include <mlbridge/c/runner.h>
+#include <mlbridge/c/status.h>
+#include <mlbridge/c/tensor.h>
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface: a model, which a URI opens.
+ */
+#ifndef MLBRIDGE_C_MODEL_H
+#define MLBRIDGE_C_MODEL_H
+
+#include <mlbridge/c/runner.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A loaded network, a function or a connection. May be used by several threads at once, except for
+ * bind. */
+typedef struct mlbridge_model mlbridge_model;
+
+/* Zero stands for the default of each field. Options of the URI go before. */
+typedef struct mlbridge_open_options {
+  uint64_t size;       /* sizeof(mlbridge_open_options) */
+  int64_t deadline;    /* nanoseconds for opening, and then for each evaluation; 5 s */
+  bool shared_budget;  /* with other models of this process at the same address */
+  const char *agent;   /* which of a server's agents is asked */
+  const char *episode; /* an id by which a trainer knows this compilation again */
+  const char *context; /* free text for logs: module, function */
+} mlbridge_open_options;
+
+/* Never null: a model that could not be opened carries its failure. `options` may be null. The
+ * caller closes it. Blocks until the deadline at most, where it can be interrupted. */
+mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options);
+/* Null is nothing to close. Runners made from it go on. */
+void mlbridge_model_close(mlbridge_model *model);
+
+/* Of opening and binding. The message is "" if there is no failure, and lives as long as the
+ * model, or until bind. */
+mlbridge_code mlbridge_model_code(const mlbridge_model *model);
+const char *mlbridge_model_message(const mlbridge_model *model);
+
+/* What the model says of itself: the value of a key, null if it says nothing; and, by number from
+ * 0, all of them (MLBRIDGE_NOT_FOUND past the last one). The strings live as long as the model. */
+const char *mlbridge_model_metadata(const mlbridge_model *model, const char *key);
+mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t index,
+                                         const char **key, const char **value);
+/* The model's own signature; null for one that takes any, and if it was not opened. Lives as long
+ * as the model. */
+const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model);
+
+/* Holds the model to the caller's signature, by the rules of mlbridge::Model::bind; null stands for
+ * the model's own. Once, before new_runner. Errors: MLBRIDGE_MISMATCH, MLBRIDGE_INVALID_ARGUMENT,
+ * the failure of opening. */
+mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature);
+
+/* One thread's way to evaluate the model. Never null; the caller destroys it. */
+mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
+
+/* Open, bind and new_runner in one call. `signature` may be null for the model's own. */
+mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,
+                               const mlbridge_open_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface: one thread's way to evaluate a model.
+ */
+#ifndef MLBRIDGE_C_RUNNER_H
+#define MLBRIDGE_C_RUNNER_H
+
+#include <mlbridge/c/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Used by one thread at a time. Keeps its model alive. */
+typedef struct mlbridge_runner mlbridge_runner;
+
+void mlbridge_runner_destroy(mlbridge_runner *runner); /* null is nothing to destroy */
+
+/* Why the last call failed. The message is "" if it did not, and lives until the next call. A wrong
+ * `set` stays, and evaluations fail with it, until that input is set properly or clear_status. */
+mlbridge_code mlbridge_runner_code(const mlbridge_runner *runner);
+const char *mlbridge_runner_message(const mlbridge_runner *runner);
+void mlbridge_runner_clear_status(mlbridge_runner *runner);
+
+/* Copies `count` elements of the type into an input, whose length follows from it if one dimension
+ * is dynamic. Errors: MLBRIDGE_INVALID_ARGUMENT (unknown name, other type, other count). */
+mlbridge_code mlbridge_runner_set(mlbridge_runner *runner, const char *name, mlbridge_type type,
+                                  const void *elements, uint64_t count);
+mlbridge_code mlbridge_runner_set_string(mlbridge_runner *runner, const char *name,
+                                         const char *text);
+
+/* The buffer of an input of numbers, to be written in place; *count (which may be null) is the
+ * number of its elements. Valid until the runner is destroyed or the input resized. Null, with the
+ * runner's code, if the name or type is wrong. Without a model, but with a signature, it is a
+ * buffer that nobody reads. */
+void *mlbridge_runner_input(mlbridge_runner *runner, const char *name, mlbridge_type type,
+                            uint64_t *count);
+/* Sets the lengths of an input of numbers; the same. Earlier buffers of the input are gone. */
+void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge_type type,
+                             const int64_t *shape, uint32_t rank, uint64_t *count);
+
+/* Asks the model, by the deadline of opening, or within so many nanoseconds. Errors: those of
+ * mlbridge::Runner::evaluate. */
+mlbridge_code mlbridge_runner_evaluate(mlbridge_runner *runner);
+mlbridge_code mlbridge_runner_evaluate_within(mlbridge_runner *runner, int64_t nanoseconds);
+
+/* An output of numbers of the last evaluation, valid until the next one. Null, with the runner's
+ * code, if the name or type is wrong or there is none. Not null for an empty one. */
+const void *mlbridge_runner_output(mlbridge_runner *runner, const char *name, mlbridge_type type,
+                                   uint64_t *count);
+/* Its lengths; null if there is no such output. */
+const int64_t *mlbridge_runner_output_shape(mlbridge_runner *runner, const char *name,
+                                            uint32_t *rank);
+/* Element `index` of an output of strings. Errors: MLBRIDGE_INVALID_ARGUMENT. */
+mlbridge_code mlbridge_runner_output_string(mlbridge_runner *runner, const char *name,
+                                            uint64_t index, mlbridge_string *text);
+
+/* Evaluates and gives the first element of the only (or first) output. */
+mlbridge_code mlbridge_evaluate_int32(mlbridge_runner *runner, int32_t *answer);
+mlbridge_code mlbridge_evaluate_int64(mlbridge_runner *runner, int64_t *answer);
+mlbridge_code mlbridge_evaluate_float(mlbridge_runner *runner, float *answer);
+mlbridge_code mlbridge_evaluate_double(mlbridge_runner *runner, double *answer);
+mlbridge_code mlbridge_evaluate_bool(mlbridge_runner *runner, bool *answer);
+/* The same, or what the heuristic says; it is called only then, and the runner's code says why. */
+int32_t mlbridge_evaluate_int32_or(mlbridge_runner *runner, int32_t (*heuristic)(void *data),
+                                   void *data);
+int64_t mlbridge_evaluate_int64_or(mlbridge_runner *runner, int64_t (*heuristic)(void *data),
+                                   void *data);
+float mlbridge_evaluate_float_or(mlbridge_runner *runner, float (*heuristic)(void *data),
+                                 void *data);
+double mlbridge_evaluate_double_or(mlbridge_runner *runner, double (*heuristic)(void *data),
+                                   void *data);
+bool mlbridge_evaluate_bool_or(mlbridge_runner *runner, bool (*heuristic)(void *data), void *data);
+
+/* Tells the model about episodes; `episode` and `context` may be null. */
+mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
+                                            const char *context);
+mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value);
+/* `outcome`: MLBRIDGE_OK, or how the compilation failed, with a message or null. */
+mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code outcome,
+                                          const char *message);
+
+#ifndef __cplusplus
+/* As mlbridge_runner_set, _input and _output; the type is that of the pointer:
+ *   mlbridge_set(runner, "embedding", embedding, 300);
+ *   int64_t *step = mlbridge_input(runner, "step", step, NULL);
+ * The pointer of `input` and `output` is not read. */
+#define mlbridge_set(runner, name, elements, count)                                                \
+  mlbridge_runner_set((runner), (name), MLBRIDGE_TYPE_OF(elements), (elements), (count))
+#define mlbridge_input(runner, name, pointer, count)                                               \
+  mlbridge_runner_input((runner), (name), MLBRIDGE_TYPE_OF(pointer), (count))
+#define mlbridge_output(runner, name, pointer, count)                                              \
+  mlbridge_runner_output((runner), (name), MLBRIDGE_TYPE_OF(pointer), (count))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface: errors. Functions return a code; the object that was called has the message.
+ */
+#ifndef MLBRIDGE_C_STATUS_H
+#define MLBRIDGE_C_STATUS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of this interface, major << 16 | minor. Functions and fields at the end of structures are
+ * added with the minor one; structures state their size, so that a program works with a newer
+ * library. */
+#define MLBRIDGE_C_VERSION 0x00000001u
+/* Of the library that is linked. */
+uint32_t mlbridge_c_version(void);
+
+/* mlbridge::Code; docs/errors.md lists what causes each and what to do. */
+typedef int32_t mlbridge_code;
+enum {
+  MLBRIDGE_OK = 0,
+  MLBRIDGE_DEADLINE_EXCEEDED = 1,
+  MLBRIDGE_UNAVAILABLE = 2,
+  MLBRIDGE_BUSY = 3,
+  MLBRIDGE_CLOSED = 4,
+  MLBRIDGE_POLICY_FAILED = 5,
+  MLBRIDGE_CANCELLED = 6,
+  MLBRIDGE_INVALID_ARGUMENT = 7,
+  MLBRIDGE_MISMATCH = 8,
+  MLBRIDGE_INVALID_MODEL = 9,
+  MLBRIDGE_NOT_FOUND = 10,
+  MLBRIDGE_UNSUPPORTED = 11,
+  MLBRIDGE_PROTOCOL = 12,
+  MLBRIDGE_LIMIT_EXCEEDED = 13,
+  MLBRIDGE_INTERNAL = 14
+};
+
+/* "mismatch"; static. */
+const char *mlbridge_code_name(mlbridge_code code);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface: what goes in and out of a model.
+ */
+#ifndef MLBRIDGE_C_TENSOR_H
+#define MLBRIDGE_C_TENSOR_H
+
+#include <mlbridge/c/status.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* mlbridge::ElementType. The C type of float16 is uint16_t (its bits), of strings
+ * mlbridge_string. */
+typedef uint32_t mlbridge_type;
+enum {
+  MLBRIDGE_INT8 = 1,
+  MLBRIDGE_INT16 = 2,
+  MLBRIDGE_INT32 = 3,
+  MLBRIDGE_INT64 = 4,
+  MLBRIDGE_UINT8 = 5,
+  MLBRIDGE_UINT16 = 6,
+  MLBRIDGE_UINT32 = 7,
+  MLBRIDGE_UINT64 = 8,
+  MLBRIDGE_FLOAT16 = 9,
+  MLBRIDGE_FLOAT32 = 10,
+  MLBRIDGE_FLOAT64 = 11,
+  MLBRIDGE_BOOL = 12,
+  MLBRIDGE_STRING = 13
+};
+
+/* Bytes of UTF-8; not terminated. */
+typedef struct mlbridge_string {
+  const char *data;
+  uint64_t size;
+} mlbridge_string;
+
+/* A dimension whose length changes from call to call. */
+#define MLBRIDGE_DYNAMIC ((int64_t)-1)
+
+/* One named input or output. Copied by every function that takes it. */
+typedef struct mlbridge_tensor_spec {
+  uint64_t size; /* sizeof(mlbridge_tensor_spec) */
+  const char *name;
+  mlbridge_type type;
+  uint32_t rank;          /* 0: a scalar */
+  const int64_t *shape;   /* rank lengths; null if rank is 0 */
+  const int64_t *maximum; /* null, or the largest length of each MLBRIDGE_DYNAMIC dimension */
+} mlbridge_tensor_spec;
+
+/* The ordered inputs and outputs of a model. */
+typedef struct mlbridge_signature {
+  uint64_t size; /* sizeof(mlbridge_signature) */
+  const mlbridge_tensor_spec *inputs;
+  uint64_t inputs_size;
+  const mlbridge_tensor_spec *outputs;
+  uint64_t outputs_size;
+} mlbridge_signature;
+
+#ifndef __cplusplus
+/* For initializers: MLBRIDGE_TENSOR("embedding", MLBRIDGE_FLOAT32, 300). */
+#define MLBRIDGE_TENSOR(name, type, ...)                                                           \
+  {sizeof(mlbridge_tensor_spec),                                                                   \
+   (name),                                                                                         \
+   (type),                                                                                         \
+   (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                           \
+   (const int64_t[]){__VA_ARGS__},                                                                 \
+   NULL}
+#define MLBRIDGE_SCALAR(name, type) {sizeof(mlbridge_tensor_spec), (name), (type), 0, NULL, NULL}
+/* Of two arrays of mlbridge_tensor_spec. */
+#define MLBRIDGE_SIGNATURE(inputs, outputs)                                                        \
+  {sizeof(mlbridge_signature), (inputs), sizeof(inputs) / sizeof(*(inputs)), (outputs),            \
+   sizeof(outputs) / sizeof(*(outputs))}
+
+/* The element type that a pointer points to. */
+#define MLBRIDGE_TYPE_OF(pointer)                                                                  \
+  _Generic(*(pointer),                                                                             \
+      int8_t: MLBRIDGE_INT8,                                                                       \
+      int16_t: MLBRIDGE_INT16,                                                                     \
+      int32_t: MLBRIDGE_INT32,                                                                     \
+      long: MLBRIDGE_INT64,                                                                        \
+      long long: MLBRIDGE_INT64,                                                                   \
+      uint8_t: MLBRIDGE_UINT8,                                                                     \
+      uint16_t: MLBRIDGE_UINT16,                                                                   \
+      uint32_t: MLBRIDGE_UINT32,                                                                   \
+      unsigned long: MLBRIDGE_UINT64,                                                              \
+      unsigned long long: MLBRIDGE_UINT64,                                                         \
+      float: MLBRIDGE_FLOAT32,                                                                     \
+      double: MLBRIDGE_FLOAT64,                                                                    \
+      bool: MLBRIDGE_BOOL,                                                                         \
+      mlbridge_string: MLBRIDGE_STRING)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface as a C program uses it. Each function returns 0, or the line of what failed.
+ */
+#include <mlbridge/c/mlbridge.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                          \
+  do {                                                                                             \
+    if (!(condition))                                                                              \
+      return __LINE__;                                                                             \
+  } while (0)
+
+int test_function(void);
+int test_failures(void);
+int test_strings_and_dynamic(void);
+int test_every_type(void);
+int test_threads(void);
+int test_file(const char *uri);
+int test_sizes(void);
+
+/* y = the sum of x times `factor`, whose data it is. */
+static mlbridge_code sum(mlbridge_call *call, void *data) {
+  const float factor = *(const float *)data;
+  uint64_t count = 0;
+  const float *x = mlbridge_call_input(call, "x", MLBRIDGE_FLOAT32, &count);
+  int64_t *y = mlbridge_call_output(call, "y", MLBRIDGE_INT64, NULL);
+  float total = 0;
+  if (!x || !y)
+    return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "no x or y");
+  for (uint64_t i = 0; i < count; ++i)
+    total += x[i];
+  if (total < 0)
+    return mlbridge_call_fail(call, MLBRIDGE_POLICY_FAILED, "the sum is negative");
+  *y = (int64_t)(factor * total);
+  return MLBRIDGE_OK;
+}
+
+static const mlbridge_tensor_spec sum_inputs[] = {MLBRIDGE_TENSOR("x", MLBRIDGE_FLOAT32, 3)};
+static const mlbridge_tensor_spec sum_outputs[] = {MLBRIDGE_SCALAR("y", MLBRIDGE_INT64)};
+static const mlbridge_signature sum_signature = MLBRIDGE_SIGNATURE(sum_inputs, sum_outputs);
+
+static mlbridge_code register_sum(const char *name, char *message, uint64_t capacity) {
+  static float factor = 10;
+  static const char *const metadata[] = {"actions", "a b", "unit", "bytes"};
+  const mlbridge_function_model model = {sizeof model, &sum_signature, sum, &factor, metadata, 4};
+  return mlbridge_register_function(name, &model, message, capacity);
+}
+
+static int64_t heuristic(void *data) {
+  ++*(int *)data;
+  return -7;
+}
+
+int test_function(void) {
+  char message[100];
+  const char *key, *value;
+  EXPECT(mlbridge_c_version() == MLBRIDGE_C_VERSION);
+  EXPECT(register_sum("c-sum", message, sizeof message) == MLBRIDGE_OK && !*message);
+  EXPECT(register_sum("c-sum", message, sizeof message) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(message, "c-sum"));
+
+  mlbridge_model *model = mlbridge_model_open("function:c-sum", NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_OK && !*mlbridge_model_message(model));
+  EXPECT(strcmp(mlbridge_model_metadata(model, "actions"), "a b") == 0);
+  EXPECT(!mlbridge_model_metadata(model, "nothing"));
+  EXPECT(mlbridge_model_metadata_at(model, 1, &key, &value) == MLBRIDGE_OK);
+  EXPECT(strcmp(key, "unit") == 0 && strcmp(value, "bytes") == 0);
+  EXPECT(mlbridge_model_metadata_at(model, 2, &key, &value) == MLBRIDGE_NOT_FOUND);
+  const mlbridge_signature *own = mlbridge_model_signature(model);
+  EXPECT(own && own->inputs_size == 1 && own->outputs_size == 1);
+  EXPECT(strcmp(own->inputs[0].name, "x") == 0 && own->inputs[0].type == MLBRIDGE_FLOAT32);
+  EXPECT(own->inputs[0].rank == 1 && own->inputs[0].shape[0] == 3 && !own->inputs[0].maximum);
+  EXPECT(own->outputs[0].rank == 0 && !own->outputs[0].shape);
+  EXPECT(mlbridge_model_bind(model, &sum_signature) == MLBRIDGE_OK);
+  mlbridge_runner *runner = mlbridge_model_new_runner(model);
+  mlbridge_model_close(model); /* the runner keeps what it needs */
+
+  int64_t y = 0;
+  int fallbacks = 0;
+  uint64_t count = 0;
+  uint32_t rank = 9;
+  const float x[] = {1, 2, 3};
+  float *in_place = mlbridge_runner_input(runner, "x", MLBRIDGE_FLOAT32, &count);
+  EXPECT(in_place && count == 3);
+  EXPECT(mlbridge_set(runner, "x", x, 3) == MLBRIDGE_OK);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 60);
+  in_place[2] = 4;
+  EXPECT(mlbridge_evaluate_int64_or(runner, heuristic, &fallbacks) == 70 && fallbacks == 0);
+  const int64_t *out = mlbridge_output(runner, "y", out, &count);
+  EXPECT(out && *out == 70 && count == 1);
+  EXPECT(mlbridge_runner_output_shape(runner, "y", &rank) && rank == 0);
+  EXPECT(!mlbridge_runner_output_shape(runner, "z", &rank));
+
+  in_place[0] = -100;
+  EXPECT(mlbridge_evaluate_int64_or(runner, heuristic, &fallbacks) == -7 && fallbacks == 1);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_POLICY_FAILED);
+  EXPECT(strstr(mlbridge_runner_message(runner), "the sum is negative"));
+  EXPECT(mlbridge_runner_begin_episode(runner, "e", NULL) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_reward(runner, 0.5) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_end_episode(runner, MLBRIDGE_CANCELLED, "why") == MLBRIDGE_OK);
+  in_place[0] = 1;
+  EXPECT(mlbridge_runner_evaluate_within(runner, 1000000000) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_evaluate_within(runner, -1) == MLBRIDGE_DEADLINE_EXCEEDED);
+  mlbridge_runner_destroy(runner);
+  return 0;
+}
+
+int test_failures(void) {
+  int fallbacks = 0;
+  int64_t y = 5;
+  const float x[] = {1, 2, 3, 4};
+  /* No model: the pass is the same, and goes on. */
+  mlbridge_runner *runner = mlbridge_open("function:nobody", &sum_signature, NULL);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_NOT_FOUND);
+  EXPECT(strstr(mlbridge_runner_message(runner), "nobody"));
+  float *in_place = mlbridge_input(runner, "x", in_place, NULL);
+  EXPECT(in_place);
+  in_place[2] = 1;
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_NOT_FOUND && y == 5);
+  EXPECT(mlbridge_evaluate_int64_or(runner, heuristic, &fallbacks) == -7 && fallbacks == 1);
+  mlbridge_runner_destroy(runner);
+
+  (void)register_sum("c-failures", NULL, 0);
+  runner = mlbridge_open("function:c-failures", &sum_signature, NULL);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
+  EXPECT(mlbridge_set(runner, "x", x, 4) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(mlbridge_runner_message(runner), "4 elements instead of 3"));
+  EXPECT(mlbridge_set(runner, "x", x, 3) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
+  EXPECT(mlbridge_set(runner, "z", x, 3) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(mlbridge_runner_message(runner), "'z'"));
+  mlbridge_runner_clear_status(runner);
+  EXPECT(mlbridge_runner_set(runner, "x", 77, x, 3) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(mlbridge_runner_message(runner), "77 is no element type"));
+  EXPECT(!mlbridge_runner_input(runner, "x", MLBRIDGE_STRING, NULL));
+  EXPECT(!mlbridge_runner_input(runner, "x", MLBRIDGE_INT8, NULL));
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_clear_status(runner);
+  EXPECT(!mlbridge_runner_output(runner, "y", MLBRIDGE_INT64, NULL)); /* nothing was evaluated */
+  mlbridge_runner_clear_status(runner);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 60);
+  int32_t other;
+  EXPECT(mlbridge_evaluate_int32(runner, &other) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(!mlbridge_runner_output(runner, "y", MLBRIDGE_INT32, NULL));
+  mlbridge_runner_destroy(runner);
+
+  /* Another signature, and no object at all. */
+  const mlbridge_tensor_spec inputs[] = {MLBRIDGE_TENSOR("x", MLBRIDGE_FLOAT64, 3)};
+  const mlbridge_signature wrong = MLBRIDGE_SIGNATURE(inputs, sum_outputs);
+  runner = mlbridge_open("function:c-failures", &wrong, NULL);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_MISMATCH);
+  mlbridge_runner_destroy(runner);
+  mlbridge_model *model = mlbridge_model_open(NULL, NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_model_bind(model, &sum_signature) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_model_bind(model, NULL) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(!mlbridge_model_signature(model));
+  mlbridge_model_close(model);
+  mlbridge_model_close(NULL);
+  mlbridge_runner_destroy(NULL);
+  EXPECT(mlbridge_runner_evaluate(NULL) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_evaluate_int64_or(NULL, heuristic, &fallbacks) == -7);
+  EXPECT(mlbridge_model_code(NULL) == MLBRIDGE_INVALID_ARGUMENT && *mlbridge_model_message(NULL));
+  EXPECT(strcmp(mlbridge_code_name(MLBRIDGE_MISMATCH), "mismatch") == 0);
+  EXPECT(strcmp(mlbridge_code_name(99), "unknown") == 0);
+  return 0;
+}
+
+/* Repeats the words, and sums rows. */
+static mlbridge_code words(mlbridge_call *call, void *data) {
+  uint32_t rank = 0;
+  mlbridge_string text;
+  const int64_t *shape = mlbridge_call_input_shape(call, "rows", &rank);
+  (void)data;
+  if (!shape || rank != 2)
+    return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "no shape");
+  for (uint64_t i = 0; i < 2; ++i)
+    if (mlbridge_call_input_string(call, "words", i, &text) ||
+        mlbridge_call_set_output_string(call, "echo", i, text))
+      return MLBRIDGE_INTERNAL;
+  if (!mlbridge_call_input_string(call, "words", 2, &text))
+    return MLBRIDGE_INTERNAL;
+  const double *rows = mlbridge_call_input(call, "rows", MLBRIDGE_FLOAT64, NULL);
+  double *sums = mlbridge_call_resize_output(call, "sums", MLBRIDGE_FLOAT64, shape, 1, NULL);
+  if (!sums)
+    return MLBRIDGE_INTERNAL;
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    sums[i] = 0;
+    for (int64_t k = 0; k < shape[1]; ++k)
+      sums[i] += rows[i * shape[1] + k];
+  }
+  return MLBRIDGE_OK;
+}
+
+int test_strings_and_dynamic(void) {
+  const mlbridge_tensor_spec inputs[] = {
+      MLBRIDGE_TENSOR("words", MLBRIDGE_STRING, 2),
+      MLBRIDGE_TENSOR("rows", MLBRIDGE_FLOAT64, MLBRIDGE_DYNAMIC, MLBRIDGE_DYNAMIC)};
+  const mlbridge_tensor_spec outputs[] = {
+      MLBRIDGE_TENSOR("echo", MLBRIDGE_STRING, 2),
+      MLBRIDGE_TENSOR("sums", MLBRIDGE_FLOAT64, MLBRIDGE_DYNAMIC)};
+  const mlbridge_signature signature = MLBRIDGE_SIGNATURE(inputs, outputs);
+  const mlbridge_function_model model = {sizeof model, &signature, words, NULL, NULL, 0};
+  EXPECT(mlbridge_register_function("c-words", &model, NULL, 0) == MLBRIDGE_OK);
+  const mlbridge_open_options options = {sizeof options, 2000000000, false, NULL, "e", "m"};
+  mlbridge_runner *runner = mlbridge_open("function:c-words", NULL, &options);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
+
+  const mlbridge_string texts[] = {{"a\0b", 3}, {NULL, 0}};
+  EXPECT(mlbridge_set(runner, "words", texts, 2) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_set_string(runner, "words", "one") == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_set(runner, "words", texts, 2) == MLBRIDGE_OK);
+  for (int64_t rows = 0; rows < 4; ++rows) {
+    uint64_t count = 99;
+    const int64_t shape[] = {rows, 2};
+    double *in = mlbridge_runner_resize(runner, "rows", MLBRIDGE_FLOAT64, shape, 2, &count);
+    EXPECT(in && count == (uint64_t)rows * 2);
+    for (uint64_t i = 0; i < count; ++i)
+      in[i] = (double)i;
+    EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK);
+    uint32_t rank = 0;
+    EXPECT(mlbridge_runner_output_shape(runner, "sums", &rank)[0] == rows && rank == 1);
+    const double *sums = mlbridge_output(runner, "sums", sums, &count);
+    EXPECT(sums && count == (uint64_t)rows);
+    for (int64_t i = 0; i < rows; ++i)
+      EXPECT(sums[i] == (double)(4 * i + 1));
+    mlbridge_string text = {NULL, 0};
+    EXPECT(mlbridge_runner_output_string(runner, "echo", 0, &text) == MLBRIDGE_OK);
+    EXPECT(text.size == 3 && memcmp(text.data, "a\0b", 3) == 0);
+    EXPECT(mlbridge_runner_output_string(runner, "echo", 2, &text) == MLBRIDGE_INVALID_ARGUMENT);
+  }
+  EXPECT(!mlbridge_runner_resize(runner, "rows", MLBRIDGE_FLOAT64, NULL, 0, NULL));
+  mlbridge_runner_destroy(runner);
+  return 0;
+}
+
+static mlbridge_code copy_all(mlbridge_call *call, void *data) {
+  (void)data;
+  for (mlbridge_type type = MLBRIDGE_INT8; type <= MLBRIDGE_BOOL; ++type) {
+    static const size_t bytes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1};
+    char name[] = {(char)('a' + type), '\0'}, out[] = {(char)('A' + type), '\0'};
+    const void *from = mlbridge_call_input(call, name, type, NULL);
+    void *to = mlbridge_call_output(call, out, type, NULL);
+    if (!from || !to || mlbridge_call_input(call, name, type % 12 + 1, NULL))
+      return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, name);
+    memcpy(to, from, bytes[type]);
+  }
+  return MLBRIDGE_OK;
+}
+
+int test_every_type(void) {
+  static char names[2][13][2];
+  mlbridge_tensor_spec inputs[12], outputs[12];
+  for (mlbridge_type type = MLBRIDGE_INT8; type <= MLBRIDGE_BOOL; ++type) {
+    names[0][type][0] = (char)('a' + type);
+    names[1][type][0] = (char)('A' + type);
+    inputs[type - 1] = (mlbridge_tensor_spec)MLBRIDGE_SCALAR(names[0][type], type);
+    outputs[type - 1] = (mlbridge_tensor_spec)MLBRIDGE_SCALAR(names[1][type], type);
+  }
+  const mlbridge_signature signature = MLBRIDGE_SIGNATURE(inputs, outputs);
+  const mlbridge_function_model model = {sizeof model, &signature, copy_all, NULL, NULL, 0};
+  EXPECT(mlbridge_register_function("c-types", &model, NULL, 0) == MLBRIDGE_OK);
+  mlbridge_runner *runner = mlbridge_open("function:c-types", &signature, NULL);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
+#define ROUND_TRIP(c_type, number, value)                                                          \
+  do {                                                                                             \
+    const c_type in = (value);                                                                     \
+    EXPECT(mlbridge_runner_set(runner, names[0][number], number, &in, 1) == MLBRIDGE_OK);          \
+    EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK);                                       \
+    const c_type *out = mlbridge_runner_output(runner, names[1][number], number, NULL);            \
+    EXPECT(out && *out == in);                                                                     \
+  } while (0)
+  ROUND_TRIP(int8_t, MLBRIDGE_INT8, INT8_MIN);
+  ROUND_TRIP(int16_t, MLBRIDGE_INT16, INT16_MIN);
+  ROUND_TRIP(int32_t, MLBRIDGE_INT32, INT32_MIN);
+  ROUND_TRIP(int64_t, MLBRIDGE_INT64, INT64_MIN);
+  ROUND_TRIP(uint8_t, MLBRIDGE_UINT8, UINT8_MAX);
+  ROUND_TRIP(uint16_t, MLBRIDGE_UINT16, UINT16_MAX);
+  ROUND_TRIP(uint32_t, MLBRIDGE_UINT32, UINT32_MAX);
+  ROUND_TRIP(uint64_t, MLBRIDGE_UINT64, UINT64_MAX);
+  ROUND_TRIP(uint16_t, MLBRIDGE_FLOAT16, 0x3c01);
+  ROUND_TRIP(float, MLBRIDGE_FLOAT32, 1.5f);
+  ROUND_TRIP(double, MLBRIDGE_FLOAT64, 1e-300);
+  ROUND_TRIP(bool, MLBRIDGE_BOOL, true);
+#undef ROUND_TRIP
+  mlbridge_runner_destroy(runner);
+  return 0;
+}
+
+struct work {
+  const mlbridge_model *model;
+  int number, right;
+};
+
+static void *evaluate_many(void *data) {
+  struct work *work = data;
+  mlbridge_runner *runner = mlbridge_model_new_runner(work->model);
+  for (int i = 0; i < 500; ++i) {
+    int64_t y = -1;
+    const float x[] = {(float)work->number, (float)i, 0};
+    work->right += !mlbridge_set(runner, "x", x, 3) && !mlbridge_evaluate_int64(runner, &y) &&
+                   y == 10 * (work->number + i);
+  }
+  mlbridge_runner_destroy(runner);
+  return NULL;
+}
+
+int test_threads(void) {
+  enum { Threads = 4 };
+  pthread_t threads[Threads];
+  struct work works[Threads];
+  (void)register_sum("c-threads", NULL, 0);
+  mlbridge_model *model = mlbridge_model_open("function:c-threads", NULL);
+  EXPECT(mlbridge_model_bind(model, NULL) == MLBRIDGE_OK);
+  for (int t = 0; t < Threads; ++t) {
+    works[t] = (struct work){model, t, 0};
+    EXPECT(pthread_create(&threads[t], NULL, evaluate_many, &works[t]) == 0);
+  }
+  for (int t = 0; t < Threads; ++t)
+    EXPECT(pthread_join(threads[t], NULL) == 0);
+  mlbridge_model_close(model);
+  for (int t = 0; t < Threads; ++t)
+    EXPECT(works[t].right == 500);
+  return 0;
+}
+
+/* tests/golden/onnx/linear.onnx, where an engine for it is there. */
+int test_file(const char *uri) {
+  const mlbridge_tensor_spec inputs[] = {MLBRIDGE_TENSOR("x", MLBRIDGE_FLOAT32, 4)};
+  const mlbridge_tensor_spec outputs[] = {MLBRIDGE_TENSOR("y", MLBRIDGE_FLOAT32, 1)};
+  const mlbridge_signature signature = MLBRIDGE_SIGNATURE(inputs, outputs);
+  const float x[] = {1, 10, 100, 1000};
+  float y = 0;
+  mlbridge_runner *runner = mlbridge_open(uri, &signature, NULL);
+  if (mlbridge_runner_code(runner))
+    fprintf(stderr, "%s\n", mlbridge_runner_message(runner));
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
+  EXPECT(mlbridge_set(runner, "x", x, 4) == MLBRIDGE_OK);
+  EXPECT(mlbridge_evaluate_float(runner, &y) == MLBRIDGE_OK && y == 4321.5f);
+  mlbridge_runner_destroy(runner);
+  return 0;
+}
+
+/* Structures of an older and of a newer program, and of one that forgot to say. */
+int test_sizes(void) {
+  struct newer {
+    mlbridge_tensor_spec spec;
+    int64_t more[3];
+  };
+  const struct newer inputs[] = {
+      {MLBRIDGE_SCALAR("a", MLBRIDGE_INT8), {1, 2, 3}},
+      {MLBRIDGE_SCALAR("b", MLBRIDGE_INT16), {4, 5, 6}},
+  };
+  struct newer stated[2];
+  memcpy(stated, inputs, sizeof stated);
+  stated[0].spec.size = stated[1].spec.size = sizeof(struct newer);
+  mlbridge_signature signature = {sizeof signature, &stated[0].spec, 2, sum_outputs, 1};
+  const mlbridge_function_model model = {sizeof model, &signature, sum, NULL, NULL, 0};
+  char message[200];
+  EXPECT(mlbridge_register_function("c-newer", &model, message, sizeof message) == MLBRIDGE_OK);
+  mlbridge_model *opened = mlbridge_model_open("function:c-newer", NULL);
+  EXPECT(strcmp(mlbridge_model_signature(opened)->inputs[1].name, "b") == 0);
+  mlbridge_model_close(opened);
+  stated[1].spec.size = 0;
+  EXPECT(mlbridge_register_function("c-none", &model, message, sizeof message) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(message, "input 1: its size is not set"));
+  EXPECT(mlbridge_register_function("c-none", &model, message, 8) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strlen(message) == 7);
+  const mlbridge_open_options none = {0};
+  opened = mlbridge_model_open("function:c-newer", &none);
+  EXPECT(mlbridge_model_code(opened) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_model_close(opened);
+  return 0;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs what c_test.c has, and sees that the headers are C++ as well.
+#include <mlbridge/c/mlbridge.h>
+
+#include <gtest/gtest.h>
+
+extern "C" {
+int test_function(void);
+int test_failures(void);
+int test_strings_and_dynamic(void);
+int test_every_type(void);
+int test_threads(void);
+int test_file(const char *uri);
+int test_sizes(void);
+}
+
+// A number that is not 0 is the line of c_test.c that failed.
+TEST(C, AFunctionIsAModel) { EXPECT_EQ(test_function(), 0); }
+TEST(C, FailuresAreCodesAndMessages) { EXPECT_EQ(test_failures(), 0); }
+TEST(C, TakesStringsAndDynamicLengths) { EXPECT_EQ(test_strings_and_dynamic(), 0); }
+TEST(C, PassesEveryType) { EXPECT_EQ(test_every_type(), 0); }
+TEST(C, RunnersOfManyThreads) { EXPECT_EQ(test_threads(), 0); }
+TEST(C, TakesStructuresOfOtherVersions) { EXPECT_EQ(test_sizes(), 0); }
+#ifdef MLBRIDGE_C_TEST_ONNX
+TEST(C, RunsAnOnnxFile) {
+  EXPECT_EQ(test_file("onnx:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);
+}
+#endif

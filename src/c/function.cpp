@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "c/values.h"
+
+#include <mlbridge/function.h>
+
+using namespace mlbridge;
+using namespace mlbridge::c;
+
+struct mlbridge_call {
+  FunctionCall &call;
+  std::string message; ///< of fail
+};
+
+// The data of a view of this type; null if it is another.
+static void *numbers(const TensorView &view, mlbridge_type type, uint64_t *count) {
+  const bool fits = type == static_cast<mlbridge_type>(view.type) && type != MLBRIDGE_STRING;
+  if (count)
+    *count = fits ? view.count : 0;
+  if (!fits)
+    return nullptr;
+  return view.data ? view.data : nothing();
+}
+
+static std::optional<TensorView> inputOf(const mlbridge_call *call, const char *name) {
+  const int i = call ? find(call->call.signature().inputs, name) : -1;
+  return i < 0 ? std::nullopt : std::optional(call->call.input(static_cast<size_t>(i)));
+}
+
+extern "C" {
+
+const void *mlbridge_call_input(const mlbridge_call *call, const char *name, mlbridge_type type,
+                                uint64_t *count) {
+  return numbers(inputOf(call, name).value_or(TensorView{ElementType::String, nullptr, 0, {}}),
+                 type, count);
+}
+
+const int64_t *mlbridge_call_input_shape(const mlbridge_call *call, const char *name,
+                                         uint32_t *rank) {
+  const std::optional<TensorView> view = inputOf(call, name);
+  if (rank)
+    *rank = view ? static_cast<uint32_t>(view->shape.size()) : 0;
+  if (!view)
+    return nullptr;
+  return view->shape.data() ? view->shape.data() : static_cast<const int64_t *>(nothing());
+}
+
+mlbridge_code mlbridge_call_input_string(const mlbridge_call *call, const char *name,
+                                         uint64_t index, mlbridge_string *text) {
+  const std::optional<TensorView> view = inputOf(call, name);
+  if (!view || !text || view->type != ElementType::String || index >= view->count)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  const std::string &value = view->as<std::string>()[index];
+  *text = {value.data(), value.size()};
+  return MLBRIDGE_OK;
+}
+
+void *mlbridge_call_output(mlbridge_call *call, const char *name, mlbridge_type type,
+                           uint64_t *count) {
+  const int i = call ? find(call->call.signature().outputs, name) : -1;
+  return numbers(i < 0 ? TensorView{ElementType::String, nullptr, 0, {}}
+                       : call->call.output(static_cast<size_t>(i)),
+                 type, count);
+}
+
+void *mlbridge_call_resize_output(mlbridge_call *call, const char *name, mlbridge_type type,
+                                  const int64_t *shape, uint32_t rank, uint64_t *count) {
+  if (count)
+    *count = 0;
+  const int i = call ? find(call->call.signature().outputs, name) : -1;
+  if (i < 0)
+    return nullptr;
+  Expected<TensorView> view = call->call.resizeOutput(static_cast<size_t>(i), {shape, rank});
+  if (!view) {
+    call->message = view.status().message();
+    return nullptr;
+  }
+  return numbers(*view, type, count);
+}
+
+mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *name, uint64_t index,
+                                              mlbridge_string text) {
+  const int i = call ? find(call->call.signature().outputs, name) : -1;
+  if (i < 0 || (!text.data && text.size))
+    return MLBRIDGE_INVALID_ARGUMENT;
+  const Span<std::string> all = call->call.output(static_cast<size_t>(i)).as<std::string>();
+  if (index >= all.size())
+    return MLBRIDGE_INVALID_ARGUMENT;
+  all[index].assign(text.data ? text.data : "", text.size);
+  return MLBRIDGE_OK;
+}
+
+mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const char *message) {
+  if (call)
+    call->message = textOf(message);
+  return code;
+}
+
+mlbridge_code mlbridge_register_function(const char *name, const mlbridge_function_model *model,
+                                         char *message, uint64_t capacity) {
+  const auto finish = [&](const Status &status) {
+    if (message && capacity) {
+      const size_t size = std::min<uint64_t>(status.message().size(), capacity - 1);
+      std::memcpy(message, status.message().data(), size);
+      message[size] = '\0';
+    }
+    return codeOf(status);
+  };
+  mlbridge_function_model stated;
+  if (!known(model, stated))
+    return finish(Status(Code::InvalidArgument,
+                         "the model's size is not set to sizeof(mlbridge_function_model)"));
+  if (!stated.function)
+    return finish(Status(Code::InvalidArgument, "there is no function"));
+  FunctionModel made;
+  if (stated.signature) {
+    Expected<Signature> signature = signatureOf(*stated.signature);
+    if (!signature)
+      return finish(signature.status());
+    made.signature = std::move(*signature);
+  }
+  if (stated.metadata_size % 2 || (stated.metadata_size && !stated.metadata))
+    return finish(Status(Code::InvalidArgument, "metadata: expected pairs of key and value"));
+  for (uint64_t i = 0; i < stated.metadata_size; i += 2)
+    made.metadata[textOf(stated.metadata[i])] = textOf(stated.metadata[i + 1]);
+  made.newFunction = [function = stated.function, data = stated.data] {
+    return Function([function, data](FunctionCall &asked) {
+      mlbridge_call call{asked, {}};
+      const mlbridge_code code = function(&call, data);
+      return statusOf(code, call.message.c_str());
+    });
+  };
+  return finish(registerFunction(textOf(name),
+                                 [made](const Uri &) { return Expected<FunctionModel>(made); }));
+}
+
+} // extern "C"

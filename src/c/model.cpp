@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "c/handles.h"
+
+#include <iterator>
+
+using namespace mlbridge;
+using namespace mlbridge::c;
+
+static OpenOptions optionsOf(const mlbridge_open_options *stated, Status &wrong) {
+  OpenOptions options;
+  mlbridge_open_options known{};
+  if (!stated)
+    return options;
+  if (!c::known(stated, known)) {
+    wrong = Status(Code::InvalidArgument,
+                   "the options' size is not set to sizeof(mlbridge_open_options)");
+    return options;
+  }
+  if (known.deadline)
+    options.deadline = Duration(known.deadline);
+  options.sharedBudget = known.shared_budget;
+  options.agent = textOf(known.agent);
+  options.episode = textOf(known.episode);
+  options.context = textOf(known.context);
+  return options;
+}
+
+extern "C" {
+
+mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options) {
+  auto *handle = new mlbridge_model;
+  const OpenOptions read = optionsOf(options, handle->wrong);
+  if (handle->wrong)
+    handle->model = Model::open(textOf(uri), read);
+  if (const Signature *own = handle->model.modelSignature())
+    handle->shown = std::make_unique<ShownSignature>(*own);
+  return handle;
+}
+
+void mlbridge_model_close(mlbridge_model *model) { delete model; }
+
+mlbridge_code mlbridge_model_code(const mlbridge_model *model) {
+  if (!model)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  return codeOf(model->wrong ? model->model.status() : model->wrong);
+}
+
+const char *mlbridge_model_message(const mlbridge_model *model) {
+  if (!model)
+    return "no model was given";
+  return (model->wrong ? model->model.status() : model->wrong).message().c_str();
+}
+
+const char *mlbridge_model_metadata(const mlbridge_model *model, const char *key) {
+  if (!model || !key)
+    return nullptr;
+  const Metadata &all = model->model.metadata();
+  const auto found = all.find(key);
+  return found == all.end() ? nullptr : found->second.c_str();
+}
+
+mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t index,
+                                         const char **key, const char **value) {
+  if (!model || !key || !value)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  const Metadata &all = model->model.metadata();
+  if (index >= all.size())
+    return MLBRIDGE_NOT_FOUND;
+  const auto at = std::next(all.begin(), static_cast<ptrdiff_t>(index));
+  *key = at->first.c_str();
+  *value = at->second.c_str();
+  return MLBRIDGE_OK;
+}
+
+const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model) {
+  return model && model->shown ? model->shown->get() : nullptr;
+}
+
+mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature) {
+  if (!model)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  if (!model->model.status() && !signature)
+    return mlbridge_model_code(model);
+  if (!signature && !model->model.modelSignature()) {
+    model->wrong = Status(Code::InvalidArgument,
+                          "the model takes any signature, and none was stated to bind it to");
+    return codeOf(model->wrong);
+  }
+  Expected<Signature> wanted =
+      signature ? signatureOf(*signature) : Expected<Signature>(*model->model.modelSignature());
+  // What was wrong with opening stays.
+  if (wanted)
+    (void)model->model.bind(*wanted);
+  else if (model->wrong)
+    model->wrong = wanted.status().withContext("the signature of the pass");
+  return mlbridge_model_code(model);
+}
+
+mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
+  auto *handle = new mlbridge_runner;
+  if (!model)
+    handle->runner = Runner(Status(Code::InvalidArgument, "no model was given"));
+  else if (!model->wrong)
+    handle->runner = Runner(model->wrong);
+  else
+    handle->runner = model->model.newRunner();
+  return handle;
+}
+
+mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,
+                               const mlbridge_open_options *options) {
+  mlbridge_model *model = mlbridge_model_open(uri, options);
+  (void)mlbridge_model_bind(model, signature); // its failure is in the runner
+  mlbridge_runner *runner = mlbridge_model_new_runner(model);
+  mlbridge_model_close(model);
+  return runner;
+}
+
+} // extern "C"

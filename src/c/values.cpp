@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "c/values.h"
+
+#include <cstddef>
+
+namespace mlbridge::c {
+
+// The numbers are the library's.
+static_assert(MLBRIDGE_INTERNAL == static_cast<int>(Code::Internal));
+static_assert(MLBRIDGE_STRING == static_cast<int>(ElementType::String));
+static_assert(MLBRIDGE_FLOAT32 == static_cast<int>(ElementType::Float32));
+static_assert(sizeof(bool) == 1);
+
+Status statusOf(mlbridge_code code, const char *message) {
+  if (code == MLBRIDGE_OK)
+    return Status::ok();
+  if (code < 0 || code > MLBRIDGE_INTERNAL)
+    return Status(Code::Internal, "code " + std::to_string(code) + ", which is none" +
+                                      (message ? std::string(": ") + message : ""));
+  return Status(static_cast<Code>(code), textOf(message));
+}
+
+static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const char *side,
+                       std::vector<TensorSpec> &to) {
+  if (size && !specs)
+    return Status(Code::InvalidArgument, std::string(side) + "s: no array");
+  constexpr uint64_t Most = 1 << 16;
+  if (size > Most)
+    return Status(Code::LimitExceeded, std::string(side) + "s: " + std::to_string(size) +
+                                           " of them; the limit is " + std::to_string(Most));
+  const auto *at = reinterpret_cast<const unsigned char *>(specs);
+  for (uint64_t i = 0; i < size; ++i) {
+    const std::string where = std::string(side) + " " + std::to_string(i);
+    const auto *stated = reinterpret_cast<const mlbridge_tensor_spec *>(at);
+    mlbridge_tensor_spec spec;
+    if (!known(stated, spec) || spec.size < offsetof(mlbridge_tensor_spec, maximum))
+      return Status(Code::InvalidArgument,
+                    where + ": its size is not set to sizeof(mlbridge_tensor_spec)");
+    if (spec.rank && !spec.shape)
+      return Status(Code::InvalidArgument,
+                    where + ": rank " + std::to_string(spec.rank) + " and no shape");
+    if (spec.type > UINT8_MAX || spec.rank > UINT8_MAX)
+      return Status(Code::InvalidArgument, where + ": type " + std::to_string(spec.type) +
+                                               ", rank " + std::to_string(spec.rank));
+    TensorSpec read;
+    read.name = textOf(spec.name);
+    read.type = static_cast<ElementType>(spec.type);
+    read.shape.assign(spec.shape, spec.shape + spec.rank);
+    if (spec.maximum)
+      read.maximum.assign(spec.maximum, spec.maximum + spec.rank);
+    to.push_back(std::move(read));
+    at += specs[0].size; // of a newer program they are larger
+  }
+  return Status::ok();
+}
+
+Expected<Signature> signatureOf(const mlbridge_signature &signature) {
+  mlbridge_signature stated;
+  if (!known(&signature, stated))
+    return Status(Code::InvalidArgument,
+                  "the signature's size is not set to sizeof(mlbridge_signature)");
+  Signature read;
+  if (Status s = readSide(stated.inputs, stated.inputs_size, "input", read.inputs); !s)
+    return s;
+  if (Status s = readSide(stated.outputs, stated.outputs_size, "output", read.outputs); !s)
+    return s;
+  if (Status s = read.check(); !s)
+    return s;
+  return read;
+}
+
+static std::vector<mlbridge_tensor_spec> show(const std::vector<TensorSpec> &specs) {
+  std::vector<mlbridge_tensor_spec> shown;
+  shown.reserve(specs.size());
+  for (const TensorSpec &spec : specs)
+    shown.push_back(
+        {sizeof(mlbridge_tensor_spec), spec.name.c_str(), static_cast<mlbridge_type>(spec.type),
+         static_cast<uint32_t>(spec.shape.size()), spec.shape.empty() ? nullptr : spec.shape.data(),
+         spec.maximum.empty() ? nullptr : spec.maximum.data()});
+  return shown;
+}
+
+ShownSignature::ShownSignature(Signature signature)
+    : signature_(std::move(signature)), inputs_(show(signature_.inputs)),
+      outputs_(show(signature_.outputs)), shown_{sizeof(mlbridge_signature), inputs_.data(),
+                                                 inputs_.size(), outputs_.data(), outputs_.size()} {
+}
+
+void *nothing() {
+  alignas(64) static unsigned char bytes[64];
+  return bytes;
+}
+
+int find(Span<const TensorSpec> specs, const char *name) {
+  for (size_t i = 0; name && i < specs.size(); ++i)
+    if (specs[i].name == name)
+      return static_cast<int>(i);
+  return -1;
+}
+
+} // namespace mlbridge::c
+
+extern "C" uint32_t mlbridge_c_version(void) { return MLBRIDGE_C_VERSION; }
+
+extern "C" const char *mlbridge_code_name(mlbridge_code code) {
+  return code < 0 || code > MLBRIDGE_INTERNAL ? "unknown"
+                                              : mlbridge::name(static_cast<mlbridge::Code>(code));
+}
