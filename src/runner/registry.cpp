@@ -4,6 +4,9 @@
 
 #include "core/component.h"
 #include "core/nearest.h"
+#ifdef MLBRIDGE_HAS_NATIVE
+#include "engine/native/backend.h"
+#endif
 #include "runner/choose.h"
 #include "runner/engine_component.h"
 #include "runner/reload.h"
@@ -28,7 +31,11 @@ Registered &registered() {
   return *all;
 }
 
-constexpr std::string_view BuiltIn[] = {"function", "pipe", "shm", "unix"};
+constexpr std::string_view BuiltIn[] = {"function",
+#ifdef MLBRIDGE_HAS_NATIVE
+                                        "native",
+#endif
+                                        "pipe", "shm", "unix"};
 // Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
 constexpr std::string_view OptionalEngines[] = {"onnx"};
 constexpr std::string_view OptionalTransports[] = {"grpc"};
@@ -151,6 +158,10 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
                                                          const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
+#ifdef MLBRIDGE_HAS_NATIVE
+  if (uri.scheme == "native")
+    return openNative(uri);
+#endif
   if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
     return openRemote(uri, options);
   if (const Factory factory = findFactory(registered().schemes, uri.scheme))

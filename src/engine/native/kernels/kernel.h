@@ -112,7 +112,12 @@
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
 // that plain.h includes, documented there.
-#define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)
+// movement.h and generic.h say what each does.
+#define MLBRIDGE_NATIVE_PLAIN_KERNELS(X) \
+  X(Copy) X(CopyStrided) X(Fill) X(Where) X(Gather) X(GatherElements) X(GatherNd) X(OneHot) \
+  X(Trilu) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Cast) X(IntegerBinary) \
+  X(IntegerUnary) X(Compare) X(Fmod) X(IntegerReduce) X(IntegerArg) X(IntegerTopK) \
+  X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)
 
 // clang-format on
 

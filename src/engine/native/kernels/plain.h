@@ -3,6 +3,8 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_PLAIN_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_PLAIN_H
 
+#include "generic.h"
 #include "kernel.h"
+#include "movement.h"
 
 #endif

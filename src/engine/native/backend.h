@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef MLBRIDGE_ENGINE_NATIVE_BACKEND_H
+#define MLBRIDGE_ENGINE_NATIVE_BACKEND_H
+
+#include "runner/backend.h"
+
+namespace mlbridge {
+
+/// Opens native:FILE. Errors: those of native::Network::open, InvalidArgument (an option).
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri);
+
+} // namespace mlbridge
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels that move elements of any type: by their width in bytes (1, 2, 4 or 8).
+//
+// Copy           {y, x}  {bytes}
+// CopyStrided    {y, x}  {width, first of y, first of x, rank, then for each dimension, outermost
+//                first: length, stride of y, stride of x}
+// Fill           {y, value}  {width, count}
+// Where          {y, condition (bool), a, b}  {width, rank, then for each dimension: length, stride
+//                of condition, of a, of b}  y is dense.
+// Gather         {y [outer, count, block], x [outer, n, block], indices int64, fault}
+//                {outer, n, bytes of a block, count}
+// GatherElements {y, x, indices int64, fault}  {width, n, stride of x along the axis, rank, then for
+//                each dimension of the indices: length, stride of x, 0 along the axis}
+// GatherNd       {y, x, indices int64 [batch, count, depth], fault}
+//                {batch, bytes between batches of x, count, bytes of a block, depth, then for each
+//                index: length, bytes between}
+// OneHot         {y [outer, depth, inner], indices int64 [outer, inner], values [2]}
+//                {width, outer, depth, inner}
+// Trilu          {y, x}  {width, batch, rows, columns, diagonal, upper (0 or 1)}
+// CountNonZero   {n int64, x}  {width, count, whether it is a float (0 or 1)}
+// NonZero        {y int64 [rank, n], x}  {width, n, float, rank, lengths...}
+// ReverseSequence {y, x, lengths int64, fault}  {outer, time, middle, batch, bytes of a block,
+//                whether time comes first (0 or 1)}: [outer, time, middle, batch, block], or with
+//                time and batch exchanged.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_MOVEMENT_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_MOVEMENT_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mlbridge::native::kernels {
+
+constexpr std::int64_t MostDimensions = 64;
+
+/// Calls body(offsets) for each index of the outer dimensions: those of `rank` but the last. Each
+/// dimension has 1 + N parameters: its length and N strides.
+template <int N, class Body>
+inline void eachRow(std::int64_t rank, const std::int64_t *dimensions, const Body &body) {
+  constexpr int Width = 1 + N;
+  std::int64_t at[MostDimensions] = {};
+  std::int64_t offsets[N] = {};
+  for (std::int64_t d = 0; d < rank; ++d)
+    if (dimensions[d * Width] == 0)
+      return;
+  while (true) {
+    body(offsets);
+    std::int64_t d = rank - 2;
+    for (; d >= 0; --d) {
+      const std::int64_t *dimension = dimensions + d * Width;
+      if (++at[d] < dimension[0]) {
+        for (int i = 0; i < N; ++i)
+          offsets[i] += dimension[1 + i];
+        break;
+      }
+      at[d] = 0;
+      for (int i = 0; i < N; ++i)
+        offsets[i] -= dimension[1 + i] * (dimension[0] - 1);
+    }
+    if (d < 0)
+      return;
+  }
+}
+
+template <class Body> inline void withWidth(std::int64_t width, const Body &body) {
+  switch (width) {
+  case 1:
+    body(std::uint8_t());
+    break;
+  case 2:
+    body(std::uint16_t());
+    break;
+  case 4:
+    body(std::uint32_t());
+    break;
+  default:
+    body(std::uint64_t());
+    break;
+  }
+}
+
+inline void setFault(void *fault) { *static_cast<std::int64_t *>(fault) = 1; }
+
+/// From −n … n − 1 to 0 … n − 1; otherwise 0, and a fault.
+inline std::int64_t checkedIndex(std::int64_t index, std::int64_t n, void *fault) {
+  if (index >= -n && index < n)
+    return index < 0 ? index + n : index;
+  setFault(fault);
+  return -1;
+}
+
+inline void Copy(void *const *o, const std::int64_t *p) {
+  if (p[0])
+    __builtin_memcpy(o[0], o[1], static_cast<std::size_t>(p[0]));
+}
+
+template <class T>
+inline void copyRows(T *y, const T *x, std::int64_t rank, const std::int64_t *dimensions) {
+  const std::int64_t *last = dimensions + (rank - 1) * 3;
+  eachRow<2>(rank, dimensions, [&](const std::int64_t *at) {
+    T *to = y + at[0];
+    const T *from = x + at[1];
+    const std::int64_t n = last[0], sy = last[1], sx = last[2];
+    if (sy == 1 && sx == 1)
+      __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+    else
+      for (std::int64_t i = 0; i < n; ++i)
+        to[i * sy] = from[i * sx];
+  });
+}
+
+inline void CopyStrided(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]) + p[1];
+    const auto *x = static_cast<const T *>(o[1]) + p[2];
+    if (p[3] == 0)
+      *y = *x;
+    else
+      copyRows(y, x, p[3], p + 4);
+  });
+}
+
+inline void Fill(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    const T value = *static_cast<const T *>(o[1]);
+    for (std::int64_t i = 0; i < p[1]; ++i)
+      static_cast<T *>(o[0])[i] = value;
+  });
+}
+
+inline void Where(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *c = static_cast<const std::uint8_t *>(o[1]);
+    const auto *a = static_cast<const T *>(o[2]);
+    const auto *b = static_cast<const T *>(o[3]);
+    const std::int64_t rank = p[1];
+    const std::int64_t *last = p + 2 + (rank - 1) * 4;
+    eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
+      for (std::int64_t i = 0; i < last[0]; ++i)
+        *y++ = c[at[0] + i * last[1]] ? a[at[1] + i * last[2]] : b[at[2] + i * last[3]];
+    });
+  });
+}
+
+inline void Gather(void *const *o, const std::int64_t *p) {
+  auto *y = static_cast<std::uint8_t *>(o[0]);
+  const auto *x = static_cast<const std::uint8_t *>(o[1]);
+  const auto *indices = static_cast<const std::int64_t *>(o[2]);
+  const std::int64_t outer = p[0], n = p[1], block = p[2], count = p[3];
+  for (std::int64_t i = 0; i < outer; ++i, x += n * block)
+    for (std::int64_t k = 0; k < count; ++k, y += block) {
+      const std::int64_t index = checkedIndex(indices[k], n, o[3]);
+      if (index >= 0)
+        __builtin_memcpy(y, x + index * block, static_cast<std::size_t>(block));
+    }
+}
+
+inline void GatherElements(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *x = static_cast<const T *>(o[1]);
+    const auto *indices = static_cast<const std::int64_t *>(o[2]);
+    const std::int64_t n = p[1], along = p[2], rank = p[3];
+    const std::int64_t *last = p + 4 + (rank - 1) * 2;
+    eachRow<1>(rank, p + 4, [&](const std::int64_t *at) {
+      for (std::int64_t i = 0; i < last[0]; ++i, ++y, ++indices) {
+        const std::int64_t index = checkedIndex(*indices, n, o[3]);
+        if (index >= 0)
+          *y = x[at[0] + i * last[1] + index * along];
+      }
+    });
+  });
+}
+
+/// The place that a tuple of indices names in bytes or elements, or -1.
+inline std::int64_t placeOf(const std::int64_t *indices, std::int64_t depth,
+                            const std::int64_t *dimensions, void *fault) {
+  std::int64_t at = 0;
+  for (std::int64_t d = 0; d < depth; ++d) {
+    const std::int64_t index = checkedIndex(indices[d], dimensions[2 * d], fault);
+    if (index < 0)
+      return -1;
+    at += index * dimensions[2 * d + 1];
+  }
+  return at;
+}
+
+inline void GatherNd(void *const *o, const std::int64_t *p) {
+  auto *y = static_cast<std::uint8_t *>(o[0]);
+  const auto *x = static_cast<const std::uint8_t *>(o[1]);
+  const auto *indices = static_cast<const std::int64_t *>(o[2]);
+  const std::int64_t batch = p[0], apart = p[1], count = p[2], block = p[3], depth = p[4];
+  for (std::int64_t b = 0; b < batch; ++b, x += apart)
+    for (std::int64_t i = 0; i < count; ++i, y += block, indices += depth) {
+      const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
+      if (at >= 0)
+        __builtin_memcpy(y, x + at, static_cast<std::size_t>(block));
+    }
+}
+
+inline void OneHot(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *indices = static_cast<const std::int64_t *>(o[1]);
+    const auto *values = static_cast<const T *>(o[2]);
+    const std::int64_t outer = p[1], depth = p[2], inner = p[3];
+    for (std::int64_t i = 0; i < outer; ++i, indices += inner)
+      for (std::int64_t d = 0; d < depth; ++d)
+        for (std::int64_t k = 0; k < inner; ++k) {
+          const std::int64_t index = indices[k];
+          *y++ = values[(index < 0 ? index + depth : index) == d];
+        }
+  });
+}
+
+inline void Trilu(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *x = static_cast<const T *>(o[1]);
+    const std::int64_t batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
+    const bool upper = p[5] != 0;
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < columns; ++c, ++x) {
+          const bool kept = upper ? c - r >= diagonal : c - r <= diagonal;
+          *y++ = kept ? *x : T(0);
+        }
+  });
+}
+
+template <class T> inline bool isNonZero(T bits, bool isFloat) {
+  // A float's negative zero is zero.
+  return (isFloat ? static_cast<T>(bits << 1) : bits) != 0;
+}
+
+inline void CountNonZero(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    std::int64_t n = 0;
+    for (std::int64_t i = 0; i < p[1]; ++i)
+      n += isNonZero(static_cast<const T *>(o[1])[i], p[2] != 0);
+    *static_cast<std::int64_t *>(o[0]) = n;
+  });
+}
+
+inline void NonZero(void *const *o, const std::int64_t *p) {
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<std::int64_t *>(o[0]);
+    const auto *x = static_cast<const T *>(o[1]);
+    const std::int64_t n = p[1], rank = p[3];
+    std::int64_t count = 1, found = 0;
+    for (std::int64_t d = 0; d < rank; ++d)
+      count *= p[4 + d];
+    for (std::int64_t i = 0; i < count && found < n; ++i) {
+      if (!isNonZero(x[i], p[2] != 0))
+        continue;
+      std::int64_t rest = i;
+      for (std::int64_t d = rank; d-- > 0;) {
+        y[d * n + found] = rest % p[4 + d];
+        rest /= p[4 + d];
+      }
+      ++found;
+    }
+  });
+}
+
+inline void ReverseSequence(void *const *o, const std::int64_t *p) {
+  auto *y = static_cast<std::uint8_t *>(o[0]);
+  const auto *x = static_cast<const std::uint8_t *>(o[1]);
+  const auto *lengths = static_cast<const std::int64_t *>(o[2]);
+  const std::int64_t outer = p[0], time = p[1], middle = p[2], batch = p[3], block = p[4];
+  const bool timeFirst = p[5] != 0;
+  const std::int64_t first = timeFirst ? time : batch, second = timeFirst ? batch : time;
+  for (std::int64_t i = 0; i < outer; ++i)
+    for (std::int64_t a = 0; a < first; ++a)
+      for (std::int64_t m = 0; m < middle; ++m)
+        for (std::int64_t b = 0; b < second; ++b, y += block) {
+          const std::int64_t entry = timeFirst ? b : a, step = timeFirst ? a : b;
+          std::int64_t length = lengths[entry];
+          if (length < 0 || length > time) {
+            setFault(o[3]);
+            length = 0;
+          }
+          const std::int64_t from = step < length ? length - 1 - step : step;
+          const std::int64_t fromA = timeFirst ? from : a, fromB = timeFirst ? b : from;
+          const std::int64_t at = ((i * first + fromA) * middle + m) * second + fromB;
+          __builtin_memcpy(y, x + at * block, static_cast<std::size_t>(block));
+        }
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "engine/native/lowering.h"
+
+#include "engine/native/planner.h"
+
+#include <cstring>
+
+namespace mlbridge::native {
+
+namespace {
+
+// AttributeProto.AttributeType
+constexpr int RealAttribute = 1, IntegerAttribute = 2, TextAttribute = 3, IntegersAttribute = 7;
+
+} // namespace
+
+void Lowering::setResult(size_t i, Value *value) {
+  if (results.size() <= i)
+    results.resize(i + 1);
+  results[i] = value;
+}
+
+const onnx::Attribute *Lowering::attribute(std::string_view name) const {
+  for (const onnx::Attribute &attribute : node.attributes)
+    if (attribute.name == name)
+      return planner.resolve(&attribute);
+  return nullptr;
+}
+
+static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type) {
+  const onnx::Attribute *attribute = l.attribute(name);
+  if (attribute && attribute->type && attribute->type != type) {
+    (void)l.invalid("its attribute '" + std::string(name) + "' is of another type");
+    return nullptr;
+  }
+  return attribute;
+}
+
+int64_t Lowering::integer(std::string_view name, int64_t otherwise) {
+  const onnx::Attribute *attribute = typed(*this, name, IntegerAttribute);
+  return attribute ? attribute->integer : otherwise;
+}
+double Lowering::real(std::string_view name, double otherwise) {
+  const onnx::Attribute *attribute = typed(*this, name, RealAttribute);
+  return attribute ? static_cast<double>(attribute->real) : otherwise;
+}
+std::string_view Lowering::text(std::string_view name, std::string_view otherwise) {
+  const onnx::Attribute *attribute = typed(*this, name, TextAttribute);
+  return attribute ? attribute->text : otherwise;
+}
+const std::vector<int64_t> *Lowering::integers(std::string_view name) {
+  const onnx::Attribute *attribute = typed(*this, name, IntegersAttribute);
+  return attribute ? &attribute->integers : nullptr;
+}
+
+Status Lowering::status() const { return planner.status(); }
+Status Lowering::invalid(const std::string &why) {
+  return planner.fail({Code::InvalidModel, why});
+}
+Status Lowering::unsupported(const std::string &why) {
+  return planner.fail({Code::Unsupported, why});
+}
+
+bool Lowering::axis(int64_t &axis, size_t rank) {
+  const auto count = static_cast<int64_t>(rank);
+  if (axis < -count || axis >= count) {
+    (void)invalid("axis " + std::to_string(axis) + " of a tensor of " + std::to_string(rank) +
+                  " dimensions");
+    return false;
+  }
+  axis += axis < 0 ? count : 0;
+  return true;
+}
+
+bool Lowering::axes(std::vector<int64_t> &axes, size_t rank) {
+  std::vector<bool> seen(rank);
+  for (int64_t &a : axes) {
+    if (!axis(a, rank))
+      return false;
+    if (seen[static_cast<size_t>(a)]) {
+      (void)invalid("axis " + std::to_string(a) + " is named twice");
+      return false;
+    }
+    seen[static_cast<size_t>(a)] = true;
+  }
+  return true;
+}
+
+bool Lowering::broadcast(std::initializer_list<const Value *> values, Shape &out) {
+  out.clear();
+  for (const Value *value : values)
+    if (value && value->rank() > out.size())
+      out.insert(out.begin(), value->rank() - out.size(), 1);
+  for (const Value *value : values) {
+    if (!value)
+      continue;
+    const size_t lead = out.size() - value->rank();
+    for (size_t i = 0; i < value->rank(); ++i) {
+      int64_t &length = out[lead + i];
+      if (value->shape[i] == length || value->shape[i] == 1)
+        continue;
+      if (length != 1) {
+        std::string shapes;
+        for (const Value *v : values)
+          if (v)
+            shapes += (shapes.empty() ? "" : " and ") + toString(v->shape);
+        (void)invalid("the shapes " + shapes + " don't fit each other");
+        return false;
+      }
+      length = value->shape[i];
+    }
+  }
+  return true;
+}
+
+const uint8_t *Lowering::readBytes(Value *value) { return planner.bytesOf(value); }
+
+bool Lowering::read(Value *value, std::vector<int64_t> &out) {
+  const uint8_t *bytes = readBytes(value);
+  if (!bytes)
+    return false;
+  out.resize(value->count);
+  for (size_t i = 0; i < value->count; ++i) {
+    if (value->type == ElementType::Int64) {
+      std::memcpy(&out[i], bytes + 8 * i, 8);
+    } else if (value->type == ElementType::Int32) {
+      int32_t number;
+      std::memcpy(&number, bytes + 4 * i, 4);
+      out[i] = number;
+    } else {
+      (void)invalid(std::string("lengths or indices are ") + name(value->type));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Lowering::read(Value *value, int64_t &out) {
+  std::vector<int64_t> all;
+  if (!read(value, all))
+    return false;
+  if (all.size() != 1) {
+    (void)invalid("expected one number, not " + std::to_string(all.size()));
+    return false;
+  }
+  out = all[0];
+  return true;
+}
+
+bool Lowering::read(Value *value, double &out) {
+  if (value->count != 1) {
+    (void)invalid("expected one number, not " + std::to_string(value->count));
+    return false;
+  }
+  const uint8_t *bytes = readBytes(value);
+  if (!bytes)
+    return false;
+  const auto as = [&](auto number) {
+    std::memcpy(&number, bytes, sizeof number);
+    out = static_cast<double>(number);
+    return true;
+  };
+  switch (value->type) {
+  case ElementType::Int8:
+    return as(int8_t());
+  case ElementType::Int16:
+    return as(int16_t());
+  case ElementType::Int32:
+    return as(int32_t());
+  case ElementType::Int64:
+    return as(int64_t());
+  case ElementType::UInt8:
+  case ElementType::Bool:
+    return as(uint8_t());
+  case ElementType::UInt16:
+    return as(uint16_t());
+  case ElementType::UInt32:
+    return as(uint32_t());
+  case ElementType::UInt64:
+    return as(uint64_t());
+  case ElementType::Float16: {
+    Half half;
+    std::memcpy(&half, bytes, sizeof half);
+    out = static_cast<double>(toFloat(half));
+    return true;
+  }
+  case ElementType::Float32:
+    return as(float());
+  case ElementType::Float64:
+    return as(double());
+  case ElementType::String:
+    break;
+  }
+  return false;
+}
+
+Value *Lowering::make(ElementType type, const Shape &shape) { return planner.make(type, shape); }
+
+Value *Lowering::output(size_t i, ElementType type, const Shape &shape) {
+  Value *value = make(type, shape);
+  setResult(i, value);
+  return value;
+}
+
+Value *Lowering::view(Value *value, const Shape &shape, uint64_t offset) {
+  return planner.view(value, shape, offset);
+}
+
+Value *Lowering::constant(ElementType type, const Shape &shape, const void *elements) {
+  Buffer bytes;
+  const size_t size = elementCount(shape).value_or(0) * sizeOf(type);
+  if (Status s = bytes.resize(std::max<size_t>(size, 8)); !s) {
+    (void)planner.fail(s);
+    return make(type, shape);
+  }
+  std::memset(bytes.data(), 0, bytes.size());
+  if (size)
+    std::memcpy(bytes.data(), elements, size);
+  return planner.constant(type, shape, std::make_shared<const Buffer>(std::move(bytes)));
+}
+
+Value *Lowering::constantReal(ElementType type, double value) {
+  if (type == ElementType::Float64)
+    return constant(type, {}, &value);
+  const auto single = static_cast<float>(value);
+  return constant(ElementType::Float32, {}, &single);
+}
+
+Value *Lowering::fault() { return planner.fault(); }
+
+void Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
+                    std::initializer_list<Value *> reads, std::vector<int64_t> parameters) {
+  planner.emit(kernel, results, reads, std::move(parameters));
+}
+void Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
+                    const std::vector<Value *> &reads, std::vector<int64_t> parameters) {
+  planner.emit(kernel, results, reads, std::move(parameters));
+}
+
+void Lowering::countMultiplyAdds(uint64_t count) { planner.multiplyAdds += count; }
+
+} // namespace mlbridge::native

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an operator's implementation sees: the node with its inputs, of known type and shape, and
+// how to say which kernels compute its outputs.
+#ifndef MLBRIDGE_ENGINE_NATIVE_LOWERING_H
+#define MLBRIDGE_ENGINE_NATIVE_LOWERING_H
+
+#include "engine/native/onnx/model.h"
+#include "engine/native/plan.h"
+
+#include <initializer_list>
+
+namespace mlbridge::native {
+
+class Planner;
+
+/// A tensor of the network while it is planned. Owned by the planner; addresses are stable.
+struct Value {
+  uint32_t id = 0;
+  ElementType type = ElementType::Float32;
+  Shape shape;
+  size_t count = 0;
+  Place place = Place::Workspace;
+  uint32_t index = 0;          ///< of an input or output
+  Value *root = this;          ///< whose bytes these are
+  uint64_t offset = 0;         ///< into them
+  size_t capacity = 0;         ///< bytes of a root
+  std::shared_ptr<const Buffer> constant;   ///< of a root
+  std::shared_ptr<const Buffer> guarded;    ///< what the value is in this plan
+  const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
+  int producer = -1;           ///< the last step that wrote it
+  uint32_t uses = 0;           ///< by nodes and as an output of the graph; 0 for an inner value
+
+  size_t rank() const { return shape.size(); }
+  bool isConstant() const { return root->constant != nullptr; }
+  const uint8_t *constantBytes() const { return root->constant->data() + offset; }
+};
+
+/// The node at hand. What fails is remembered and makes the whole plan fail, so that most calls
+/// need no check: values can still be made and steps emitted, to no effect.
+class Lowering {
+public:
+  Lowering(Planner &planner, const onnx::Node &node, int64_t version)
+      : planner(planner), node(node), version(version) {}
+
+  Planner &planner;
+  const onnx::Node &node;
+  const int64_t version; ///< of the operator set
+  std::vector<Value *> inputs;
+  std::vector<Value *> results;
+
+  /// Null if it was left out.
+  Value *in(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
+  /// Whether somebody may read output i.
+  bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+  void setResult(size_t i, Value *value);
+
+  // Attributes. One of another type than asked for is a failure.
+  const onnx::Attribute *attribute(std::string_view name) const;
+  int64_t integer(std::string_view name, int64_t otherwise);
+  double real(std::string_view name, double otherwise);
+  std::string_view text(std::string_view name, std::string_view otherwise);
+  const std::vector<int64_t> *integers(std::string_view name);
+
+  // Failures.
+  Status status() const;
+  Status invalid(const std::string &why);
+  Status unsupported(const std::string &why);
+
+  /// From −rank … rank − 1 to 0 … rank − 1.
+  bool axis(int64_t &axis, size_t rank);
+  bool axes(std::vector<int64_t> &axes, size_t rank);
+  /// The shape that all can be broadcast to.
+  bool broadcast(std::initializer_list<const Value *> values, Shape &out);
+
+  /// The value of an int32 or int64 tensor on which shapes depend.
+  bool read(Value *value, std::vector<int64_t> &out);
+  /// One such number.
+  bool read(Value *value, int64_t &out);
+  /// Of any number type.
+  bool read(Value *value, double &out);
+  /// All bytes of a value on which shapes depend; null on failure.
+  const uint8_t *readBytes(Value *value);
+
+  /// A new tensor in the workspace.
+  Value *make(ElementType type, const Shape &shape);
+  /// The same as output i of the node.
+  Value *output(size_t i, ElementType type, const Shape &shape);
+  /// The same elements in another shape of as many; `offset` bytes into them.
+  Value *view(Value *value, const Shape &shape, uint64_t offset = 0);
+  Value *constant(ElementType type, const Shape &shape, const void *elements);
+  template <typename T> Value *constantOf(const Shape &shape, const std::vector<T> &elements) {
+    return constant(ElementTypeOf<T>::value, shape, elements.data());
+  }
+  Value *constantReal(ElementType type, double value);
+  /// An int64 that a kernel sets to 1 when it meets bad data.
+  Value *fault();
+
+  /// Operands are results, then what is read. Null operands are allowed.
+  void emit(KernelId kernel, std::initializer_list<Value *> results,
+            std::initializer_list<Value *> reads, std::vector<int64_t> parameters);
+  void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
+            std::vector<int64_t> parameters);
+  void countMultiplyAdds(uint64_t count);
+};
+
+/// The float32 kernel of a pair, or the float64 one.
+inline KernelId pick(KernelId float32, ElementType type) {
+  return type == ElementType::Float64 ? static_cast<KernelId>(static_cast<int>(float32) + 1)
+                                      : float32;
+}
+inline bool isFloat(ElementType type) {
+  return type == ElementType::Float32 || type == ElementType::Float64;
+}
+inline int64_t product(const Shape &shape, size_t from, size_t to) {
+  int64_t count = 1;
+  for (size_t i = from; i < to; ++i)
+    count *= shape[i];
+  return count;
+}
+
+} // namespace mlbridge::native
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Opening: the file is read whole, held against what native runs, and planned.
+#include "engine/native/network.h"
+
+#include "engine/file.h"
+#include "engine/native/planner.h"
+#include "engine/native/registry.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mlbridge::native {
+namespace {
+
+constexpr uint64_t ModelLimit = uint64_t(1) << 33;
+constexpr size_t PlansKept = 16;
+
+std::string_view textOf(const Buffer &bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+std::string folderOf(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+}
+
+/// All nodes, those of inner graphs and functions included.
+template <typename F> void eachNode(const std::vector<onnx::Node> &nodes, const F &body) {
+  for (const onnx::Node &node : nodes) {
+    body(node);
+    for (const onnx::Attribute &attribute : node.attributes)
+      if (attribute.graph)
+        eachNode(attribute.graph->nodes, body);
+  }
+}
+
+bool isFunction(const onnx::Model &model, const onnx::Node &node) {
+  return std::any_of(model.functions.begin(), model.functions.end(), [&](const auto &function) {
+    return function.name == node.op && function.domain == node.domain;
+  });
+}
+
+Status checkOperators(const onnx::Model &model) {
+  Status status;
+  const auto check = [&](const onnx::Opsets &opsets) {
+    return [&](const onnx::Node &node) {
+      if (!status || isFunction(model, node))
+        return;
+      const auto version = opsets.find(node.domain);
+      if (version == opsets.end() && !node.domain.empty())
+        status = unsupportedOperator(node, 0);
+      else if (version != opsets.end() && !findOperator(node.domain, node.op, version->second))
+        status = unsupportedOperator(node, version->second);
+      if (!status && !node.name.empty())
+        status = status.withContext("node '" + std::string(node.name) + "'");
+      else if (!status && !node.outputs.empty())
+        status = status.withContext("the node that makes '" + std::string(node.outputs[0]) + "'");
+    };
+  };
+  eachNode(model.graph.nodes, check(model.opsets));
+  for (const onnx::Function &function : model.functions)
+    eachNode(function.nodes, check(function.opsets));
+  return status;
+}
+
+Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *what) {
+  const std::string who = std::string(what) + " '" + std::string(info.name) + "'";
+  if (info.name.empty())
+    return Status(Code::InvalidModel, std::string("an ") + what + " has no name");
+  if (!info.isTensor)
+    return Status(Code::Unsupported,
+                  who + " is a sequence, a map or optional; only tensors are supported");
+  const std::optional<ElementType> type = onnx::elementType(info.type);
+  if (!type)
+    return Status(Code::Unsupported, who + " has elements of the type " + onnx::name(info.type));
+  TensorSpec spec;
+  spec.name = std::string(info.name);
+  spec.type = *type;
+  spec.shape = info.shape;
+  return spec;
+}
+
+} // namespace
+
+Network::Network() = default;
+Network::~Network() = default;
+
+Expected<std::shared_ptr<Network>> Network::open(const std::string &path) {
+  std::shared_ptr<Network> network(new Network);
+  network->path_ = path;
+  Expected<Buffer> file = engine::readFile(path, ModelLimit);
+  if (!file)
+    return file.status();
+  if (file->empty())
+    return Status(Code::InvalidModel, path + " is empty");
+  network->file_ = std::move(*file);
+  if (Status s = network->load(); !s)
+    return s.withContext(path);
+  return network;
+}
+
+Status Network::load() {
+  Expected<onnx::Model> model = onnx::readModel(textOf(file_));
+  if (!model)
+    return model.status();
+  model_ = std::make_unique<onnx::Model>(std::move(*model));
+  weights_ = std::make_unique<Weights>(folderOf(path_));
+  if (Status s = checkOperators(*model_); !s)
+    return s;
+  if (Status s = readSignature(); !s)
+    return s;
+  bool isFixed = true;
+  std::vector<Shape> shapes;
+  for (const TensorSpec &spec : signature_.inputs) {
+    isFixed &= !spec.isDynamic();
+    shapes.push_back(spec.shape);
+  }
+  if (!isFixed)
+    return inferOutputs();
+  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, nullptr);
+  if (!only)
+    return only.status();
+  if (!*only)
+    return inferOutputs();
+  for (size_t i = 0; i < signature_.outputs.size(); ++i) {
+    TensorSpec &declared = signature_.outputs[i];
+    const TensorSpec &planned = (*only)->outputs[i];
+    if (declared.type != planned.type ||
+        (model_->graph.outputs[i].hasShape && !checkShape(declared, planned.shape)))
+      return {Code::InvalidModel, "output '" + declared.toString() + "' is in fact " +
+                                      planned.toString()};
+    declared.shape = planned.shape;
+  }
+  plans_.push_back(std::move(*only));
+  model_.reset();
+  weights_.reset();
+  file_ = Buffer();
+  return Status::ok();
+}
+
+Status Network::readSignature() {
+  std::set<std::string_view> initializers;
+  for (const onnx::Tensor &tensor : model_->graph.initializers)
+    initializers.insert(tensor.name);
+  for (const onnx::ValueInfo &input : model_->graph.inputs) {
+    if (initializers.count(input.name)) // weights with a name of their own
+      continue;
+    Expected<TensorSpec> spec = specOf(input, "input");
+    if (!spec)
+      return spec.status();
+    if (!input.hasShape)
+      return {Code::Unsupported, "input '" + spec->name + "' has no shape"};
+    signature_.inputs.push_back(std::move(*spec));
+  }
+  for (const onnx::ValueInfo &output : model_->graph.outputs) {
+    Expected<TensorSpec> spec = specOf(output, "output");
+    if (!spec)
+      return spec.status();
+    signature_.outputs.push_back(std::move(*spec));
+  }
+  if (Status s = signature_.check(); !s)
+    return {Code::InvalidModel, s.message()};
+
+  for (const auto &[key, value] : model_->metadata)
+    metadata_.emplace(std::string(key), std::string(value));
+  const std::pair<const char *, std::string_view> fields[] = {
+      {"onnx.producer", model_->producer},
+      {"onnx.graph", model_->graph.name},
+      {"onnx.domain", model_->domain},
+      {"onnx.description", model_->description}};
+  for (const auto &[key, value] : fields)
+    if (!value.empty())
+      metadata_.emplace(key, std::string(value));
+  return Status::ok();
+}
+
+// An output without a declared shape gets one by planning for two sets of lengths: what differs is
+// dynamic.
+Status Network::inferOutputs() {
+  const auto &outputs = model_->graph.outputs;
+  if (std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; }))
+    return Status::ok();
+  std::shared_ptr<const Plan> plans[2];
+  for (int trial = 0; trial < 2; ++trial) {
+    std::vector<Shape> shapes;
+    for (const TensorSpec &spec : signature_.inputs) {
+      shapes.push_back(spec.shape);
+      std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(2 + trial));
+    }
+    Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, nullptr);
+    if (!plan)
+      return plan.status();
+    plans[trial] = *plan;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TensorSpec &spec = signature_.outputs[i];
+    if (outputs[i].hasShape)
+      continue;
+    if (!plans[0] || !plans[1] ||
+        plans[0]->outputs[i].shape.size() != plans[1]->outputs[i].shape.size())
+      return {Code::Unsupported, "output '" + spec.name + "' has no shape"};
+    spec.shape = plans[0]->outputs[i].shape;
+    for (size_t d = 0; d < spec.shape.size(); ++d)
+      if (spec.shape[d] != plans[1]->outputs[i].shape[d])
+        spec.shape[d] = Dynamic;
+  }
+  return Status::ok();
+}
+
+Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape> &shapes,
+                                                        const void *const *data) {
+  std::vector<TensorSpec> inputs = signature_.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    inputs[i].shape = shapes[i];
+  Planner planner(*model_, *weights_, data);
+  Expected<std::shared_ptr<const Plan>> plan = planner.plan(inputs);
+  if (!plan && planner.needsValues())
+    return std::shared_ptr<const Plan>();
+  if (!plan)
+    return plan.status();
+  for (size_t i = 0; i < signature_.outputs.size(); ++i)
+    if (signature_.outputs[i].type != (*plan)->outputs[i].type)
+      return Status(Code::InvalidModel, "output '" + signature_.outputs[i].toString() +
+                                            "' is in fact " + (*plan)->outputs[i].toString());
+  return plan;
+}
+
+Expected<std::shared_ptr<const Plan>> Network::plan(const std::vector<Shape> &shapes,
+                                                    const void *const *data) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (size_t p = 0; p < plans_.size(); ++p) {
+    const std::vector<TensorSpec> &inputs = plans_[p]->inputs;
+    bool same = true;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      same &= inputs[i].shape == shapes[i];
+    if (!same)
+      continue;
+    std::rotate(plans_.begin(), plans_.begin() + p, plans_.begin() + p + 1);
+    return plans_.front();
+  }
+  if (!model_)
+    return Status(Code::InvalidArgument, "native: the network has fixed shapes, not those given");
+  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, data);
+  if (!plan)
+    return plan.status().withContext(path_);
+  if (*plan && !(*plan)->hasGuards) {
+    plans_.insert(plans_.begin(), *plan);
+    if (plans_.size() > PlansKept)
+      plans_.pop_back();
+  }
+  return plan;
+}
+
+// ---- for tools ---------------------------------------------------------------------------------
+
+Expected<Inspection> inspect(const std::string &path) {
+  Expected<Buffer> file = engine::readFile(path, ModelLimit);
+  if (!file)
+    return file.status();
+  Expected<onnx::Model> model = onnx::readModel(textOf(*file));
+  if (!model)
+    return model.status().withContext(path);
+  Inspection report;
+  std::map<std::string, Inspection::Use> uses;
+  const auto count = [&](const onnx::Opsets &opsets) {
+    return [&](const onnx::Node &node) {
+      const auto version = opsets.find(node.domain);
+      const std::string name =
+          (node.domain.empty() ? "" : std::string(node.domain) + ".") + std::string(node.op);
+      Inspection::Use &use = uses[name];
+      use.op = name;
+      ++use.nodes;
+      use.isSupported =
+          isFunction(*model, node) ||
+          (version != opsets.end() && findOperator(node.domain, node.op, version->second));
+    };
+  };
+  eachNode(model->graph.nodes, count(model->opsets));
+  for (const onnx::Function &function : model->functions)
+    eachNode(function.nodes, count(function.opsets));
+  for (auto &[name, use] : uses)
+    report.operators.push_back(std::move(use));
+  for (const onnx::Tensor &tensor : model->graph.initializers) {
+    const uint64_t elements = elementCount(tensor.shape).value_or(0);
+    const std::optional<ElementType> type = onnx::elementType(tensor.type);
+    report.parameters += elements;
+    report.parameterBytes += elements * (type ? sizeOf(*type) : 0);
+  }
+  Expected<std::shared_ptr<Network>> network = Network::open(path);
+  if (!network) {
+    report.native = network.status();
+    return report;
+  }
+  std::vector<Shape> shapes;
+  for (const TensorSpec &spec : (*network)->signature().inputs) {
+    shapes.push_back(spec.shape);
+    std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(1));
+  }
+  Expected<std::shared_ptr<const Plan>> planned = (*network)->plan(shapes, nullptr);
+  if (planned && *planned) {
+    report.multiplyAdds = (*planned)->multiplyAdds;
+    report.steps = (*planned)->steps.size();
+    report.workspace = (*planned)->workspace;
+  }
+  return report;
+}
+
+Expected<std::shared_ptr<const Plan>> plan(const std::string &path,
+                                           const std::vector<Shape> &shapes) {
+  Expected<std::shared_ptr<Network>> network = Network::open(path);
+  if (!network)
+    return network.status();
+  const std::vector<TensorSpec> &inputs = (*network)->signature().inputs;
+  if (shapes.size() != inputs.size())
+    return Status(Code::InvalidArgument, path + " has " + std::to_string(inputs.size()) +
+                                             " inputs; shapes were given for " +
+                                             std::to_string(shapes.size()));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (Status s = checkShape(inputs[i], shapes[i]); !s)
+      return s.withContext(path);
+  Expected<std::shared_ptr<const Plan>> made = (*network)->plan(shapes, nullptr);
+  if (made && (!*made || (*made)->hasGuards))
+    return Status(Code::Unsupported,
+                  path + ": a shape in it depends on the value of an input, which is known only "
+                         "when it is evaluated");
+  return made;
+}
+
+} // namespace mlbridge::native

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An ONNX file as it stands there: names, texts and weights are views into the file's bytes, which
+// have to outlive it. Nothing is checked here but the encoding.
+#ifndef MLBRIDGE_ENGINE_NATIVE_ONNX_MODEL_H
+#define MLBRIDGE_ENGINE_NATIVE_ONNX_MODEL_H
+
+#include "core/buffer.h"
+
+#include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlbridge::native::onnx {
+
+/// TensorProto.DataType. Those without a counterpart in ElementType are only named in errors.
+enum class DataType : int32_t {};
+
+/// Nothing for a type that no tensor here can have.
+std::optional<ElementType> elementType(DataType type);
+/// "FLOAT", "BFLOAT16", …
+std::string name(DataType type);
+
+struct Tensor {
+  std::string_view name;
+  DataType type = DataType(0);
+  Shape shape;
+  std::string_view message; ///< the whole TensorProto
+};
+
+struct Graph;
+
+struct Attribute {
+  std::string_view name;
+  std::string_view reference; ///< of an attribute of the function that this node is in
+  int type = 0;               ///< AttributeProto.AttributeType, 0 if not stated
+  float real = 0;
+  int64_t integer = 0;
+  std::string_view text;
+  std::unique_ptr<Tensor> tensor;
+  std::shared_ptr<const Graph> graph;
+  std::vector<float> reals;
+  std::vector<int64_t> integers;
+  std::vector<std::string_view> texts;
+};
+
+struct Node {
+  std::string_view name, op, domain;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<Attribute> attributes;
+};
+
+struct ValueInfo {
+  std::string_view name;
+  bool isTensor = false;
+  DataType type = DataType(0);
+  bool hasShape = false;
+  Shape shape; ///< Dynamic where no number stands
+};
+
+struct Graph {
+  std::string_view name;
+  std::vector<Node> nodes;
+  std::vector<Tensor> initializers;
+  std::vector<ValueInfo> inputs, outputs;
+};
+
+using Opsets = std::map<std::string_view, int64_t>; ///< "" is ONNX's own
+
+struct Function {
+  std::string_view domain, name;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<Node> nodes;
+  std::vector<Attribute> defaults;
+  Opsets opsets;
+};
+
+struct Model {
+  int64_t irVersion = 0;
+  std::string_view producer, domain, description;
+  Opsets opsets;
+  Graph graph;
+  std::vector<Function> functions;
+  std::vector<std::pair<std::string_view, std::string_view>> metadata;
+};
+
+/// Errors: InvalidModel (not a ModelProto, damaged; the message says where), Unsupported (graphs
+/// nested too deep, sparse weights).
+Expected<Model> readModel(std::string_view bytes);
+
+/// Files beside the model, each read once.
+class ExternalFiles {
+public:
+  /// `folder` ends with a slash or is empty (no external data).
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  /// Errors: those of readFile, InvalidModel (outside the folder, beyond the end).
+  Expected<std::string_view> get(std::string_view location, uint64_t offset,
+                                 std::optional<uint64_t> length, uint64_t wanted);
+
+private:
+  std::string folder_;
+  std::map<std::string, Buffer, std::less<>> files_;
+};
+
+/// The tensor's elements, row-major, into memory of their own. `count` bounds the elements before
+/// anything is allocated. Errors: InvalidModel (the size doesn't fit the shape), Unsupported (the
+/// type), LimitExceeded.
+Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files);
+
+} // namespace mlbridge::native::onnx
+
+#endif

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elements of a TensorProto: raw, in typed fields, or in a file beside the model.
+#include "engine/native/onnx/model.h"
+
+#include "engine/file.h"
+#include "engine/wire.h"
+
+#include <cstring>
+
+namespace mlbridge::native::onnx {
+namespace {
+
+using Message = engine::WireMessage;
+
+constexpr uint64_t ExternalLimit = uint64_t(1) << 33;
+constexpr uint64_t ElementLimit = uint64_t(1) << 33; // bytes
+
+constexpr const char *Names[] = {
+    "UNDEFINED",      "FLOAT",      "UINT8",          "INT8",       "UINT16",   "INT16",
+    "INT32",          "INT64",      "STRING",         "BOOL",       "FLOAT16",  "DOUBLE",
+    "UINT32",         "UINT64",     "COMPLEX64",      "COMPLEX128", "BFLOAT16", "FLOAT8E4M3FN",
+    "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4",      "INT4",     "FLOAT4E2M1",
+    "FLOAT8E8M0",     "UINT2",      "INT2"};
+
+/// Which typed field holds elements of a type.
+enum Field : uint32_t { Floats = 4, Int32s = 5, Int64s = 7, Doubles = 10, UInt64s = 11 };
+
+Field fieldOf(ElementType type) {
+  switch (type) {
+  case ElementType::Float32:
+    return Floats;
+  case ElementType::Float64:
+    return Doubles;
+  case ElementType::Int64:
+    return Int64s;
+  case ElementType::UInt32:
+  case ElementType::UInt64:
+    return UInt64s;
+  default:
+    return Int32s;
+  }
+}
+
+/// Writes elements one after the other, and counts those that came too many.
+class Elements {
+public:
+  Elements(uint8_t *to, size_t size, size_t width) : to_(to), left_(size), width_(width) {}
+  void add(uint64_t bits) {
+    if (left_ < width_) {
+      tooMany_ = true;
+      return;
+    }
+    std::memcpy(to_, &bits, width_); // little endian, as everything here
+    to_ += width_;
+    left_ -= width_;
+  }
+  bool areComplete() const { return left_ == 0 && !tooMany_; }
+
+private:
+  uint8_t *to_;
+  size_t left_, width_;
+  bool tooMany_ = false;
+};
+
+bool readTyped(const Tensor &tensor, ElementType type, Elements out) {
+  const Field field = fieldOf(type);
+  const size_t fixed = field == Floats ? 4 : field == Doubles ? 8 : 0;
+  for (Message m(tensor.message); m.next();) {
+    if (m.number != static_cast<uint32_t>(field))
+      continue;
+    if (m.type != Message::Bytes) {
+      out.add(m.value);
+      continue;
+    }
+    std::string_view rest = m.payload;
+    if (fixed && rest.size() % fixed)
+      return false;
+    while (!rest.empty()) {
+      uint64_t bits = 0;
+      if (fixed) {
+        std::memcpy(&bits, rest.data(), fixed);
+        rest.remove_prefix(fixed);
+      } else if (!Message::takeVarint(rest, bits)) {
+        return false;
+      }
+      out.add(bits);
+    }
+  }
+  return out.areComplete();
+}
+
+struct Place {
+  bool isExternal = false, isReadable = true, hasRaw = false;
+  std::string_view raw, location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+};
+
+Place placeOf(const Tensor &tensor) {
+  Place place;
+  for (Message m(tensor.message); m.next();) {
+    if (m.number == 9) {
+      place.hasRaw = true;
+      place.raw = m.payload;
+    } else if (m.number == 14) {
+      place.isExternal = m.value == 1;
+    } else if (m.number == 13) {
+      std::string_view key, value;
+      for (Message entry(m.payload); entry.next();) {
+        if (entry.number == 1)
+          key = entry.payload;
+        else if (entry.number == 2)
+          value = entry.payload;
+      }
+      uint64_t number = 0;
+      if (key == "location") {
+        place.location = value;
+      } else if (key == "offset") {
+        place.isReadable &= engine::readDecimal(value, place.offset);
+      } else if (key == "length") {
+        place.isReadable &= engine::readDecimal(value, number);
+        place.length = number;
+      }
+    }
+  }
+  return place;
+}
+
+/// A bool is 0 or 1 in memory, whatever the file has.
+void normalize(ElementType type, Buffer &bytes) {
+  if (type == ElementType::Bool)
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes.data()[i] = bytes.data()[i] != 0;
+}
+
+} // namespace
+
+std::optional<ElementType> elementType(DataType type) {
+  constexpr ElementType None{};
+  constexpr ElementType Types[] = {
+      None,
+      ElementType::Float32,
+      ElementType::UInt8,
+      ElementType::Int8,
+      ElementType::UInt16,
+      ElementType::Int16,
+      ElementType::Int32,
+      ElementType::Int64,
+      None,
+      ElementType::Bool,
+      ElementType::Float16,
+      ElementType::Float64,
+      ElementType::UInt32,
+      ElementType::UInt64,
+  };
+  const auto index = static_cast<size_t>(type);
+  if (index >= std::size(Types) || Types[index] == None)
+    return std::nullopt;
+  return Types[index];
+}
+
+std::string name(DataType type) {
+  const auto index = static_cast<size_t>(type);
+  return index < std::size(Names) ? Names[index]
+                                  : "type " + std::to_string(static_cast<int32_t>(type));
+}
+
+Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_t offset,
+                                              std::optional<uint64_t> length, uint64_t wanted) {
+  const std::string where = "the external file '" + std::string(location) + "'";
+  if (folder_.empty())
+    return Status(Code::Unsupported, "the model keeps weights in " + where +
+                                         ", and was not read from a file itself");
+  if (!engine::staysInFolder(location))
+    return Status(Code::InvalidModel, where + " is not in the model's own folder");
+  if (length && *length != wanted)
+    return Status(Code::InvalidModel, "its part of " + where + " has " + std::to_string(*length) +
+                                          " bytes instead of " + std::to_string(wanted));
+  auto file = files_.find(location);
+  if (file == files_.end()) {
+    Expected<Buffer> bytes =
+        engine::readFile(std::string(folder_).append(location), ExternalLimit);
+    if (!bytes)
+      return bytes.status();
+    file = files_.emplace(std::string(location), std::move(*bytes)).first;
+  }
+  const Buffer &bytes = file->second;
+  if (offset > bytes.size() || wanted > bytes.size() - offset)
+    return Status(Code::InvalidModel, where + " has " + std::to_string(bytes.size()) +
+                                          " bytes, of which " + std::to_string(wanted) + " from " +
+                                          std::to_string(offset) + " on are needed");
+  return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
+}
+
+Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
+  const std::string who = "the weights '" + std::string(tensor.name) + "' ";
+  const std::optional<ElementType> type = elementType(tensor.type);
+  if (!type)
+    return Status(Code::Unsupported, who + "have elements of the type " + name(tensor.type));
+  const std::optional<size_t> count = elementCount(tensor.shape);
+  if (!count || *count > ElementLimit / sizeOf(*type))
+    return Status(Code::InvalidModel,
+                  who + "have the shape " + toString(tensor.shape) + ", which is none");
+  const size_t size = *count * sizeOf(*type);
+  const Place place = placeOf(tensor);
+  Buffer elements;
+  if (place.isExternal || place.hasRaw) {
+    std::string_view bytes = place.raw;
+    if (place.isExternal) {
+      if (!place.isReadable)
+        return Status(Code::InvalidModel,
+                      who + "lie at an offset or have a length that is no number");
+      Expected<std::string_view> found =
+          files.get(place.location, place.offset, place.length, size);
+      if (!found)
+        return found.status().withContext(who);
+      bytes = *found;
+    }
+    if (bytes.size() != size)
+      return Status(Code::InvalidModel, who + "have " + std::to_string(bytes.size()) +
+                                            " bytes instead of the " + std::to_string(size) +
+                                            " of " + mlbridge::name(*type) +
+                                            toString(tensor.shape));
+    if (Status s = elements.append(bytes.data(), bytes.size()); !s)
+      return s;
+  } else {
+    // A number in a typed field takes at least one byte of the file.
+    if (*count > tensor.message.size())
+      return Status(Code::InvalidModel,
+                    who + "have fewer elements than their shape " + toString(tensor.shape));
+    if (Status s = elements.resize(size); !s)
+      return s;
+    if (!readTyped(tensor, *type, {elements.data(), size, sizeOf(*type)}))
+      return Status(Code::InvalidModel,
+                    who + "have not as many elements as their shape " + toString(tensor.shape));
+  }
+  normalize(*type, elements);
+  return elements;
+}
+
+} // namespace mlbridge::native::onnx

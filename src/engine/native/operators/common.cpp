@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "engine/native/operators/common.h"
+
+#include <numeric>
+
+namespace mlbridge::native {
+
+std::vector<int64_t> denseStrides(const Shape &shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t apart = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = apart;
+    apart *= shape[i];
+  }
+  return strides;
+}
+
+std::vector<int64_t> mergedLoops(const Shape &lengths,
+                                 std::initializer_list<std::vector<int64_t>> strides) {
+  const size_t operands = strides.size();
+  std::vector<int64_t> loops{0};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] == 1)
+      continue;
+    bool merges = loops[0] > 0;
+    size_t k = 0;
+    for (const std::vector<int64_t> &stride : strides) {
+      merges = merges && loops[loops.size() - operands + k] == lengths[i] * stride[i];
+      ++k;
+    }
+    if (merges) {
+      loops[loops.size() - operands - 1] *= lengths[i];
+    } else {
+      ++loops[0];
+      loops.push_back(lengths[i]);
+      loops.resize(loops.size() + operands);
+    }
+    k = 0;
+    for (const std::vector<int64_t> &stride : strides)
+      loops[loops.size() - operands + k++] = stride[i];
+  }
+  if (loops[0] == 0) {
+    loops = {1, 1};
+    loops.resize(2 + operands, 1);
+  }
+  return loops;
+}
+
+static std::vector<int64_t> broadcastStrides(const Shape &out, const Value *value) {
+  std::vector<int64_t> strides(out.size());
+  const std::vector<int64_t> dense = denseStrides(value->shape);
+  const size_t lead = out.size() - value->rank();
+  for (size_t i = 0; i < value->rank(); ++i)
+    strides[lead + i] = value->shape[i] == 1 ? 0 : dense[i];
+  return strides;
+}
+
+std::vector<int64_t> broadcastLoops(const Shape &out,
+                                    std::initializer_list<const Value *> operands) {
+  const auto strides = [&](size_t i) { return broadcastStrides(out, operands.begin()[i]); };
+  switch (operands.size()) {
+  case 1:
+    return mergedLoops(out, {strides(0)});
+  case 2:
+    return mergedLoops(out, {strides(0), strides(1)});
+  default:
+    return mergedLoops(out, {strides(0), strides(1), strides(2)});
+  }
+}
+
+Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) {
+  Value *y = l.make(x->type, x->shape);
+  l.emit(pick(kernel, x->type), {y}, {x}, {count(x), real(alpha), real(beta)});
+  return y;
+}
+
+Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b) {
+  Shape shape;
+  (void)l.broadcast({a, b}, shape);
+  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
+  if (l.status())
+    l.emit(pick(kernel, a->type), {y}, {a, b}, broadcastLoops(shape, {a, b}));
+  return y;
+}
+
+Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b) {
+  Shape shape;
+  (void)l.broadcast({a, b}, shape);
+  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
+  if (l.status())
+    l.emit(KernelId::IntegerBinary, {y}, {a, b},
+           joined({number(op), code(a->type)}, broadcastLoops(shape, {a, b})));
+  return y;
+}
+
+Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b) {
+  return isFloat(a->type) ? binary(l, kernel, a, b) : integerBinary(l, op, a, b);
+}
+
+Value *cast(Lowering &l, Value *x, ElementType type) {
+  if (x->type == type)
+    return x;
+  Value *y = l.make(type, x->shape);
+  if (x->type == ElementType::Float16 && type == ElementType::Float32)
+    l.emit(KernelId::F32FromF16, {y}, {x}, {count(x)});
+  else if (x->type == ElementType::Float32 && type == ElementType::Float16)
+    l.emit(KernelId::F16FromF32, {y}, {x}, {count(x)});
+  else
+    l.emit(KernelId::Cast, {y}, {x}, {code(x->type), code(type), count(x)});
+  return y;
+}
+
+Value *copy(Lowering &l, Value *x) {
+  Value *y = l.make(x->type, x->shape);
+  l.emit(KernelId::Copy, {y}, {x}, {count(x) * width(x)});
+  return y;
+}
+
+static Value *strided(Lowering &l, Value *x, const Shape &shape,
+                      const std::vector<int64_t> &strides, int64_t first) {
+  Value *y = l.make(x->type, shape);
+  if (y->count)
+    l.emit(KernelId::CopyStrided, {y}, {x},
+           joined({width(x), 0, first}, mergedLoops(shape, {denseStrides(shape), strides})));
+  return y;
+}
+
+Value *transpose(Lowering &l, Value *x, const std::vector<int64_t> &order) {
+  const std::vector<int64_t> dense = denseStrides(x->shape);
+  Shape shape;
+  std::vector<int64_t> strides;
+  int64_t before = -1;
+  bool moves = false;
+  for (const int64_t from : order) {
+    const auto i = static_cast<size_t>(from);
+    shape.push_back(x->shape[i]);
+    strides.push_back(dense[i]);
+    if (x->shape[i] != 1) {
+      moves |= from < before;
+      before = from;
+    }
+  }
+  return moves ? strided(l, x, shape, strides, 0) : l.view(x, shape);
+}
+
+Value *expand(Lowering &l, Value *x, const Shape &shape) {
+  if (elementCount(shape) == x->count)
+    return x->shape == shape ? x : l.view(x, shape);
+  return strided(l, x, shape, broadcastStrides(shape, x), 0);
+}
+
+Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int64_t> &starts,
+             const std::vector<int64_t> &steps) {
+  std::vector<int64_t> strides = denseStrides(x->shape);
+  int64_t first = 0;
+  bool isRun = true; // of consecutive elements
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    first += starts[i] * strides[i];
+    strides[i] *= steps[i];
+    if (lengths[i] > 1 && steps[i] != 1)
+      isRun = false;
+    // All dimensions after one that is cut must be whole, unless those before have one entry.
+    if (lengths[i] != x->shape[i] && product(lengths, 0, i) != 1)
+      isRun = false;
+  }
+  if (product(lengths, 0, lengths.size()) == 0)
+    return l.make(x->type, lengths);
+  if (isRun)
+    return l.view(x, lengths, static_cast<uint64_t>(first * width(x)));
+  return strided(l, x, lengths, strides, first);
+}
+
+void place(Lowering &l, Value *y, Value *x, const std::vector<int64_t> &starts) {
+  if (x->count == 0)
+    return;
+  const std::vector<int64_t> strides = denseStrides(y->shape);
+  const int64_t first =
+      std::inner_product(starts.begin(), starts.end(), strides.begin(), int64_t(0));
+  l.emit(KernelId::CopyStrided, {y}, {x},
+         joined({width(x), first, 0}, mergedLoops(x->shape, {strides, denseStrides(x->shape)})));
+}
+
+Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one) {
+  Value *y = l.make(type, shape);
+  l.emit(KernelId::Fill, {y}, {one}, {width(y), count(y)});
+  return y;
+}
+
+Value *where(Lowering &l, Value *condition, Value *a, Value *b) {
+  Shape shape;
+  (void)l.broadcast({condition, a, b}, shape);
+  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
+  if (l.status())
+    l.emit(KernelId::Where, {y}, {condition, a, b},
+           joined({width(a)}, broadcastLoops(shape, {condition, a, b})));
+  return y;
+}
+
+Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis) {
+  Value *y = l.make(x->type, x->shape);
+  l.emit(pick(kernel, x->type), {y}, {x},
+         {product(x->shape, 0, axis), x->shape[axis], product(x->shape, axis + 1, x->rank())});
+  return y;
+}
+
+Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x,
+              const std::vector<int64_t> &axes, bool keep) {
+  std::vector<bool> goes(x->rank());
+  for (const int64_t axis : axes)
+    goes[static_cast<size_t>(axis)] = true;
+  Shape kept, shape;
+  std::vector<int64_t> order;
+  for (size_t i = 0; i < x->rank(); ++i) {
+    if (!goes[i]) {
+      order.push_back(static_cast<int64_t>(i));
+      kept.push_back(x->shape[i]);
+    }
+    if (!goes[i] || keep)
+      shape.push_back(goes[i] ? 1 : x->shape[i]);
+  }
+  int64_t n = 1, inner = 1;
+  // Neighbouring axes are one.
+  size_t first = goes.size(), last = 0;
+  for (size_t i = 0; i < goes.size(); ++i)
+    if (goes[i] && x->shape[i] != 1) {
+      first = std::min(first, i);
+      last = i;
+    }
+  bool areNeighbours = true;
+  for (size_t i = first; i < last; ++i)
+    areNeighbours &= goes[i] || x->shape[i] == 1;
+  for (size_t i = 0; i < goes.size(); ++i)
+    if (goes[i])
+      n *= x->shape[i];
+  if (!areNeighbours) {
+    for (const int64_t axis : axes)
+      order.push_back(axis);
+    x = transpose(l, x, order);
+  } else if (first < goes.size()) {
+    for (size_t i = last + 1; i < goes.size(); ++i)
+      inner *= goes[i] ? 1 : x->shape[i];
+  }
+  Value *y = l.make(x->type, shape);
+  const int64_t outer = inner == 0 ? 0 : count(y) / inner;
+  if (isFloat(x->type))
+    l.emit(pick(kernel, x->type), {y}, {x}, {outer, n, inner});
+  else
+    l.emit(KernelId::IntegerReduce, {y}, {x}, {number(op), code(x->type), outer, n, inner});
+  return y;
+}
+
+} // namespace mlbridge::native

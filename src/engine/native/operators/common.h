@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What operators are put together from.
+#ifndef MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
+#define MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
+
+#include "engine/native/kernels/generic.h"
+#include "engine/native/lowering.h"
+#include "engine/native/planner.h"
+#include "engine/native/registry.h"
+
+#include <algorithm>
+
+namespace mlbridge::native {
+
+inline int64_t code(ElementType type) { return static_cast<int64_t>(type); }
+template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>(enumerator); }
+inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
+inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
+/// Elements between neighbours of each dimension of a dense tensor.
+std::vector<int64_t> denseStrides(const Shape &shape);
+
+/// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
+/// possible and at least one of them.
+std::vector<int64_t> broadcastLoops(const Shape &out, std::initializer_list<const Value *> operands);
+/// The same for any strides.
+std::vector<int64_t> mergedLoops(const Shape &lengths,
+                                 std::initializer_list<std::vector<int64_t>> strides);
+
+template <typename... T> std::vector<int64_t> parameters(T... first) {
+  return {static_cast<int64_t>(first)...};
+}
+inline std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t> &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// All of these make new values. Kernels of floats are named by the one for float32.
+Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);
+Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b);
+Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b);
+/// By type: a kernel of floats or an operation on integers.
+Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b);
+Value *cast(Lowering &l, Value *x, ElementType type);
+Value *copy(Lowering &l, Value *x);
+Value *transpose(Lowering &l, Value *x, const std::vector<int64_t> &order);
+/// `shape` must be one that x can be broadcast to.
+Value *expand(Lowering &l, Value *x, const Shape &shape);
+/// y[i] = x[start + i · step] along each dimension; x itself where nothing changes.
+Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int64_t> &starts,
+             const std::vector<int64_t> &steps);
+/// Copies all of x into y, at `starts`.
+void place(Lowering &l, Value *y, Value *x, const std::vector<int64_t> &starts);
+Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
+Value *where(Lowering &l, Value *condition, Value *a, Value *b);
+/// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
+Value *matmul(Lowering &l, Value *a, Value *b);
+/// Along `axes` (sorted, in range); lengths of 1 stay if `keep`.
+Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,
+              bool keep);
+/// Float kernels of the form {y, x} {outer, n, inner}.
+Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis);
+
+/// Where x is made by a product of matrices and used here only, the product does it as well.
+bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta);
+bool fuseBias(Lowering &l, Value *x, Value *bias);
+
+} // namespace mlbridge::native
+
+#endif

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operators that compute each element from those at the same place.
+#include "engine/native/operators/common.h"
+
+namespace mlbridge::native {
+namespace {
+
+/// The activation that Gemm can apply itself, or None.
+constexpr Activation activationOf(KernelId kernel) {
+  switch (kernel) {
+  case KernelId::AffineF32:
+    return Activation::Affine;
+  case KernelId::EluF32:
+    return Activation::Elu;
+  case KernelId::HardSigmoidF32:
+    return Activation::HardSigmoid;
+  case KernelId::LeakyReluF32:
+    return Activation::LeakyRelu;
+  case KernelId::ReluF32:
+    return Activation::Relu;
+  case KernelId::SeluF32:
+    return Activation::Selu;
+  case KernelId::SigmoidF32:
+    return Activation::Sigmoid;
+  case KernelId::SoftplusF32:
+    return Activation::Softplus;
+  case KernelId::SoftsignF32:
+    return Activation::Softsign;
+  case KernelId::TanhF32:
+    return Activation::Tanh;
+  case KernelId::ThresholdedReluF32:
+    return Activation::ThresholdedRelu;
+  default:
+    return Activation::None;
+  }
+}
+
+Status activate(Lowering &l, KernelId kernel, double alpha = 0, double beta = 0) {
+  Value *x = l.in(0);
+  const Activation activation = activationOf(kernel);
+  if (activation != Activation::None && fuseActivation(l, x, activation, alpha, beta))
+    l.setResult(0, x);
+  else
+    l.setResult(0, unary(l, kernel, x, alpha, beta));
+  return l.status();
+}
+
+template <KernelId Kernel> Status simple(Lowering &l) { return activate(l, Kernel); }
+
+/// Kernels whose alpha and beta are attributes.
+struct Attributes {
+  const char *alpha;
+  double alphaDefault;
+  const char *beta;
+  double betaDefault;
+};
+constexpr Attributes CeluAttributes{"alpha", 1, nullptr, 0};
+constexpr Attributes EluAttributes{"alpha", 1, nullptr, 0};
+constexpr Attributes HardSigmoidAttributes{"alpha", 0.2F, "beta", 0.5F};
+constexpr Attributes LeakyReluAttributes{"alpha", 0.01F, nullptr, 0};
+constexpr Attributes SeluAttributes{"alpha", 1.67326319217681884765625F, "gamma",
+                                    1.05070102214813232421875F};
+constexpr Attributes ShrinkAttributes{"lambd", 0.5F, "bias", 0};
+constexpr Attributes SwishAttributes{"alpha", 1, nullptr, 0};
+constexpr Attributes ThresholdedReluAttributes{"alpha", 1, nullptr, 0};
+
+template <KernelId Kernel, const Attributes &A> Status withAttributes(Lowering &l) {
+  double beta = 0;
+  if constexpr (A.beta != nullptr)
+    beta = l.real(A.beta, A.betaDefault);
+  return activate(l, Kernel, l.real(A.alpha, A.alphaDefault), beta);
+}
+
+Value *integerUnary(Lowering &l, UnaryOp op, Value *x, ElementType to) {
+  Value *y = l.make(to, x->shape);
+  l.emit(KernelId::IntegerUnary, {y}, {x}, {number(op), code(x->type), count(x)});
+  return y;
+}
+
+template <KernelId Kernel, UnaryOp Op> Status signedUnary(Lowering &l) {
+  Value *x = l.in(0);
+  l.setResult(0, isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x, x->type));
+  return l.status();
+}
+
+template <UnaryOp Op> Status wholeUnary(Lowering &l) {
+  l.setResult(0, integerUnary(l, Op, l.in(0), l.in(0)->type));
+  return l.status();
+}
+
+Status isNan(Lowering &l) {
+  l.setResult(0, integerUnary(l, UnaryOp::IsNaN, l.in(0), ElementType::Bool));
+  return l.status();
+}
+
+Status isInf(Lowering &l) {
+  const bool negative = l.integer("detect_negative", 1) != 0;
+  const bool positive = l.integer("detect_positive", 1) != 0;
+  if (!negative && !positive) {
+    const uint8_t no = 0;
+    l.setResult(0, fill(l, ElementType::Bool, l.in(0)->shape,
+                        l.constant(ElementType::Bool, {}, &no)));
+    return l.status();
+  }
+  const UnaryOp op = !negative   ? UnaryOp::IsPosInf
+                     : !positive ? UnaryOp::IsNegInf
+                                 : UnaryOp::IsInf;
+  l.setResult(0, integerUnary(l, op, l.in(0), ElementType::Bool));
+  return l.status();
+}
+
+Status relu(Lowering &l) {
+  Value *x = l.in(0);
+  if (isFloat(x->type))
+    return activate(l, KernelId::ReluF32);
+  const int64_t zero = 0;
+  l.setResult(0, integerBinary(l, IntegerOp::Max, x, l.constant(x->type, {}, &zero)));
+  return l.status();
+}
+
+Status gelu(Lowering &l) {
+  const std::string_view approximate = l.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return l.invalid("its attribute 'approximate' is '" + std::string(approximate) + "'");
+  return activate(l, approximate == "tanh" ? KernelId::GeluTanhF32 : KernelId::GeluF32);
+}
+
+template <KernelId Kernel, IntegerOp Op> Status arithmeticNode(Lowering &l) {
+  l.setResult(0, arithmetic(l, Kernel, Op, l.in(0), l.in(1)));
+  return l.status();
+}
+
+Status add(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1);
+  if (isFloat(a->type)) {
+    if (fuseBias(l, a, b)) {
+      l.setResult(0, a);
+      return l.status();
+    }
+    if (fuseBias(l, b, a)) {
+      l.setResult(0, b);
+      return l.status();
+    }
+  }
+  return arithmeticNode<KernelId::AddF32, IntegerOp::Add>(l);
+}
+
+Status pow(Lowering &l) {
+  Value *x = l.in(0), *exponent = l.in(1);
+  if (isFloat(x->type) && exponent->isConstant() && exponent->count == 1 &&
+      exponent->rank() <= x->rank()) {
+    double e = 0;
+    if (l.read(exponent, e) && (e == 2 || e == 0.5)) {
+      l.setResult(0, unary(l, e == 2 ? KernelId::SquareF32 : KernelId::SqrtF32, x));
+      return l.status();
+    }
+  }
+  if (isFloat(x->type)) {
+    l.setResult(0, binary(l, KernelId::PowF32, x, cast(l, exponent, x->type)));
+  } else if (isFloat(exponent->type)) {
+    Value *wide = binary(l, KernelId::PowF32, cast(l, x, ElementType::Float64),
+                         cast(l, exponent, ElementType::Float64));
+    l.setResult(0, cast(l, wide, x->type));
+  } else {
+    l.setResult(0, integerBinary(l, IntegerOp::Pow, x, cast(l, exponent, x->type)));
+  }
+  return l.status();
+}
+
+Status mod(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1);
+  const bool signOfA = l.integer("fmod", 0) != 0;
+  if (!isFloat(a->type)) {
+    l.setResult(0, integerBinary(l, signOfA ? IntegerOp::Rem : IntegerOp::Mod, a, b));
+    return l.status();
+  }
+  Shape shape;
+  if (!l.broadcast({a, b}, shape))
+    return l.status();
+  Value *y = l.output(0, a->type, shape);
+  l.emit(KernelId::Fmod, {y}, {a, b},
+         joined(parameters(code(a->type), !signOfA), broadcastLoops(shape, {a, b})));
+  return l.status();
+}
+
+Status bitShift(Lowering &l) {
+  const std::string_view direction = l.text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
+  l.setResult(0, integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
+                               l.in(0), l.in(1)));
+  return l.status();
+}
+
+template <IntegerOp Op> Status wholeBinary(Lowering &l) {
+  l.setResult(0, integerBinary(l, Op, l.in(0), l.in(1)));
+  return l.status();
+}
+
+template <CompareOp Op> Status compare(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1);
+  Shape shape;
+  if (!l.broadcast({a, b}, shape))
+    return l.status();
+  Value *y = l.output(0, ElementType::Bool, shape);
+  l.emit(KernelId::Compare, {y}, {a, b},
+         joined({number(Op), code(a->type)}, broadcastLoops(shape, {a, b})));
+  return l.status();
+}
+
+/// Max, Min, Sum, Mean of any number of inputs.
+template <KernelId Kernel, IntegerOp Op> Value *folded(Lowering &l) {
+  Value *y = l.in(0);
+  for (size_t i = 1; i < l.inputs.size(); ++i)
+    y = arithmetic(l, Kernel, Op, y, l.in(i));
+  return y;
+}
+template <KernelId Kernel, IntegerOp Op> Status variadic(Lowering &l) {
+  l.setResult(0, folded<Kernel, Op>(l));
+  return l.status();
+}
+Status mean(Lowering &l) {
+  Value *sum = folded<KernelId::AddF32, IntegerOp::Add>(l);
+  l.setResult(0, binary(l, KernelId::DivF32, sum,
+                        l.constantReal(sum->type, static_cast<double>(l.inputs.size()))));
+  return l.status();
+}
+
+Status clip(Lowering &l) {
+  Value *x = l.in(0), *least = l.in(1), *greatest = l.in(2);
+  if (l.version < 11) {
+    if (l.attribute("min"))
+      least = l.constantReal(x->type, l.real("min", 0));
+    if (l.attribute("max"))
+      greatest = l.constantReal(x->type, l.real("max", 0));
+  }
+  for (const Value *bound : {least, greatest})
+    if (bound && bound->count != 1)
+      return l.invalid("a bound has " + std::to_string(bound->count) + " elements");
+  if (least)
+    x = arithmetic(l, KernelId::MaxF32, IntegerOp::Max, x, l.view(least, {}));
+  if (greatest)
+    x = arithmetic(l, KernelId::MinF32, IntegerOp::Min, x, l.view(greatest, {}));
+  l.setResult(0, x);
+  return l.status();
+}
+
+Status whereNode(Lowering &l) {
+  if (l.in(1)->type != l.in(2)->type)
+    return l.invalid("it chooses between different types");
+  l.setResult(0, where(l, l.in(0), l.in(1), l.in(2)));
+  return l.status();
+}
+
+Status castNode(Lowering &l) {
+  const auto to = onnx::elementType(static_cast<onnx::DataType>(l.integer("to", 0)));
+  if (!to)
+    return l.unsupported("to the type " +
+                         onnx::name(static_cast<onnx::DataType>(l.integer("to", 0))));
+  l.setResult(0, cast(l, l.in(0), *to));
+  return l.status();
+}
+
+Status castLike(Lowering &l) {
+  l.setResult(0, cast(l, l.in(0), l.in(1)->type));
+  return l.status();
+}
+
+/// What it is outside of training.
+Status dropout(Lowering &l) {
+  if (l.in(2)) {
+    double training = 0;
+    if (!l.read(l.in(2), training))
+      return l.status();
+    double ratio = 0.5;
+    if (l.in(1) && !l.read(l.in(1), ratio))
+      return l.status();
+    if (training != 0 && ratio != 0)
+      return l.unsupported("Dropout in training");
+  }
+  l.setResult(0, l.in(0));
+  const uint8_t yes = 1;
+  if (l.wants(1))
+    l.setResult(1, fill(l, ElementType::Bool, l.in(0)->shape,
+                        l.constant(ElementType::Bool, {}, &yes)));
+  return l.status();
+}
+
+Status identity(Lowering &l) {
+  l.setResult(0, l.in(0));
+  return l.status();
+}
+
+Status prelu(Lowering &l) {
+  Value *x = l.in(0), *slope = l.in(1);
+  if (isFloat(x->type)) {
+    l.setResult(0, binary(l, KernelId::PReluF32, x, slope));
+    return l.status();
+  }
+  const int64_t zero = 0;
+  Value *none = l.constant(x->type, {}, &zero);
+  Value *negative = l.make(ElementType::Bool, x->shape);
+  l.emit(KernelId::Compare, {negative}, {x, none},
+         joined({number(CompareOp::Less), code(x->type)}, broadcastLoops(x->shape, {x, none})));
+  l.setResult(0, where(l, negative, integerBinary(l, IntegerOp::Mul, x, slope), x));
+  return l.status();
+}
+
+#define MLBRIDGE_SIMPLE(name, since)                                                               \
+  { #name, "", since, "T", Reals, 1, true, simple<KernelId::name##F32> }
+#define MLBRIDGE_WITH_ATTRIBUTES(name)                                                             \
+  { #name, "", 1, "T", Reals, 1, true, withAttributes<KernelId::name##F32, name##Attributes> }
+
+constexpr Operator Table[] = {
+    MLBRIDGE_SIMPLE(Acos, 7),
+    MLBRIDGE_SIMPLE(Acosh, 9),
+    MLBRIDGE_SIMPLE(Asin, 7),
+    MLBRIDGE_SIMPLE(Asinh, 9),
+    MLBRIDGE_SIMPLE(Atan, 7),
+    MLBRIDGE_SIMPLE(Atanh, 9),
+    MLBRIDGE_SIMPLE(Ceil, 1),
+    MLBRIDGE_SIMPLE(Cos, 7),
+    MLBRIDGE_SIMPLE(Cosh, 9),
+    MLBRIDGE_SIMPLE(Erf, 9),
+    MLBRIDGE_SIMPLE(Exp, 1),
+    MLBRIDGE_SIMPLE(Floor, 1),
+    MLBRIDGE_SIMPLE(HardSwish, 14),
+    MLBRIDGE_SIMPLE(Log, 1),
+    MLBRIDGE_SIMPLE(Mish, 18),
+    MLBRIDGE_SIMPLE(Reciprocal, 1),
+    MLBRIDGE_SIMPLE(Round, 11),
+    MLBRIDGE_SIMPLE(Sigmoid, 1),
+    MLBRIDGE_SIMPLE(Sin, 7),
+    MLBRIDGE_SIMPLE(Sinh, 9),
+    MLBRIDGE_SIMPLE(Softplus, 1),
+    MLBRIDGE_SIMPLE(Softsign, 1),
+    MLBRIDGE_SIMPLE(Sqrt, 1),
+    MLBRIDGE_SIMPLE(Tan, 7),
+    MLBRIDGE_SIMPLE(Tanh, 1),
+    MLBRIDGE_WITH_ATTRIBUTES(Celu),
+    MLBRIDGE_WITH_ATTRIBUTES(Elu),
+    MLBRIDGE_WITH_ATTRIBUTES(HardSigmoid),
+    MLBRIDGE_WITH_ATTRIBUTES(LeakyRelu),
+    MLBRIDGE_WITH_ATTRIBUTES(Selu),
+    MLBRIDGE_WITH_ATTRIBUTES(Shrink),
+    MLBRIDGE_WITH_ATTRIBUTES(Swish),
+    MLBRIDGE_WITH_ATTRIBUTES(ThresholdedRelu),
+    {"Abs", "", 1, "T", Numbers, 1, true, signedUnary<KernelId::AbsF32, UnaryOp::Abs>},
+    {"Neg", "", 1, "T", Signed, 1, true, signedUnary<KernelId::NegF32, UnaryOp::Neg>},
+    {"Sign", "", 9, "T", Numbers, 1, true, signedUnary<KernelId::SignF32, UnaryOp::Sign>},
+    {"Relu", "", 1, "T", Signed, 1, true, relu},
+    {"Gelu", "", 20, "T", Reals, 1, true, gelu},
+    {"PRelu", "", 7, "TT", Numbers, 1, true, prelu},
+    {"Not", "", 1, "T", Bools, 1, false, wholeUnary<UnaryOp::Not>},
+    {"BitwiseNot", "", 18, "T", Whole, 1, false, wholeUnary<UnaryOp::Invert>},
+    {"IsNaN", "", 9, "T", Reals, 1, false, isNan},
+    {"IsInf", "", 10, "T", Reals, 1, false, isInf},
+
+    {"Add", "", 7, "TT", Numbers, 1, true, add},
+    {"Sub", "", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::SubF32, IntegerOp::Sub>},
+    {"Mul", "", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::MulF32, IntegerOp::Mul>},
+    {"Div", "", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::DivF32, IntegerOp::Div>},
+    {"Pow", "", 7, "TU", Numbers, 1, true, pow},
+    {"Mod", "", 10, "TT", Numbers, 1, true, mod},
+    {"BitShift", "", 11, "TT", UInts, 1, false, bitShift},
+    {"BitwiseAnd", "", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::And>},
+    {"BitwiseOr", "", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Or>},
+    {"BitwiseXor", "", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Xor>},
+    {"And", "", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::And>},
+    {"Or", "", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::Or>},
+    {"Xor", "", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::Xor>},
+    {"Equal", "", 7, "TT", Fixed, 1, false, compare<CompareOp::Equal>},
+    {"Less", "", 7, "TT", Numbers, 1, false, compare<CompareOp::Less>},
+    {"LessOrEqual", "", 12, "TT", Numbers, 1, false, compare<CompareOp::LessOrEqual>},
+    {"Greater", "", 7, "TT", Numbers, 1, false, compare<CompareOp::Greater>},
+    {"GreaterOrEqual", "", 12, "TT", Numbers, 1, false, compare<CompareOp::GreaterOrEqual>},
+    {"Max", "", 8, "T*", Numbers, 1, true, variadic<KernelId::MaxF32, IntegerOp::Max>},
+    {"Min", "", 8, "T*", Numbers, 1, true, variadic<KernelId::MinF32, IntegerOp::Min>},
+    {"Sum", "", 8, "T*", Reals, 1, true, variadic<KernelId::AddF32, IntegerOp::Add>},
+    {"Mean", "", 8, "T*", Reals, 1, true, mean},
+    {"Clip", "", 6, "Ttt", Numbers, 1, true, clip},
+    {"Where", "", 9, "BUU", Fixed, 1, false, whereNode},
+    {"Cast", "", 6, "A", Fixed, 1, false, castNode},
+    {"CastLike", "", 15, "AA", Fixed, 1, false, castLike},
+    {"Dropout", "", 7, "Taa", Reals, 2, false, dropout},
+    {"Identity", "", 1, "T", Fixed, 1, false, identity},
+};
+
+} // namespace
+
+const Span<const Operator> ElementwiseOperators = Table;
+
+} // namespace mlbridge::native

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products of matrices. Constant ones are packed once for all plans and runners.
+#include "engine/native/operators/common.h"
+
+#include "engine/native/kernels/sizes.h"
+
+namespace mlbridge::native {
+namespace {
+
+/// Where the parameters of Gemm are.
+enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
+
+template <typename T>
+std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int64_t n,
+                                           int64_t rowStride, int64_t columnStride, int64_t batch) {
+  std::shared_ptr<const Buffer> nothing;
+  const onnx::Tensor *source = b->root->initializer;
+  std::shared_ptr<const Buffer> &kept =
+      source ? l.planner.weights().packed(
+                   source, "gemm " + std::to_string(b->offset) + " " +
+                               toString(Shape{k, n, rowStride, columnStride, batch}))
+             : nothing;
+  if (kept)
+    return kept;
+  const int64_t size = packedGemmSize<T>(k, n);
+  Buffer packed;
+  if (Status s = packed.resize(static_cast<size_t>(size * batch) * sizeof(T)); !s) {
+    (void)l.planner.fail(s);
+    return nullptr;
+  }
+  const auto *from = reinterpret_cast<const T *>(b->constantBytes());
+  for (int64_t i = 0; i < batch; ++i)
+    packGemm<T>(reinterpret_cast<T *>(packed.data()) + i * size, from + i * k * n, k, n, rowStride,
+                columnStride);
+  kept = std::make_shared<const Buffer>(std::move(packed));
+  return kept;
+}
+
+/// `batch` matrices one after the other, as Gemm takes them.
+Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
+            int64_t batch) {
+  const bool isDouble = b->type == ElementType::Float64;
+  const int64_t size = isDouble ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
+  if (b->isConstant() && l.status()) {
+    std::shared_ptr<const Buffer> packed =
+        isDouble ? packConstant<double>(l, b, k, n, rowStride, columnStride, batch)
+                 : packConstant<float>(l, b, k, n, rowStride, columnStride, batch);
+    if (packed)
+      return l.planner.constant(b->type, {batch, size}, std::move(packed));
+  }
+  Value *packed = l.make(b->type, {batch, size});
+  l.emit(pick(KernelId::PackGemmF32, b->type), {packed}, {b},
+         {k, n, rowStride, columnStride, batch, k * n});
+  return packed;
+}
+
+Status gemm(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1), *c = l.in(2);
+  if (a->rank() != 2 || b->rank() != 2)
+    return l.invalid("its matrices are " + toString(a->shape) + " and " + toString(b->shape));
+  const bool transA = l.integer("transA", 0) != 0, transB = l.integer("transB", 0) != 0;
+  const int64_t m = a->shape[transA], k = a->shape[!transA];
+  const int64_t n = b->shape[!transB];
+  if (b->shape[transB] != k)
+    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+                     " don't fit each other");
+  int64_t cRow = 0, cColumn = 0;
+  if (c) {
+    const int64_t rows = c->rank() > 1 ? c->shape[c->rank() - 2] : 1;
+    const int64_t columns = c->rank() > 0 ? c->shape[c->rank() - 1] : 1;
+    if (c->rank() > 2 || (rows != 1 && rows != m) || (columns != 1 && columns != n))
+      return l.invalid("C is " + toString(c->shape) + " for a result of [" + std::to_string(m) +
+                       ", " + std::to_string(n) + "]");
+    cRow = rows == 1 ? 0 : columns;
+    cColumn = columns == 1 ? 0 : 1;
+  }
+  const double alpha = l.real("alpha", 1), beta = l.real("beta", 1);
+  if (!isFloat(a->type))
+    return l.unsupported("integer matrices");
+  Value *y = l.output(0, a->type, {m, n});
+  Value *packed = pack(l, b, k, n, transB ? 1 : n, transB ? k : 1, 1);
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
+         {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
+          real(c ? beta : 0), number(Activation::None), 0, 0, 0});
+  l.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
+  return Status::ok();
+}
+
+Status matmulNode(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1);
+  if (!isFloat(a->type)) {
+    // In float64, exact as long as sums stay below 2^53.
+    if (sizeOf(a->type) > 4)
+      return l.unsupported(std::string("matrices of ") + name(a->type));
+    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
+    l.setResult(0, cast(l, wide, a->type));
+    return l.status();
+  }
+  l.setResult(0, matmul(l, a, b));
+  return l.status();
+}
+
+Status integerMatMul(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1), *zeroA = l.in(2), *zeroB = l.in(3);
+  for (const Value *v : {a, b, zeroA, zeroB})
+    if (v && sizeOf(v->type) != 1)
+      return l.invalid("it takes int8 and uint8");
+  if (a->rank() < 2 || b->rank() < 2 ||
+      a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
+    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+                     " don't fit each other");
+  const int64_t m = a->shape[a->rank() - 2], k = a->shape[a->rank() - 1];
+  const int64_t n = b->shape[b->rank() - 1];
+  if ((zeroA && zeroA->count != 1 && count(zeroA) != m) ||
+      (zeroB && zeroB->count != 1 && count(zeroB) != n))
+    return l.unsupported("zero points of another shape than a scalar's, rows' or columns'");
+  Value *batchA = l.view(a, Shape(a->shape.begin(), a->shape.end() - 2));
+  Value *batchB = l.view(b, Shape(b->shape.begin(), b->shape.end() - 2));
+  Shape batch;
+  if (!l.broadcast({batchA, batchB}, batch))
+    return l.status();
+  std::vector<int64_t> loops{number(a->type), number(b->type), static_cast<int64_t>(batch.size()),
+                             m, k, n, zeroA && zeroA->count != 1, zeroB && zeroB->count != 1};
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto stride = [&](const Value *v, int64_t matrix) {
+      const size_t lead = batch.size() - v->rank();
+      if (i < lead || v->shape[i - lead] == 1)
+        return int64_t(0);
+      return matrix * product(v->shape, i - lead + 1, v->rank());
+    };
+    loops.insert(loops.end(), {batch[i], stride(batchA, m * k), stride(batchB, k * n)});
+  }
+  loops.insert(loops.end(), {1, 0, 0});
+  Shape shape = batch;
+  shape.insert(shape.end(), {m, n});
+  Value *y = l.output(0, ElementType::Int32, shape);
+  l.emit(KernelId::IntegerMatMul, {y}, {a, b, zeroA, zeroB}, loops);
+  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  return Status::ok();
+}
+
+constexpr Operator Table[] = {
+    {"Gemm", "", 7, "TTt", Reals, 1, true, gemm},
+    {"MatMul", "", 1, "TT", Numbers, 1, true, matmulNode},
+    {"MatMulInteger", "", 10, "AAaa", Fixed, 1, false, integerMatMul},
+};
+
+} // namespace
+
+Value *matmul(Lowering &l, Value *a, Value *b) {
+  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
+  if (a->rank() == 0 || b->rank() == 0) {
+    (void)l.invalid("a scalar is no matrix");
+    return a;
+  }
+  Shape shapeA = a->shape, shapeB = b->shape;
+  if (isRow)
+    shapeA.insert(shapeA.begin(), 1);
+  if (isColumn)
+    shapeB.push_back(1);
+  const int64_t m = shapeA[shapeA.size() - 2], k = shapeA.back(), n = shapeB.back();
+  if (shapeB[shapeB.size() - 2] != k) {
+    (void)l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+                    " don't fit each other");
+    return a;
+  }
+  Value *batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
+  Value *batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
+  Shape batch;
+  if (!l.broadcast({batchA, batchB}, batch))
+    return a;
+  Shape shape = batch;
+  if (!isRow)
+    shape.push_back(m);
+  if (!isColumn)
+    shape.push_back(n);
+  Value *y = l.make(a->type, shape);
+  const int64_t matrices = product(batchB->shape, 0, batchB->rank());
+  const int64_t packedSize =
+      a->type == ElementType::Float64 ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
+  Value *packed = pack(l, b, k, n, n, 1, matrices);
+  // One matrix b for the whole batch of a is one product of many rows.
+  const bool joins = matrices == 1;
+  const int64_t rows = joins ? m * product(batch, 0, batch.size()) : m;
+  std::vector<int64_t> p{rows, k, n, k, 1, n, 0, 0, real(1), real(0), number(Activation::None),
+                         0, 0, 0};
+  if (!joins)
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const auto stride = [&](const Value *v, int64_t matrix) {
+        const size_t lead = batch.size() - v->rank();
+        if (i < lead || v->shape[i - lead] == 1)
+          return int64_t(0);
+        return matrix * product(v->shape, i - lead + 1, v->rank());
+      };
+      ++p[13];
+      p.insert(p.end(), {batch[i], stride(batchA, m * k), stride(batchB, packedSize), 0,
+                         m * n * product(batch, i + 1, batch.size())});
+    }
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
+  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  return y;
+}
+
+bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
+  Planner::Draft *step = l.planner.onlyProducer(x);
+  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
+      step->parameters[Applied] != number(Activation::None))
+    return false;
+  step->parameters[Applied] = number(activation);
+  step->parameters[Applied + 1] = real(alpha);
+  step->parameters[Applied + 2] = real(beta);
+  return true;
+}
+
+bool fuseBias(Lowering &l, Value *x, Value *bias) {
+  Planner::Draft *step = l.planner.onlyProducer(x);
+  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
+      step->operands[3] || step->parameters[Applied] != number(Activation::None))
+    return false;
+  const int64_t n = step->parameters[2];
+  const int64_t last = bias->rank() ? bias->shape.back() : 1;
+  if (count(bias) != last || (last != 1 && last != n) || bias->rank() > x->rank() ||
+      x->rank() == 0 || x->shape.back() != n || bias->root->producer >= x->producer)
+    return false;
+  step->operands[3] = bias;
+  step->parameters[CRow] = 0;
+  step->parameters[CColumn] = last == 1 ? 0 : 1;
+  step->parameters[Beta] = real(1);
+  return true;
+}
+
+const Span<const Operator> MatrixOperators = Table;
+
+} // namespace mlbridge::native

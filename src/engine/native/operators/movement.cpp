@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operators that move elements to other places.
+#include "engine/native/operators/common.h"
+
+namespace mlbridge::native {
+namespace {
+
+Status transposeNode(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> order;
+  if (const std::vector<int64_t> *perm = l.integers("perm")) {
+    order = *perm;
+    if (order.size() != x->rank())
+      return l.invalid("its attribute 'perm' has " + std::to_string(order.size()) +
+                       " axes for a tensor of " + std::to_string(x->rank()));
+    if (!l.axes(order, x->rank()))
+      return l.status();
+  } else {
+    for (size_t i = x->rank(); i-- > 0;)
+      order.push_back(static_cast<int64_t>(i));
+  }
+  l.setResult(0, transpose(l, x, order));
+  return l.status();
+}
+
+Status expandNode(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> wanted;
+  if (!l.read(l.in(1), wanted))
+    return l.status();
+  for (const int64_t length : wanted)
+    if (length < 0)
+      return l.invalid("the shape " + toString(wanted) + " is none");
+  Value *like = l.make(x->type, wanted);
+  Shape shape;
+  if (!l.status() || !l.broadcast({x, like}, shape))
+    return l.status();
+  l.setResult(0, expand(l, x, shape));
+  return l.status();
+}
+
+Status tile(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> repeats;
+  if (!l.read(l.in(1), repeats))
+    return l.status();
+  if (repeats.size() != x->rank())
+    return l.invalid("it repeats " + std::to_string(repeats.size()) + " dimensions of " +
+                     std::to_string(x->rank()));
+  // Each dimension becomes two, the first of which is broadcast.
+  Shape split, wide, shape;
+  for (size_t i = 0; i < x->rank(); ++i) {
+    if (repeats[i] < 0)
+      return l.invalid("it repeats a dimension " + std::to_string(repeats[i]) + " times");
+    split.insert(split.end(), {1, x->shape[i]});
+    wide.insert(wide.end(), {repeats[i], x->shape[i]});
+    int64_t length = 0;
+    if (__builtin_mul_overflow(x->shape[i], repeats[i], &length))
+      return l.invalid("the result is too large");
+    shape.push_back(length);
+  }
+  if (!elementCount(shape))
+    return l.invalid("the result is too large");
+  l.setResult(0, l.view(expand(l, l.view(x, split), wide), shape));
+  return l.status();
+}
+
+Status concat(Lowering &l) {
+  int64_t axis = l.integer("axis", 0);
+  Value *first = l.in(0);
+  if (!l.axis(axis, first->rank()))
+    return l.status();
+  const auto along = static_cast<size_t>(axis);
+  Shape shape = first->shape;
+  shape[along] = 0;
+  for (const Value *x : l.inputs) {
+    if (!x)
+      return l.invalid("an input is missing");
+    Shape other = x->shape;
+    if (other.size() == shape.size())
+      other[along] = shape[along];
+    if (other != shape)
+      return l.invalid("the shapes " + toString(first->shape) + " and " + toString(x->shape) +
+                       " don't fit each other");
+    shape[along] += x->shape[along];
+  }
+  if (l.inputs.size() == 1) {
+    l.setResult(0, first);
+    return l.status();
+  }
+  Value *y = l.output(0, first->type, shape);
+  std::vector<int64_t> starts(shape.size());
+  for (Value *x : l.inputs) {
+    place(l, y, x, starts);
+    starts[along] += x->shape[along];
+  }
+  return l.status();
+}
+
+Status split(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t axis = l.integer("axis", 0);
+  if (!l.axis(axis, x->rank()))
+    return l.status();
+  const auto along = static_cast<size_t>(axis);
+  const int64_t whole = x->shape[along];
+  std::vector<int64_t> lengths;
+  if (l.in(1)) {
+    if (!l.read(l.in(1), lengths))
+      return l.status();
+  } else if (const std::vector<int64_t> *attribute = l.integers("split")) {
+    lengths = *attribute;
+  } else {
+    const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
+    if (parts < 1 || parts > whole + 1 || parts > (1 << 20) ||
+        (l.version < 18 && whole % parts != 0))
+      return l.invalid("it can't split a length of " + std::to_string(whole) + " into " +
+                       std::to_string(parts));
+    const int64_t each = (whole + parts - 1) / parts;
+    for (int64_t i = 0; i < parts; ++i)
+      lengths.push_back(std::max<int64_t>(0, std::min(each, whole - i * each)));
+  }
+  int64_t start = 0;
+  if (lengths.size() < l.node.outputs.size())
+    return l.invalid("it has more outputs than parts");
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0 || lengths[i] > whole - start)
+      return l.invalid("the parts " + toString(lengths) + " of a length of " +
+                       std::to_string(whole));
+    Shape shape = x->shape;
+    shape[along] = lengths[i];
+    std::vector<int64_t> starts(x->rank());
+    starts[along] = start;
+    start += lengths[i];
+    if (l.wants(i))
+      l.setResult(i, slice(l, x, shape, starts, std::vector<int64_t>(x->rank(), 1)));
+  }
+  if (start != whole)
+    return l.invalid("the parts " + toString(lengths) + " of a length of " + std::to_string(whole));
+  return l.status();
+}
+
+Status sliceNode(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> begins, ends, axes, by;
+  if (l.version < 10) {
+    if (!l.integers("starts") || !l.integers("ends"))
+      return l.invalid("its attributes 'starts' and 'ends' are missing");
+    begins = *l.integers("starts");
+    ends = *l.integers("ends");
+    if (l.integers("axes"))
+      axes = *l.integers("axes");
+  } else {
+    if (!l.in(1) || !l.in(2))
+      return l.invalid("its inputs 'starts' and 'ends' are missing");
+    if (!l.read(l.in(1), begins) || !l.read(l.in(2), ends) ||
+        (l.in(3) && !l.read(l.in(3), axes)) || (l.in(4) && !l.read(l.in(4), by)))
+      return l.status();
+  }
+  const bool hasAxes = l.version < 10 ? l.integers("axes") != nullptr : l.in(3) != nullptr;
+  if (!hasAxes)
+    for (size_t i = 0; i < begins.size(); ++i)
+      axes.push_back(static_cast<int64_t>(i));
+  if (by.empty())
+    by.assign(begins.size(), 1);
+  if (ends.size() != begins.size() || axes.size() != begins.size() || by.size() != begins.size())
+    return l.invalid("starts, ends, axes and steps are not as many");
+  if (!l.axes(axes, x->rank()))
+    return l.status();
+  Shape lengths = x->shape;
+  std::vector<int64_t> starts(x->rank()), steps(x->rank(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto d = static_cast<size_t>(axes[i]);
+    const int64_t n = x->shape[d];
+    const int64_t step = by[i];
+    if (step == 0)
+      return l.invalid("its step is 0");
+    const auto clamp = [&](int64_t at, int64_t least, int64_t most) {
+      if (at < 0)
+        at = at < -n ? -1 : at + n;
+      return std::min(std::max(at, least), most);
+    };
+    const int64_t from = step > 0 ? clamp(begins[i], 0, n) : clamp(begins[i], -1, n - 1);
+    const int64_t to = step > 0 ? clamp(ends[i], 0, n) : clamp(ends[i], -1, n - 1);
+    const int64_t distance = step > 0 ? to - from : from - to;
+    const uint64_t stride = step > 0 ? uint64_t(step) : 0 - uint64_t(step);
+    lengths[d] = distance <= 0 ? 0 : int64_t((uint64_t(distance) - 1) / stride) + 1;
+    starts[d] = lengths[d] ? from : 0;
+    steps[d] = lengths[d] > 1 ? step : 1;
+  }
+  l.setResult(0, slice(l, x, lengths, starts, steps));
+  return l.status();
+}
+
+Status pad(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> pads, axes;
+  if (l.version < 11) {
+    const std::vector<int64_t> *attribute = l.integers("pads");
+    if (!attribute)
+      return l.invalid("its attribute 'pads' is missing");
+    pads = *attribute;
+  } else if (!l.in(1)) {
+    return l.invalid("its input 'pads' is missing");
+  } else if (!l.read(l.in(1), pads)) {
+    return l.status();
+  }
+  if (l.in(3)) {
+    if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
+      return l.status();
+  } else {
+    for (size_t i = 0; i < x->rank(); ++i)
+      axes.push_back(static_cast<int64_t>(i));
+  }
+  if (pads.size() != 2 * axes.size())
+    return l.invalid("it has " + std::to_string(pads.size()) + " pads for " +
+                     std::to_string(axes.size()) + " axes");
+  const std::string_view mode = l.text("mode", "constant");
+  std::vector<int64_t> before(x->rank()), after(x->rank());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    before[static_cast<size_t>(axes[i])] = pads[i];
+    after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
+  }
+  // Negative pads cut.
+  Shape inner = x->shape, shape;
+  std::vector<int64_t> from(x->rank()), to(x->rank());
+  constexpr int64_t Most = int64_t(1) << 40;
+  for (size_t i = 0; i < x->rank(); ++i) {
+    if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] ||
+        after[i] < -x->shape[i])
+      return l.invalid("the pads " + toString(pads) + " for the shape " + toString(x->shape));
+    from[i] = std::max<int64_t>(0, -before[i]);
+    to[i] = std::max<int64_t>(0, before[i]);
+    inner[i] = std::max<int64_t>(0, x->shape[i] - from[i] - std::max<int64_t>(0, -after[i]));
+    shape.push_back(std::max<int64_t>(0, x->shape[i] + before[i] + after[i]));
+  }
+  x = slice(l, x, inner, from, std::vector<int64_t>(x->rank(), 1));
+  if (mode == "constant") {
+    const int64_t zero = 0;
+    Value *value = l.in(2) ? l.in(2) : l.constant(x->type, {}, &zero);
+    if (l.version < 11 && l.attribute("value"))
+      value = l.constantReal(x->type, l.real("value", 0));
+    if (value->count != 1 || value->type != x->type)
+      return l.invalid("it pads with " + toString(value->shape) + " of " + name(value->type));
+    Value *y = fill(l, x->type, shape, value);
+    place(l, y, x, to);
+    l.setResult(0, y);
+    return l.status();
+  }
+  // Axis by axis: each entry of the result is one of x.
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t n = inner[i], length = shape[i];
+    if (length == n)
+      continue;
+    std::vector<int64_t> entries;
+    if (n == 0 || (mode == "reflect" && n == 1 && length > 1))
+      return l.invalid("it pads nothing by '" + std::string(mode) + "'");
+    if (length > (1 << 24))
+      return l.unsupported("a padded length of " + std::to_string(length));
+    for (int64_t k = 0; k < length; ++k) {
+      int64_t at = k - to[i];
+      if (mode == "edge") {
+        at = std::min(std::max<int64_t>(at, 0), n - 1);
+      } else if (mode == "wrap") {
+        at = ((at % n) + n) % n;
+      } else if (mode == "reflect") {
+        const int64_t period = 2 * (n - 1);
+        at = period ? ((at % period) + period) % period : 0;
+        at = at < n ? at : period - at;
+      } else {
+        return l.invalid("its attribute 'mode' is '" + std::string(mode) + "'");
+      }
+      entries.push_back(at);
+    }
+    Shape longer = x->shape;
+    longer[i] = length;
+    Value *y = l.make(x->type, longer);
+    l.emit(KernelId::Gather, {y},
+           {x, l.constantOf<int64_t>({length}, entries), l.fault()},
+           {product(x->shape, 0, i), n, product(x->shape, i + 1, x->rank()) * width(x), length});
+    x = y;
+  }
+  l.setResult(0, x);
+  return l.status();
+}
+
+Status trilu(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t diagonal = 0;
+  if (l.in(1) && !l.read(l.in(1), diagonal))
+    return l.status();
+  if (x->rank() < 2)
+    return l.invalid("it takes matrices, not " + toString(x->shape));
+  Value *y = l.output(0, x->type, x->shape);
+  l.emit(KernelId::Trilu, {y}, {x},
+         {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2], x->shape.back(),
+          diagonal, l.integer("upper", 1) != 0});
+  return l.status();
+}
+
+Status depthToSpace(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t b = l.integer("blocksize", 0);
+  if (x->rank() != 4 || b < 1 || b > 4096 || x->shape[1] % (b * b))
+    return l.invalid("a block size of " + std::to_string(b) + " for " + toString(x->shape));
+  const int64_t n = x->shape[0], c = x->shape[1] / (b * b), h = x->shape[2], w = x->shape[3];
+  const std::string_view mode = l.text("mode", "DCR");
+  Value *y = mode == "CRD" ? transpose(l, l.view(x, {n, c, b, b, h, w}), {0, 1, 4, 2, 5, 3})
+                           : transpose(l, l.view(x, {n, b, b, c, h, w}), {0, 3, 4, 1, 5, 2});
+  l.setResult(0, l.view(y, {n, c, h * b, w * b}));
+  return l.status();
+}
+
+Status spaceToDepth(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t b = l.integer("blocksize", 0);
+  if (x->rank() != 4 || b < 1 || b > 4096 || x->shape[2] % b || x->shape[3] % b)
+    return l.invalid("a block size of " + std::to_string(b) + " for " + toString(x->shape));
+  const int64_t n = x->shape[0], c = x->shape[1], h = x->shape[2] / b, w = x->shape[3] / b;
+  Value *y = l.text("mode", "DCR") == "CRD"
+                 ? transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 1, 3, 5, 2, 4})
+                 : transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 3, 5, 1, 2, 4});
+  l.setResult(0, l.view(y, {n, c * b * b, h, w}));
+  return l.status();
+}
+
+Status reverseSequence(Lowering &l) {
+  Value *x = l.in(0), *lengths = l.in(1);
+  int64_t time = l.integer("time_axis", 0), batch = l.integer("batch_axis", 1);
+  if (!l.axis(time, x->rank()) || !l.axis(batch, x->rank()))
+    return l.status();
+  const auto t = static_cast<size_t>(time), b = static_cast<size_t>(batch);
+  if (t == b || lengths->rank() != 1 || lengths->shape[0] != x->shape[b])
+    return l.invalid("lengths " + toString(lengths->shape) + " for " + toString(x->shape));
+  const size_t first = std::min(t, b), second = std::max(t, b);
+  Value *y = l.output(0, x->type, x->shape);
+  l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
+         {product(x->shape, 0, first), x->shape[t], product(x->shape, first + 1, second),
+          x->shape[b], product(x->shape, second + 1, x->rank()) * width(x), t < b});
+  return l.status();
+}
+
+constexpr Operator Table[] = {
+    {"Transpose", "", 1, "T", Fixed, 1, false, transposeNode},
+    {"Expand", "", 8, "TL", Fixed, 1, false, expandNode},
+    {"Tile", "", 6, "TL", Fixed, 1, false, tile},
+    {"Concat", "", 4, "T*", Fixed, 1, false, concat},
+    {"Split", "", 2, "Tl", Fixed, 1 << 20, false, split},
+    {"Slice", "", 1, "Tiiii", Fixed, 1, false, sliceNode},
+    {"Pad", "", 2, "Tlti", Fixed, 1, false, pad},
+    {"Trilu", "", 14, "Tl", Fixed, 1, false, trilu},
+    {"DepthToSpace", "", 1, "T", Fixed, 1, false, depthToSpace},
+    {"SpaceToDepth", "", 1, "T", Fixed, 1, false, spaceToDepth},
+    {"ReverseSequence", "", 10, "TL", Fixed, 1, false, reverseSequence},
+};
+
+} // namespace
+
+const Span<const Operator> MovementOperators = Table;
+
+} // namespace mlbridge::native

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operators on shapes, which cost nothing when the network runs, and makers of constants.
+#include "engine/native/operators/common.h"
+
+namespace mlbridge::native {
+namespace {
+
+Status reshape(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> shape;
+  if (l.version < 5) {
+    const std::vector<int64_t> *attribute = l.integers("shape");
+    if (!attribute)
+      return l.invalid("its attribute 'shape' is missing");
+    shape = *attribute;
+  } else if (!l.in(1)) {
+    return l.invalid("its input 'shape' is missing");
+  } else if (!l.read(l.in(1), shape)) {
+    return l.status();
+  }
+  const bool zeroIsZero = l.integer("allowzero", 0) != 0;
+  const std::string wanted = toString(shape);
+  size_t open = SIZE_MAX;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && !zeroIsZero && i < x->rank())
+      shape[i] = x->shape[i];
+    if (shape[i] != -1)
+      continue;
+    if (open != SIZE_MAX)
+      return l.invalid("the shape " + wanted + " has two lengths of -1");
+    open = i;
+    shape[i] = 1;
+  }
+  const std::optional<size_t> others = elementCount(shape);
+  if (open != SIZE_MAX && others && *others)
+    shape[open] = count(x) / static_cast<int64_t>(*others);
+  if (elementCount(shape) != x->count)
+    return l.invalid("the shape " + wanted + " for the elements of " + toString(x->shape));
+  l.setResult(0, l.view(x, shape));
+  return l.status();
+}
+
+Status flatten(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t axis = l.integer("axis", 1);
+  if (axis != static_cast<int64_t>(x->rank()) && !l.axis(axis, x->rank()))
+    return l.status();
+  const auto at = static_cast<size_t>(axis);
+  l.setResult(0, l.view(x, {product(x->shape, 0, at), product(x->shape, at, x->rank())}));
+  return l.status();
+}
+
+/// The axes of Squeeze and Unsqueeze: an input since 13.
+bool readAxes(Lowering &l, std::vector<int64_t> &axes, bool &areThere) {
+  areThere = true;
+  if (l.in(1))
+    return l.read(l.in(1), axes);
+  const std::vector<int64_t> *attribute = l.integers("axes");
+  areThere = attribute != nullptr;
+  if (attribute)
+    axes = *attribute;
+  return true;
+}
+
+Status squeeze(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> axes;
+  bool areThere = false;
+  if (!readAxes(l, axes, areThere) || !l.axes(axes, x->rank()))
+    return l.status();
+  Shape shape;
+  for (size_t i = 0; i < x->rank(); ++i) {
+    const bool named =
+        std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    if (named && x->shape[i] != 1)
+      return l.invalid("axis " + std::to_string(i) + " of " + toString(x->shape) + " is not 1");
+    if (areThere ? !named : x->shape[i] != 1)
+      shape.push_back(x->shape[i]);
+  }
+  l.setResult(0, l.view(x, shape));
+  return l.status();
+}
+
+Status unsqueeze(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> axes;
+  bool areThere = false;
+  if (!readAxes(l, axes, areThere))
+    return l.status();
+  const size_t rank = x->rank() + axes.size();
+  if (!areThere || !l.axes(axes, rank))
+    return l.invalid("its axes are missing");
+  Shape shape;
+  for (size_t i = 0, from = 0; i < rank; ++i)
+    shape.push_back(std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()
+                        ? 1
+                        : x->shape[from++]);
+  l.setResult(0, l.view(x, shape));
+  return l.status();
+}
+
+Status shape(Lowering &l) {
+  const Value *x = l.in(0);
+  const auto rank = static_cast<int64_t>(x->rank());
+  const auto clamp = [&](int64_t at) {
+    at += at < 0 ? rank : 0;
+    return std::min(std::max<int64_t>(at, 0), rank);
+  };
+  const int64_t start = clamp(l.integer("start", 0)), end = clamp(l.integer("end", rank));
+  Shape part;
+  for (int64_t i = start; i < end; ++i)
+    part.push_back(x->shape[static_cast<size_t>(i)]);
+  l.setResult(0, l.constantOf<int64_t>({static_cast<int64_t>(part.size())}, part));
+  return l.status();
+}
+
+Status size(Lowering &l) {
+  l.setResult(0, l.constantOf<int64_t>({}, {count(l.in(0))}));
+  return l.status();
+}
+
+Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
+  Expected<std::shared_ptr<const Buffer>> bytes = l.planner.weights().elements(tensor);
+  if (!bytes) {
+    (void)l.planner.fail(bytes.status());
+    return l.make(ElementType::Float32, {});
+  }
+  Value *value = l.planner.constant(*onnx::elementType(tensor.type), tensor.shape, *bytes);
+  value->initializer = &tensor;
+  return value;
+}
+
+Status constant(Lowering &l) {
+  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor) {
+    l.setResult(0, constantTensor(l, *a->tensor));
+  } else if (const onnx::Attribute *a = l.attribute("value_float")) {
+    l.setResult(0, l.constantOf<float>({}, {a->real}));
+  } else if (const onnx::Attribute *a = l.attribute("value_int")) {
+    l.setResult(0, l.constantOf<int64_t>({}, {a->integer}));
+  } else if (const onnx::Attribute *a = l.attribute("value_floats")) {
+    l.setResult(0, l.constantOf<float>({static_cast<int64_t>(a->reals.size())}, a->reals));
+  } else if (const onnx::Attribute *a = l.attribute("value_ints")) {
+    l.setResult(0, l.constantOf<int64_t>({static_cast<int64_t>(a->integers.size())}, a->integers));
+  } else {
+    return l.unsupported("a constant that is no tensor of numbers");
+  }
+  return l.status();
+}
+
+Status constantOfShape(Lowering &l) {
+  std::vector<int64_t> shape;
+  if (!l.read(l.in(0), shape))
+    return l.status();
+  Value *value = nullptr;
+  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor)
+    value = constantTensor(l, *a->tensor);
+  else
+    value = l.constantOf<float>({}, {0});
+  if (value->count != 1)
+    return l.invalid("its value has " + std::to_string(value->count) + " elements");
+  l.setResult(0, fill(l, value->type, shape, value));
+  return l.status();
+}
+
+Status range(Lowering &l) {
+  Value *start = l.in(0), *limit = l.in(1), *delta = l.in(2);
+  double from = 0, to = 0, by = 0;
+  if (!l.read(start, from) || !l.read(limit, to) || !l.read(delta, by))
+    return l.status();
+  if (by == 0)
+    return l.invalid("its step is 0");
+  const double steps = (to - from) / by;
+  if (!(steps < 1e9))
+    return l.invalid("it has too many elements");
+  auto n = static_cast<int64_t>(steps);
+  n += static_cast<double>(n) < steps;
+  n = std::max<int64_t>(n, 0);
+  Value *y = l.output(0, start->type, {n});
+  l.emit(KernelId::Range, {y}, {start, delta}, {code(start->type), n});
+  return l.status();
+}
+
+Status eyeLike(Lowering &l) {
+  const Value *x = l.in(0);
+  if (x->rank() != 2)
+    return l.invalid("it takes a matrix, not " + toString(x->shape));
+  ElementType type = x->type;
+  if (l.attribute("dtype")) {
+    const auto wanted = onnx::elementType(static_cast<onnx::DataType>(l.integer("dtype", 0)));
+    if (!wanted)
+      return l.unsupported("its type");
+    type = *wanted;
+  }
+  const int64_t k = l.integer("k", 0), rows = x->shape[0], columns = x->shape[1];
+  const int64_t one = 1, zero = 0;
+  Value *y = cast(l,
+                  fill(l, ElementType::Int64, x->shape, l.constant(ElementType::Int64, {}, &zero)),
+                  type);
+  const int64_t row = std::max<int64_t>(0, -std::max(k, -rows));
+  const int64_t column = std::max<int64_t>(0, std::min(k, columns));
+  const int64_t n = std::min(rows - row, columns - column);
+  if (n > 0 && l.status()) {
+    Value *ones =
+        cast(l, fill(l, ElementType::Int64, {n}, l.constant(ElementType::Int64, {}, &one)), type);
+    l.emit(KernelId::CopyStrided, {y}, {ones},
+           {width(y), row * columns + column, 0, 1, n, columns + 1, 1});
+  }
+  l.setResult(0, y);
+  return l.status();
+}
+
+constexpr Operator Table[] = {
+    {"Reshape", "", 1, "Tl", Fixed, 1, false, reshape},
+    {"Flatten", "", 1, "T", Fixed, 1, false, flatten},
+    {"Squeeze", "", 1, "Tl", Fixed, 1, false, squeeze},
+    {"Unsqueeze", "", 1, "Tl", Fixed, 1, false, unsqueeze},
+    {"Shape", "", 1, "T", Fixed, 1, false, shape},
+    {"Size", "", 1, "T", Fixed, 1, false, size},
+    {"Constant", "", 1, "", Fixed, 1, false, constant},
+    {"ConstantOfShape", "", 9, "L", Fixed, 1, false, constantOfShape},
+    {"Range", "", 11, "TTT", Numbers, 1, true, range},
+    {"EyeLike", "", 9, "T", Fixed, 1, false, eyeLike},
+};
+
+} // namespace
+
+const Span<const Operator> ShapeOperators = Table;
+
+} // namespace mlbridge::native

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The end of planning: steps that nobody needs go, and every value gets its place in the workspace
+// for as long as it is needed.
+#include "engine/native/planner.h"
+
+#include <algorithm>
+
+namespace mlbridge::native {
+namespace {
+
+constexpr uint64_t Alignment = 64;
+
+uint64_t aligned(uint64_t size) { return (size + Alignment - 1) / Alignment * Alignment; }
+
+/// Whether the kernel may write over an operand that has as many elements as its result.
+bool worksInPlace(KernelId id) {
+  switch (id) {
+#define MLBRIDGE_CASE(name)                                                                        \
+  case KernelId::name##F32:                                                                        \
+  case KernelId::name##F64:
+    MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CASE)
+    MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CASE)
+#undef MLBRIDGE_CASE
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// First-fit in the gaps between the values that are alive.
+class Arena {
+public:
+  explicit Arena(uint64_t begin) : size_(begin), begin_(begin) {}
+  uint64_t take(uint64_t bytes) {
+    bytes = std::max(aligned(bytes), Alignment);
+    uint64_t at = begin_;
+    auto next = taken_.begin();
+    for (; next != taken_.end() && next->first - at < bytes; ++next)
+      at = next->first + next->second;
+    taken_.emplace_hint(next, at, bytes);
+    size_ = std::max(size_, at + bytes);
+    return at;
+  }
+  void release(uint64_t at) { taken_.erase(at); }
+  uint64_t size() const { return size_; }
+
+private:
+  std::map<uint64_t, uint64_t> taken_; // offset to bytes
+  uint64_t size_, begin_;
+};
+
+} // namespace
+
+void Planner::removeDeadSteps(const std::vector<Value *> &results) {
+  std::vector<bool> needed(values_.size());
+  for (const Value *result : results)
+    needed[result->root->id] = true;
+  // A value that a loop carries is written in it and read before that.
+  std::vector<bool> written(values_.size());
+  size_t nesting = 0;
+  for (const Draft &draft : steps_) {
+    nesting += draft.kind == Step::Kind::Loop;
+    nesting -= draft.kind == Step::Kind::EndLoop;
+    for (uint32_t i = 0; i < draft.results; ++i)
+      if (const Value *value = draft.operands[i]) {
+        if (nesting && written[value->root->id])
+          needed[value->root->id] = true;
+        written[value->root->id] = true;
+      }
+  }
+  std::vector<bool> keep(steps_.size());
+  for (size_t i = steps_.size(); i-- > 0;) {
+    const Draft &draft = steps_[i];
+    keep[i] = draft.kind != Step::Kind::Kernel;
+    for (uint32_t r = 0; r < draft.results; ++r)
+      keep[i] = keep[i] || (draft.operands[r] && needed[draft.operands[r]->root->id]);
+    if (!keep[i])
+      continue;
+    for (const Value *value : draft.operands)
+      if (value)
+        needed[value->root->id] = true;
+  }
+  size_t to = 0;
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (keep[i]) {
+      if (to != i)
+        steps_[to] = std::move(steps_[i]);
+      ++to;
+    }
+  steps_.resize(to);
+}
+
+// The offset of a root in the workspace becomes that of its bytes there.
+void Planner::placeValues(Plan &plan) {
+  struct Life {
+    size_t first = SIZE_MAX, last = 0;
+  };
+  std::vector<Life> lives(values_.size());
+  std::vector<std::pair<size_t, size_t>> loops;
+  std::vector<size_t> open;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].kind == Step::Kind::Loop)
+      open.push_back(i);
+    if (steps_[i].kind == Step::Kind::EndLoop) {
+      loops.emplace_back(open.back(), i);
+      open.pop_back();
+    }
+    for (const Value *value : steps_[i].operands) {
+      if (!value || value->root->place != Place::Workspace)
+        continue;
+      Life &life = lives[value->root->id];
+      life.first = std::min(life.first, i);
+      life.last = std::max(life.last, i);
+    }
+  }
+  // What lives both inside and outside of a loop lives all through it. Inner loops come first.
+  for (const auto &[begin, end] : loops)
+    for (Life &life : lives)
+      if (life.first != SIZE_MAX && life.last >= begin && life.first <= end &&
+          (life.first < begin || life.last > end)) {
+        life.first = std::min(life.first, begin);
+        life.last = std::max(life.last, end);
+      }
+  std::vector<std::vector<Value *>> dying(steps_.size()), born(steps_.size());
+  for (Value &value : values_) {
+    const Life &life = lives[value.id];
+    if (life.first == SIZE_MAX || &value != value.root)
+      continue;
+    born[life.first].push_back(&value);
+    dying[life.last].push_back(&value);
+  }
+
+  uint64_t faults = 0;
+  std::vector<bool> isFault(values_.size());
+  for (Value *fault : faults_) {
+    const Life &life = lives[fault->id];
+    if (fault->constant || life.first == SIZE_MAX)
+      continue;
+    isFault[fault->id] = true;
+    fault->offset = faults;
+    plan.faults.push_back({faults, steps_[life.first].node});
+    faults += sizeof(int64_t);
+  }
+  Arena arena(aligned(faults));
+  std::vector<bool> taken(values_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Draft &draft = steps_[i];
+    Value *result = draft.results == 1 && draft.operands[0] ? draft.operands[0]->root : nullptr;
+    if (draft.kind == Step::Kind::Kernel && worksInPlace(draft.kernel) &&
+        result->place == Place::Workspace && lives[result->id].first == i)
+      for (size_t o = 1; o < draft.operands.size(); ++o) {
+        Value *from = draft.operands[o] ? draft.operands[o]->root : nullptr;
+        if (!from || from->place != Place::Workspace || lives[from->id].last != i ||
+            lives[from->id].first == i || from->capacity != result->capacity ||
+            draft.operands[o]->count != draft.operands[0]->count || draft.operands[o]->offset ||
+            std::count_if(draft.operands.begin(), draft.operands.end(),
+                          [&](const Value *v) { return v && v->root == from; }) != 1)
+          continue;
+        result->offset = from->offset;
+        taken[result->id] = true;
+        dying[i].erase(std::find(dying[i].begin(), dying[i].end(), from));
+        break;
+      }
+    for (Value *value : born[i])
+      if (!isFault[value->id] && !taken[value->id])
+        value->offset = arena.take(value->capacity);
+    for (Value *value : dying[i])
+      if (!isFault[value->id])
+        arena.release(value->offset);
+  }
+  plan.workspace = arena.size();
+}
+
+Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSpec> &inputs,
+                                                      const std::vector<Value *> &results) {
+  auto plan = std::make_shared<Plan>();
+  plan->inputs = inputs;
+  nodes_.emplace_back("the outputs");
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value *value = results[i];
+    TensorSpec spec;
+    spec.name = std::string(model_.graph.outputs[i].name);
+    spec.type = value->type;
+    spec.shape = value->shape;
+    plan->outputs.push_back(std::move(spec));
+    Value *root = value->root;
+    if (root->place == Place::Workspace && value->offset == 0 &&
+        root->capacity == value->count * sizeOf(value->type)) {
+      root->place = Place::Output;
+      root->index = static_cast<uint32_t>(i);
+      continue;
+    }
+    Value *copy = make(value->type, value->shape);
+    copy->place = Place::Output;
+    copy->index = static_cast<uint32_t>(i);
+    emit(KernelId::Copy, {copy}, {value}, {static_cast<int64_t>(copy->capacity)});
+  }
+  if (!status_)
+    return status_;
+  std::vector<Value *> roots;
+  for (Value &value : values_)
+    if (value.place == Place::Output)
+      roots.push_back(&value);
+  removeDeadSteps(roots);
+  placeValues(*plan);
+  if (plan->workspace > (uint64_t(1) << 36))
+    return Status(Code::LimitExceeded,
+                  "the network needs " + std::to_string(plan->workspace) + " bytes of workspace");
+
+  std::unordered_map<const Buffer *, uint32_t> constants;
+  std::unordered_map<uint32_t, uint32_t> nodes;
+  const auto nodeOf = [&](uint32_t node) {
+    const auto [it, isNew] = nodes.emplace(node, static_cast<uint32_t>(plan->nodes.size()));
+    if (isNew)
+      plan->nodes.push_back(nodes_[node]);
+    return it->second;
+  };
+  for (Fault &fault : plan->faults)
+    fault.node = nodeOf(fault.node);
+  for (Draft &draft : steps_) {
+    Step step;
+    step.kind = draft.kind;
+    step.kernel = draft.kernel;
+    step.node = nodeOf(draft.node);
+    step.firstOperand = static_cast<uint32_t>(plan->operands.size());
+    step.operandCount = static_cast<uint32_t>(draft.operands.size());
+    step.firstParameter = static_cast<uint32_t>(plan->parameters.size());
+    step.parameterCount = static_cast<uint32_t>(draft.parameters.size());
+    plan->hasGuards |= step.kind == Step::Kind::Guard;
+    plan->hasLoops |= step.kind == Step::Kind::Loop;
+    for (const Value *value : draft.operands) {
+      Operand operand;
+      if (value) {
+        const Value *root = value->root;
+        operand.place = root->place;
+        operand.index = root->index;
+        operand.offset = value == root ? 0 : value->offset;
+        if (root->place == Place::Constant) {
+          const auto [it, isNew] = constants.emplace(
+              root->constant.get(), static_cast<uint32_t>(plan->constants.size()));
+          if (isNew)
+            plan->constants.push_back(root->constant);
+          operand.index = it->second;
+        } else if (root->place == Place::Workspace) {
+          operand.offset += root->offset;
+          operand.index = 0;
+        }
+      }
+      plan->operands.push_back(operand);
+    }
+    plan->parameters.insert(plan->parameters.end(), draft.parameters.begin(),
+                            draft.parameters.end());
+    plan->steps.push_back(step);
+  }
+  plan->multiplyAdds = multiplyAdds;
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+} // namespace mlbridge::native

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A network planned for inputs of certain shapes: a flat list of kernel calls, where each operand
+// lies, and how much memory they need. Immutable; shared by runners, read by the ahead-of-time
+// compiler.
+#ifndef MLBRIDGE_ENGINE_NATIVE_PLAN_H
+#define MLBRIDGE_ENGINE_NATIVE_PLAN_H
+
+#include "core/buffer.h"
+#include "engine/native/kernels/kernel.h"
+
+#include <mlbridge/tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlbridge::native {
+
+enum class Place : uint8_t { None, Input, Output, Workspace, Constant };
+
+/// Where an operand lies: `offset` bytes into input, output or constant `index`, or into the
+/// workspace. None is a null pointer.
+struct Operand {
+  Place place = Place::None;
+  uint32_t index = 0;
+  uint64_t offset = 0;
+};
+
+struct Step {
+  enum class Kind : uint8_t {
+    Kernel,
+    /// {bool condition}: what follows up to Else or EndIf is done if it is not 0.
+    If,
+    Else,
+    EndIf,
+    /// {int64 counter, int64 trips?, bool condition?}: counter = 0; as long as counter < trips and
+    /// the condition hold, what follows up to EndLoop, and ++counter.
+    Loop,
+    EndLoop,
+    /// {value, expected}, {bytes}: the plan was made for this value, on which shapes depend; if
+    /// they differ, another plan is needed.
+    Guard,
+  };
+  Kind kind = Kind::Kernel;
+  KernelId kernel = KernelId::Count;
+  uint32_t node = 0; ///< of Plan::nodes
+  uint32_t firstOperand = 0, operandCount = 0;
+  uint32_t firstParameter = 0, parameterCount = 0;
+};
+
+/// A fault that a kernel may set (an index out of range): an int64 of the workspace.
+struct Fault {
+  uint64_t offset = 0;
+  uint32_t node = 0;
+};
+
+struct Plan {
+  /// Of fixed shapes.
+  std::vector<TensorSpec> inputs, outputs;
+  std::vector<Step> steps;
+  std::vector<Operand> operands;
+  std::vector<int64_t> parameters;
+  std::vector<std::shared_ptr<const Buffer>> constants; ///< aligned to 64 bytes
+  uint64_t workspace = 0;                               ///< bytes, to be aligned to 64
+  std::vector<Fault> faults;      ///< at the workspace's beginning; cleared before an evaluation
+  std::vector<std::string> nodes; ///< "Gemm 'layer1'", for messages
+  uint64_t multiplyAdds = 0;
+  bool hasGuards = false, hasLoops = false;
+};
+
+} // namespace mlbridge::native
+
+#endif

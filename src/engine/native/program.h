@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Steps whose operands are addresses: what is executed.
+#ifndef MLBRIDGE_ENGINE_NATIVE_PROGRAM_H
+#define MLBRIDGE_ENGINE_NATIVE_PROGRAM_H
+
+#include "engine/native/plan.h"
+
+#include <mlbridge/deadline.h>
+
+namespace mlbridge::native {
+
+class Program {
+public:
+  enum class Outcome : uint8_t { Done, OtherValues, TimedOut };
+
+  /// `parameters` are read in every run, from where they are.
+  void add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
+           const int64_t *parameters);
+  void reserve(size_t steps, size_t operands) {
+    added_.reserve(steps);
+    operands_.reserve(operands);
+  }
+  bool isEmpty() const { return !isFinished_; }
+  /// After the last add. Internal if a kernel is missing or the control flow isn't nested.
+  Status finish();
+  /// OtherValues: a guard didn't hold; results are unspecified then, as when it timed out.
+  Outcome run(Duration left) const;
+
+private:
+  struct Instruction {
+    Kernel kernel; ///< null: `control` says what
+    void *const *operands;
+    const int64_t *parameters;
+  };
+  struct Control {
+    Step::Kind kind;
+    size_t target; ///< where to go on otherwise
+  };
+  struct Added {
+    Step::Kind kind;
+    KernelId kernel;
+    size_t firstOperand;
+    const int64_t *parameters;
+  };
+  Outcome runWithControl(Duration left) const;
+
+  bool isFinished_ = false;
+  std::vector<Added> added_;
+  std::vector<void *> operands_;
+  std::vector<Instruction> code_;
+  std::vector<Control> controls_; ///< empty if there is none, else one for each instruction
+};
+
+} // namespace mlbridge::native
+
+#endif

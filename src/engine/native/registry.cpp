@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "engine/native/registry.h"
+
+#include <cctype>
+
+namespace mlbridge::native {
+
+bool isIn(ElementType type, uint16_t types) {
+  switch (type) {
+  case ElementType::Float16:
+    return types & Real16;
+  case ElementType::Float32:
+    return types & Real32;
+  case ElementType::Float64:
+    return types & Real64;
+  case ElementType::Bool:
+    return types & Bools;
+  case ElementType::Int8:
+  case ElementType::Int16:
+  case ElementType::Int32:
+  case ElementType::Int64:
+    return types & Ints;
+  case ElementType::String:
+    return false;
+  default:
+    return types & UInts;
+  }
+}
+
+Span<const Span<const Operator>> operatorFamilies() {
+  static const Span<const Operator> Families[] = {
+      ElementwiseOperators, MatrixOperators,  MovementOperators, ReductionOperators,
+      NormalizationOperators, RecurrentOperators, ControlOperators, IndexingOperators,
+      ShapeOperators};
+  return Families;
+}
+
+const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version) {
+  const Operator *best = nullptr;
+  for (const Span<const Operator> &family : operatorFamilies())
+    for (const Operator &op : family)
+      if (name == op.name && domain == op.domain && op.first <= version &&
+          (!best || op.first > best->first))
+        best = &op;
+  return best;
+}
+
+const Operator *findOperator(std::string_view domain, std::string_view name) {
+  return findOperator(domain, name, INT64_MAX);
+}
+
+Status unsupportedOperator(const onnx::Node &node, int64_t version) {
+  std::string name(node.op);
+  if (!node.domain.empty())
+    name = std::string(node.domain) + "." + name;
+  if (findOperator(node.domain, node.op))
+    return {Code::Unsupported, "native does not run version " + std::to_string(version) +
+                                   " of the operator " + name + ", only later ones"};
+  return {Code::Unsupported, "native does not run the operator " + name + " (version " +
+                                 std::to_string(version) + ")"};
+}
+
+Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
+  const std::string_view pattern = op.inputs;
+  const bool repeats = !pattern.empty() && pattern.back() == '*';
+  const size_t most = repeats ? pattern.size() - 1 : pattern.size();
+  const auto where = [](size_t i) { return "its input " + std::to_string(i); };
+  if (inputs.size() > most && !repeats)
+    return {Code::InvalidModel, "it has " + std::to_string(inputs.size()) +
+                                    " inputs; the operator takes " + std::to_string(most)};
+  std::optional<ElementType> same, other;
+  for (size_t i = 0; i < std::max(most, inputs.size()); ++i) {
+    const char kind = pattern[std::min(i, most - 1)];
+    const Value *value = i < inputs.size() ? inputs[i] : nullptr;
+    if (!value) {
+      if (kind >= 'a')
+        continue;
+      return {Code::InvalidModel, where(i) + " is missing"};
+    }
+    const auto wrong = [&](const std::string &expected) {
+      return Status(Code::InvalidModel,
+                    where(i) + " is " + name(value->type) + " instead of " + expected);
+    };
+    switch (std::toupper(static_cast<unsigned char>(kind))) {
+    case 'T':
+      if (same && *same != value->type)
+        return wrong(std::string("the ") + name(*same) + " of the one before");
+      same = value->type;
+      if (!isIn(value->type, op.types))
+        return Status(Code::Unsupported, where(i) + " is " + name(value->type) +
+                                             ", which native does not run it on");
+      break;
+    case 'U':
+      if (other && *other != value->type)
+        return wrong(std::string("the ") + name(*other) + " of the one before");
+      other = value->type;
+      break;
+    case 'I':
+      if (value->type != ElementType::Int32 && value->type != ElementType::Int64)
+        return wrong("int32 or int64");
+      break;
+    case 'L':
+      if (value->type != ElementType::Int64)
+        return wrong("int64");
+      break;
+    case 'B':
+      if (value->type != ElementType::Bool)
+        return wrong("bool");
+      break;
+    default:
+      break;
+    }
+  }
+  return Status::ok();
+}
+
+} // namespace mlbridge::native

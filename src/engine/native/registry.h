@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The operators: one line for each, in the table of its family. How to add one: CONTRIBUTING.md.
+#ifndef MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
+#define MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
+
+#include "engine/native/lowering.h"
+
+namespace mlbridge::native {
+
+/// Sets of element types.
+enum Types : uint16_t {
+  Real16 = 1,
+  Real32 = 2,
+  Real64 = 4,
+  Ints = 8,
+  UInts = 16,
+  Bools = 32,
+  Reals = Real16 | Real32 | Real64,
+  Signed = Reals | Ints,
+  Whole = Ints | UInts,
+  Numbers = Reals | Whole,
+  Fixed = Numbers | Bools, ///< everything but strings
+};
+bool isIn(ElementType type, uint16_t types);
+
+struct Operator {
+  const char *name;
+  const char *domain; ///< "" is ONNX's own
+  int64_t first;      ///< version of the operator set, and the last one that is known to mean this
+  /// What each input is: T, one of `types`, the same for all T; U any, the same for all U; A any;
+  /// I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end: the
+  /// last one repeated.
+  const char *inputs;
+  uint16_t types;
+  int outputs;  ///< at most
+  bool halfAsFloat; ///< float16 is computed as float32 and rounded
+  Status (*lower)(Lowering &);
+};
+
+/// Null if there is none. `version` is that of the operator set.
+const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
+/// Whether the name is known in some version.
+const Operator *findOperator(std::string_view domain, std::string_view name);
+
+/// Names what is lacking.
+Status unsupportedOperator(const onnx::Node &node, int64_t version);
+/// Number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
+Status checkInputs(const Operator &op, std::vector<Value *> &inputs);
+
+/// All tables, for listing.
+Span<const Span<const Operator>> operatorFamilies();
+
+// One table for each file in operators/.
+extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
+    ReductionOperators, NormalizationOperators, RecurrentOperators, ControlOperators,
+    IndexingOperators, ShapeOperators;
+
+} // namespace mlbridge::native
+
+#endif
