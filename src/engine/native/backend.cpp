@@ -50,9 +50,7 @@ public:
     return unsized_ ? Status::ok() : prepare(false);
   }
 
-  TensorView input(size_t index) override {
-    return view(inputs_[index], signature_.inputs[index]);
-  }
+  TensorView input(size_t index) override { return view(inputs_[index], signature_.inputs[index]); }
 
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
     Slot &slot = inputs_[index];

@@ -54,9 +54,7 @@ const std::vector<int64_t> *Lowering::integers(std::string_view name) {
 }
 
 Status Lowering::status() const { return planner.status(); }
-Status Lowering::invalid(const std::string &why) {
-  return planner.fail({Code::InvalidModel, why});
-}
+Status Lowering::invalid(const std::string &why) { return planner.fail({Code::InvalidModel, why}); }
 Status Lowering::unsupported(const std::string &why) {
   return planner.fail({Code::Unsupported, why});
 }

@@ -20,15 +20,15 @@ struct Value {
   Shape shape;
   size_t count = 0;
   Place place = Place::Workspace;
-  uint32_t index = 0;          ///< of an input or output
-  Value *root = this;          ///< whose bytes these are
-  uint64_t offset = 0;         ///< into them
-  size_t capacity = 0;         ///< bytes of a root
-  std::shared_ptr<const Buffer> constant;   ///< of a root
-  std::shared_ptr<const Buffer> guarded;    ///< what the value is in this plan
+  uint32_t index = 0;                        ///< of an input or output
+  Value *root = this;                        ///< whose bytes these are
+  uint64_t offset = 0;                       ///< into them
+  size_t capacity = 0;                       ///< bytes of a root
+  std::shared_ptr<const Buffer> constant;    ///< of a root
+  std::shared_ptr<const Buffer> guarded;     ///< what the value is in this plan
   const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
-  int producer = -1;           ///< the last step that wrote it
-  uint32_t uses = 0;           ///< by nodes and as an output of the graph; 0 for an inner value
+  int producer = -1;                         ///< the last step that wrote it
+  uint32_t uses = 0; ///< by nodes and as an output of the graph; 0 for an inner value
 
   size_t rank() const { return shape.size(); }
   bool isConstant() const { return root->constant != nullptr; }

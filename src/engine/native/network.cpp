@@ -127,8 +127,8 @@ Status Network::load() {
     const TensorSpec &planned = (*only)->outputs[i];
     if (declared.type != planned.type ||
         (model_->graph.outputs[i].hasShape && !checkShape(declared, planned.shape)))
-      return {Code::InvalidModel, "output '" + declared.toString() + "' is in fact " +
-                                      planned.toString()};
+      return {Code::InvalidModel,
+              "output '" + declared.toString() + "' is in fact " + planned.toString()};
     declared.shape = planned.shape;
   }
   plans_.push_back(std::move(*only));

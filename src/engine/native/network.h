@@ -62,8 +62,8 @@ struct Inspection {
     uint64_t nodes = 0;
     bool isSupported = false;
   };
-  std::vector<Use> operators;   ///< sorted by name, those of inner graphs and functions included
-  uint64_t parameters = 0;      ///< elements of the weights
+  std::vector<Use> operators; ///< sorted by name, those of inner graphs and functions included
+  uint64_t parameters = 0;    ///< elements of the weights
   uint64_t parameterBytes = 0;
   /// Of one evaluation, with dynamic lengths taken as 1; 0 where it can't be planned.
   uint64_t multiplyAdds = 0;

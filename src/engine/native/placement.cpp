@@ -236,8 +236,8 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
         operand.index = root->index;
         operand.offset = value == root ? 0 : value->offset;
         if (root->place == Place::Constant) {
-          const auto [it, isNew] = constants.emplace(
-              root->constant.get(), static_cast<uint32_t>(plan->constants.size()));
+          const auto [it, isNew] = constants.emplace(root->constant.get(),
+                                                     static_cast<uint32_t>(plan->constants.size()));
           if (isNew)
             plan->constants.push_back(root->constant);
           operand.index = it->second;

@@ -94,8 +94,8 @@ void Planner::emit(KernelId kernel, const std::vector<Value *> &results,
   if (!status_)
     return;
   if (steps_.size() >= MostSteps) {
-    fail({Code::LimitExceeded, "the network takes more than " + std::to_string(MostSteps) +
-                                   " steps"});
+    fail({Code::LimitExceeded,
+          "the network takes more than " + std::to_string(MostSteps) + " steps"});
     return;
   }
   Draft draft;
@@ -417,8 +417,8 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
     if (!status_)
       return status_;
     if (!value && !name.empty())
-      return {Code::InvalidModel, describe(node) + ": its input " + quoted(name) +
-                                      " is computed by nothing before it"};
+      return {Code::InvalidModel,
+              describe(node) + ": its input " + quoted(name) + " is computed by nothing before it"};
     inputs.push_back(value);
   }
   const size_t firstStep = steps_.size();

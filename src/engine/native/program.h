@@ -14,8 +14,7 @@ public:
   enum class Outcome : uint8_t { Done, OtherValues, TimedOut };
 
   /// `parameters` are read in every run, from where they are.
-  void add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
-           const int64_t *parameters);
+  void add(Step::Kind kind, KernelId kernel, Span<void *const> operands, const int64_t *parameters);
   void reserve(size_t steps, size_t operands) {
     added_.reserve(steps);
     operands_.reserve(operands);

@@ -29,9 +29,9 @@ bool isIn(ElementType type, uint16_t types) {
 
 Span<const Span<const Operator>> operatorFamilies() {
   static const Span<const Operator> Families[] = {
-      ElementwiseOperators, MatrixOperators,  MovementOperators, ReductionOperators,
-      NormalizationOperators, RecurrentOperators, ControlOperators, IndexingOperators,
-      ShapeOperators};
+      ElementwiseOperators, MatrixOperators,        MovementOperators,
+      ReductionOperators,   NormalizationOperators, RecurrentOperators,
+      ControlOperators,     IndexingOperators,      ShapeOperators};
   return Families;
 }
 
@@ -87,8 +87,8 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
         return wrong(std::string("the ") + name(*same) + " of the one before");
       same = value->type;
       if (!isIn(value->type, op.types))
-        return Status(Code::Unsupported, where(i) + " is " + name(value->type) +
-                                             ", which native does not run it on");
+        return Status(Code::Unsupported,
+                      where(i) + " is " + name(value->type) + ", which native does not run it on");
       break;
     case 'U':
       if (other && *other != value->type)

@@ -32,7 +32,7 @@ struct Operator {
   /// last one repeated.
   const char *inputs;
   uint16_t types;
-  int outputs;  ///< at most
+  int outputs;      ///< at most
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
   Status (*lower)(Lowering &);
 };

@@ -2,28 +2,32 @@
 // Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is an
 // ElementType of mlbridge/tensor.h.
 //
-// Cast           {y, x}  {from type, to type, count}  Floats are truncated towards zero; what doesn't
+// Cast           {y, x}  {from type, to type, count}  Floats are truncated towards zero; what
+// doesn't
 //                fit, wraps as in two's complement, beyond 64 bits it is the least int64.
 // IntegerBinary  {y, a, b}  {IntegerOp, type, rank, then for each dimension: length, stride of a,
 //                of b}  y is dense. Overflow wraps; division by 0 sets nothing and gives 0.
 // IntegerUnary   {y, x}  {UnaryOp, type, count}  IsNaN, IsInf take floats and give bool.
 // Compare        {y bool, a, b}  {CompareOp, type, rank, as above}
-// Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a), rank,
+// Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
+// rank,
 //                as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
 // IntegerArg     {y int64 [outer, inner], x}  {type, outer, n, inner, last (0, 1), largest (0, 1)}
 // IntegerTopK    {values, indices int64, x}  {type, outer, n, inner, k, largest (0, 1)}
-// Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive, reverse}
-// Range          {y, start, delta}  {type, count}
-// ScatterElements {y, updates, indices int64, fault}  {type, ScatterOp, n, stride of y along the
+// Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive,
+// reverse} Range          {y, start, delta}  {type, count} ScatterElements {y, updates, indices
+// int64, fault}  {type, ScatterOp, n, stride of y along the
 //                axis, rank, then for each dimension of the indices: length, stride of y (0 along
 //                the axis), stride of updates}
-// ScatterNd      {y, updates, indices int64 [count, depth], fault}  {type, ScatterOp, count, elements
+// ScatterNd      {y, updates, indices int64 [count, depth], fault}  {type, ScatterOp, count,
+// elements
 //                of a block, depth, then for each index: length, elements between}
 //                y of both holds the values to start with.
-// IntegerMatMul  {y int32, a, b, zero of a?, zero of b?}  {type of a, type of b, batch rank, m, k, n,
-//                stride of a's zero (0, 1), of b's zero, then for each dimension of the batch: length,
-//                stride of a, of b}
+// IntegerMatMul  {y int32, a, b, zero of a?, zero of b?}  {type of a, type of b, batch rank, m, k,
+// n,
+//                stride of a's zero (0, 1), of b's zero, then for each dimension of the batch:
+//                length, stride of a, of b}
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 
@@ -32,7 +36,20 @@
 namespace mlbridge::native {
 
 enum class IntegerOp : std::int64_t {
-  Add, Sub, Mul, Div, Mod, Rem, Pow, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,
+  Rem,
+  Pow,
+  Min,
+  Max,
+  And,
+  Or,
+  Xor,
+  ShiftLeft,
+  ShiftRight
 };
 enum class UnaryOp : std::int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
 enum class CompareOp : std::int64_t { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
@@ -94,29 +111,67 @@ inline Half16 narrow(double wide) {
 /// Calls body with a value of the C++ type for a type of number; halves are Half16.
 template <class Body> inline void withType(std::int64_t type, const Body &body) {
   switch (type) {
-  case 1: body(std::int8_t()); break;
-  case 2: body(std::int16_t()); break;
-  case 3: body(std::int32_t()); break;
-  case 4: body(std::int64_t()); break;
-  case 6: body(std::uint16_t()); break;
-  case 7: body(std::uint32_t()); break;
-  case 8: body(std::uint64_t()); break;
-  case 9: body(Half16()); break;
-  case 10: body(float()); break;
-  case 11: body(double()); break;
-  default: body(std::uint8_t()); break; // uint8 and bool
+  case 1:
+    body(std::int8_t());
+    break;
+  case 2:
+    body(std::int16_t());
+    break;
+  case 3:
+    body(std::int32_t());
+    break;
+  case 4:
+    body(std::int64_t());
+    break;
+  case 6:
+    body(std::uint16_t());
+    break;
+  case 7:
+    body(std::uint32_t());
+    break;
+  case 8:
+    body(std::uint64_t());
+    break;
+  case 9:
+    body(Half16());
+    break;
+  case 10:
+    body(float());
+    break;
+  case 11:
+    body(double());
+    break;
+  default:
+    body(std::uint8_t());
+    break; // uint8 and bool
   }
 }
 template <class Body> inline void withInteger(std::int64_t type, const Body &body) {
   switch (type) {
-  case 1: body(std::int8_t()); break;
-  case 2: body(std::int16_t()); break;
-  case 3: body(std::int32_t()); break;
-  case 4: body(std::int64_t()); break;
-  case 6: body(std::uint16_t()); break;
-  case 7: body(std::uint32_t()); break;
-  case 8: body(std::uint64_t()); break;
-  default: body(std::uint8_t()); break;
+  case 1:
+    body(std::int8_t());
+    break;
+  case 2:
+    body(std::int16_t());
+    break;
+  case 3:
+    body(std::int32_t());
+    break;
+  case 4:
+    body(std::int64_t());
+    break;
+  case 6:
+    body(std::uint16_t());
+    break;
+  case 7:
+    body(std::uint32_t());
+    break;
+  case 8:
+    body(std::uint64_t());
+    break;
+  default:
+    body(std::uint8_t());
+    break;
   }
 }
 
@@ -127,9 +182,15 @@ template <> inline constexpr bool IsReal<double> = true;
 template <class T> constexpr bool IsHalf = false;
 template <> inline constexpr bool IsHalf<Half16> = true;
 /// Where integers are added without overflow being undefined.
-template <class T> struct Wrapping { using Type = std::uint64_t; };
-template <> struct Wrapping<float> { using Type = float; };
-template <> struct Wrapping<double> { using Type = double; };
+template <class T> struct Wrapping {
+  using Type = std::uint64_t;
+};
+template <> struct Wrapping<float> {
+  using Type = float;
+};
+template <> struct Wrapping<double> {
+  using Type = double;
+};
 
 // ---- Cast: through int64, uint64 or double, a piece at a time -----------------------------------
 
@@ -227,18 +288,30 @@ template <class T> inline T divide(T a, T b, bool wantRemainder, bool signOfB) {
 template <class T> inline T integerOp(IntegerOp op, T a, T b) {
   using Wide = std::uint64_t;
   switch (op) {
-  case IntegerOp::Add: return static_cast<T>(Wide(a) + Wide(b));
-  case IntegerOp::Sub: return static_cast<T>(Wide(a) - Wide(b));
-  case IntegerOp::Mul: return static_cast<T>(Wide(a) * Wide(b));
-  case IntegerOp::Div: return divide(a, b, false, false);
-  case IntegerOp::Mod: return divide(a, b, true, true);
-  case IntegerOp::Rem: return divide(a, b, true, false);
-  case IntegerOp::Pow: return power(a, b);
-  case IntegerOp::Min: return b < a ? b : a;
-  case IntegerOp::Max: return a < b ? b : a;
-  case IntegerOp::And: return static_cast<T>(a & b);
-  case IntegerOp::Or: return static_cast<T>(a | b);
-  case IntegerOp::Xor: return static_cast<T>(a ^ b);
+  case IntegerOp::Add:
+    return static_cast<T>(Wide(a) + Wide(b));
+  case IntegerOp::Sub:
+    return static_cast<T>(Wide(a) - Wide(b));
+  case IntegerOp::Mul:
+    return static_cast<T>(Wide(a) * Wide(b));
+  case IntegerOp::Div:
+    return divide(a, b, false, false);
+  case IntegerOp::Mod:
+    return divide(a, b, true, true);
+  case IntegerOp::Rem:
+    return divide(a, b, true, false);
+  case IntegerOp::Pow:
+    return power(a, b);
+  case IntegerOp::Min:
+    return b < a ? b : a;
+  case IntegerOp::Max:
+    return a < b ? b : a;
+  case IntegerOp::And:
+    return static_cast<T>(a & b);
+  case IntegerOp::Or:
+    return static_cast<T>(a | b);
+  case IntegerOp::Xor:
+    return static_cast<T>(a ^ b);
   case IntegerOp::ShiftLeft:
     return Wide(b) >= 8 * sizeof(T) ? T(0) : static_cast<T>(Wide(a) << Wide(b));
   case IntegerOp::ShiftRight:
@@ -292,11 +365,21 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
     for (std::int64_t i = 0; i < p[2]; ++i) {
       const auto negative = static_cast<T>(0 - static_cast<std::uint64_t>(x[i]));
       switch (op) {
-      case UnaryOp::Neg: y[i] = negative; break;
-      case UnaryOp::Abs: y[i] = x[i] < 0 ? negative : x[i]; break;
-      case UnaryOp::Sign: y[i] = x[i] < 0 ? T(-1) : T(x[i] > 0); break;
-      case UnaryOp::Not: y[i] = !x[i]; break;
-      default: y[i] = static_cast<T>(~x[i]); break;
+      case UnaryOp::Neg:
+        y[i] = negative;
+        break;
+      case UnaryOp::Abs:
+        y[i] = x[i] < 0 ? negative : x[i];
+        break;
+      case UnaryOp::Sign:
+        y[i] = x[i] < 0 ? T(-1) : T(x[i] > 0);
+        break;
+      case UnaryOp::Not:
+        y[i] = !x[i];
+        break;
+      default:
+        y[i] = static_cast<T>(~x[i]);
+        break;
       }
     }
   });
@@ -315,11 +398,16 @@ inline void Compare(void *const *o, const std::int64_t *p) {
         const T &l = a[at[0] + i * last[1]], &r = b[at[1] + i * last[2]];
         const auto compare = [&](const auto &x, const auto &z) {
           switch (op) {
-          case CompareOp::Equal: return x == z;
-          case CompareOp::Less: return x < z;
-          case CompareOp::LessOrEqual: return x <= z;
-          case CompareOp::Greater: return x > z;
-          default: return x >= z;
+          case CompareOp::Equal:
+            return x == z;
+          case CompareOp::Less:
+            return x < z;
+          case CompareOp::LessOrEqual:
+            return x <= z;
+          case CompareOp::Greater:
+            return x > z;
+          default:
+            return x >= z;
           }
         };
         if constexpr (IsHalf<T>)
@@ -341,8 +429,8 @@ inline void Fmod(void *const *o, const std::int64_t *p) {
     eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
       for (std::int64_t i = 0; i < last[0]; ++i) {
         const T d = b[at[1] + i * last[2]];
-        T rest = static_cast<T>(__builtin_fmod(static_cast<double>(a[at[0] + i * last[1]]),
-                                               static_cast<double>(d)));
+        T rest = static_cast<T>(
+            __builtin_fmod(static_cast<double>(a[at[0] + i * last[1]]), static_cast<double>(d)));
         if (p[1] && rest != 0 && (rest < 0) != (d < 0))
           rest += d;
         *y++ = rest;
@@ -428,8 +516,8 @@ inline void IntegerTopK(void *const *o, const std::int64_t *p) {
         for (std::int64_t j = 0; j < n && count; ++j) {
           const T value = x[j * inner];
           std::int64_t at = have;
-          while (at > 0 && (largest ? values[(at - 1) * inner] < value
-                                    : value < values[(at - 1) * inner]))
+          while (at > 0 &&
+                 (largest ? values[(at - 1) * inner] < value : value < values[(at - 1) * inner]))
             --at;
           if (at == count)
             continue;
@@ -489,18 +577,27 @@ inline void Range(void *const *o, const std::int64_t *p) {
 template <class T> inline void scatterOne(ScatterOp op, T &y, T update) {
   using Wide = typename Wrapping<T>::Type;
   switch (op) {
-  case ScatterOp::None: y = update; break;
-  case ScatterOp::Add: y = static_cast<T>(static_cast<Wide>(y) + static_cast<Wide>(update)); break;
-  case ScatterOp::Mul: y = static_cast<T>(static_cast<Wide>(y) * static_cast<Wide>(update)); break;
+  case ScatterOp::None:
+    y = update;
+    break;
+  case ScatterOp::Add:
+    y = static_cast<T>(static_cast<Wide>(y) + static_cast<Wide>(update));
+    break;
+  case ScatterOp::Mul:
+    y = static_cast<T>(static_cast<Wide>(y) * static_cast<Wide>(update));
+    break;
   // NaN wins.
-  case ScatterOp::Max: y = y < update || update != update ? update : y; break;
-  case ScatterOp::Min: y = update < y || update != update ? update : y; break;
+  case ScatterOp::Max:
+    y = y < update || update != update ? update : y;
+    break;
+  case ScatterOp::Min:
+    y = update < y || update != update ? update : y;
+    break;
   }
 }
 
 /// For a half only None has a meaning.
-template <class Body>
-inline void withScattered(std::int64_t type, const Body &body) {
+template <class Body> inline void withScattered(std::int64_t type, const Body &body) {
   withType(type == 9 ? 6 : type, [&](auto element) {
     if constexpr (!IsHalf<decltype(element)>)
       body(element);

@@ -9,7 +9,8 @@
 //                of condition, of a, of b}  y is dense.
 // Gather         {y [outer, count, block], x [outer, n, block], indices int64, fault}
 //                {outer, n, bytes of a block, count}
-// GatherElements {y, x, indices int64, fault}  {width, n, stride of x along the axis, rank, then for
+// GatherElements {y, x, indices int64, fault}  {width, n, stride of x along the axis, rank, then
+// for
 //                each dimension of the indices: length, stride of x, 0 along the axis}
 // GatherNd       {y, x, indices int64 [batch, count, depth], fault}
 //                {batch, bytes between batches of x, count, bytes of a block, depth, then for each

@@ -16,11 +16,12 @@ constexpr uint64_t ExternalLimit = uint64_t(1) << 33;
 constexpr uint64_t ElementLimit = uint64_t(1) << 33; // bytes
 
 constexpr const char *Names[] = {
-    "UNDEFINED",      "FLOAT",      "UINT8",          "INT8",       "UINT16",   "INT16",
-    "INT32",          "INT64",      "STRING",         "BOOL",       "FLOAT16",  "DOUBLE",
-    "UINT32",         "UINT64",     "COMPLEX64",      "COMPLEX128", "BFLOAT16", "FLOAT8E4M3FN",
-    "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4",      "INT4",     "FLOAT4E2M1",
-    "FLOAT8E8M0",     "UINT2",      "INT2"};
+    "UNDEFINED",      "FLOAT",    "UINT8",        "INT8",           "UINT16",
+    "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
+    "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
+    "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+    "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0",
+    "UINT2",          "INT2"};
 
 /// Which typed field holds elements of a type.
 enum Field : uint32_t { Floats = 4, Int32s = 5, Int64s = 7, Doubles = 10, UInt64s = 11 };
@@ -169,8 +170,8 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
                                               std::optional<uint64_t> length, uint64_t wanted) {
   const std::string where = "the external file '" + std::string(location) + "'";
   if (folder_.empty())
-    return Status(Code::Unsupported, "the model keeps weights in " + where +
-                                         ", and was not read from a file itself");
+    return Status(Code::Unsupported,
+                  "the model keeps weights in " + where + ", and was not read from a file itself");
   if (!engine::staysInFolder(location))
     return Status(Code::InvalidModel, where + " is not in the model's own folder");
   if (length && *length != wanted)
@@ -178,8 +179,7 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
                                           " bytes instead of " + std::to_string(wanted));
   auto file = files_.find(location);
   if (file == files_.end()) {
-    Expected<Buffer> bytes =
-        engine::readFile(std::string(folder_).append(location), ExternalLimit);
+    Expected<Buffer> bytes = engine::readFile(std::string(folder_).append(location), ExternalLimit);
     if (!bytes)
       return bytes.status();
     file = files_.emplace(std::string(location), std::move(*bytes)).first;

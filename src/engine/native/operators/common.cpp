@@ -203,8 +203,8 @@ Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis) {
   return y;
 }
 
-Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x,
-              const std::vector<int64_t> &axes, bool keep) {
+Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,
+              bool keep) {
   std::vector<bool> goes(x->rank());
   for (const int64_t axis : axes)
     goes[static_cast<size_t>(axis)] = true;

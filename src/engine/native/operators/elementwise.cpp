@@ -98,13 +98,11 @@ Status isInf(Lowering &l) {
   const bool positive = l.integer("detect_positive", 1) != 0;
   if (!negative && !positive) {
     const uint8_t no = 0;
-    l.setResult(0, fill(l, ElementType::Bool, l.in(0)->shape,
-                        l.constant(ElementType::Bool, {}, &no)));
+    l.setResult(0,
+                fill(l, ElementType::Bool, l.in(0)->shape, l.constant(ElementType::Bool, {}, &no)));
     return l.status();
   }
-  const UnaryOp op = !negative   ? UnaryOp::IsPosInf
-                     : !positive ? UnaryOp::IsNegInf
-                                 : UnaryOp::IsInf;
+  const UnaryOp op = !negative ? UnaryOp::IsPosInf : !positive ? UnaryOp::IsNegInf : UnaryOp::IsInf;
   l.setResult(0, integerUnary(l, op, l.in(0), ElementType::Bool));
   return l.status();
 }
@@ -187,8 +185,9 @@ Status bitShift(Lowering &l) {
   const std::string_view direction = l.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
     return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
-  l.setResult(0, integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
-                               l.in(0), l.in(1)));
+  l.setResult(0,
+              integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
+                            l.in(0), l.in(1)));
   return l.status();
 }
 
@@ -281,8 +280,8 @@ Status dropout(Lowering &l) {
   l.setResult(0, l.in(0));
   const uint8_t yes = 1;
   if (l.wants(1))
-    l.setResult(1, fill(l, ElementType::Bool, l.in(0)->shape,
-                        l.constant(ElementType::Bool, {}, &yes)));
+    l.setResult(
+        1, fill(l, ElementType::Bool, l.in(0)->shape, l.constant(ElementType::Bool, {}, &yes)));
   return l.status();
 }
 
@@ -307,9 +306,9 @@ Status prelu(Lowering &l) {
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
-  { #name, "", since, "T", Reals, 1, true, simple<KernelId::name##F32> }
+  {#name, "", since, "T", Reals, 1, true, simple<KernelId::name##F32>}
 #define MLBRIDGE_WITH_ATTRIBUTES(name)                                                             \
-  { #name, "", 1, "T", Reals, 1, true, withAttributes<KernelId::name##F32, name##Attributes> }
+  {#name, "", 1, "T", Reals, 1, true, withAttributes<KernelId::name##F32, name##Attributes>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),

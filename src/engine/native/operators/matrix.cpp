@@ -16,9 +16,9 @@ std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int
   std::shared_ptr<const Buffer> nothing;
   const onnx::Tensor *source = b->root->initializer;
   std::shared_ptr<const Buffer> &kept =
-      source ? l.planner.weights().packed(
-                   source, "gemm " + std::to_string(b->offset) + " " +
-                               toString(Shape{k, n, rowStride, columnStride, batch}))
+      source ? l.planner.weights().packed(source,
+                                          "gemm " + std::to_string(b->offset) + " " +
+                                              toString(Shape{k, n, rowStride, columnStride, batch}))
              : nothing;
   if (kept)
     return kept;
@@ -105,8 +105,7 @@ Status integerMatMul(Lowering &l) {
   for (const Value *v : {a, b, zeroA, zeroB})
     if (v && sizeOf(v->type) != 1)
       return l.invalid("it takes int8 and uint8");
-  if (a->rank() < 2 || b->rank() < 2 ||
-      a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
+  if (a->rank() < 2 || b->rank() < 2 || a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
     return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
                      " don't fit each other");
   const int64_t m = a->shape[a->rank() - 2], k = a->shape[a->rank() - 1];
@@ -119,8 +118,14 @@ Status integerMatMul(Lowering &l) {
   Shape batch;
   if (!l.broadcast({batchA, batchB}, batch))
     return l.status();
-  std::vector<int64_t> loops{number(a->type), number(b->type), static_cast<int64_t>(batch.size()),
-                             m, k, n, zeroA && zeroA->count != 1, zeroB && zeroB->count != 1};
+  std::vector<int64_t> loops{number(a->type),
+                             number(b->type),
+                             static_cast<int64_t>(batch.size()),
+                             m,
+                             k,
+                             n,
+                             zeroA && zeroA->count != 1,
+                             zeroB && zeroB->count != 1};
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto stride = [&](const Value *v, int64_t matrix) {
       const size_t lead = batch.size() - v->rank();
@@ -183,7 +188,7 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
   const bool joins = matrices == 1;
   const int64_t rows = joins ? m * product(batch, 0, batch.size()) : m;
   std::vector<int64_t> p{rows, k, n, k, 1, n, 0, 0, real(1), real(0), number(Activation::None),
-                         0, 0, 0};
+                         0,    0, 0};
   if (!joins)
     for (size_t i = 0; i < batch.size(); ++i) {
       const auto stride = [&](const Value *v, int64_t matrix) {

@@ -153,8 +153,8 @@ Status sliceNode(Lowering &l) {
   } else {
     if (!l.in(1) || !l.in(2))
       return l.invalid("its inputs 'starts' and 'ends' are missing");
-    if (!l.read(l.in(1), begins) || !l.read(l.in(2), ends) ||
-        (l.in(3) && !l.read(l.in(3), axes)) || (l.in(4) && !l.read(l.in(4), by)))
+    if (!l.read(l.in(1), begins) || !l.read(l.in(2), ends) || (l.in(3) && !l.read(l.in(3), axes)) ||
+        (l.in(4) && !l.read(l.in(4), by)))
       return l.status();
   }
   const bool hasAxes = l.version < 10 ? l.integers("axes") != nullptr : l.in(3) != nullptr;
@@ -226,8 +226,7 @@ Status pad(Lowering &l) {
   std::vector<int64_t> from(x->rank()), to(x->rank());
   constexpr int64_t Most = int64_t(1) << 40;
   for (size_t i = 0; i < x->rank(); ++i) {
-    if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] ||
-        after[i] < -x->shape[i])
+    if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] || after[i] < -x->shape[i])
       return l.invalid("the pads " + toString(pads) + " for the shape " + toString(x->shape));
     from[i] = std::max<int64_t>(0, -before[i]);
     to[i] = std::max<int64_t>(0, before[i]);
@@ -275,8 +274,7 @@ Status pad(Lowering &l) {
     Shape longer = x->shape;
     longer[i] = length;
     Value *y = l.make(x->type, longer);
-    l.emit(KernelId::Gather, {y},
-           {x, l.constantOf<int64_t>({length}, entries), l.fault()},
+    l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({length}, entries), l.fault()},
            {product(x->shape, 0, i), n, product(x->shape, i + 1, x->rank()) * width(x), length});
     x = y;
   }

@@ -29,8 +29,8 @@ template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
   if (!reducedAxes(l, axes))
     return l.status();
   const bool keep = l.integer("keepdims", 1) != 0;
-  if (axes.empty() && x->rank() > 0 && (Op == ReduceOp::Sum || Op == ReduceOp::Mean ||
-                                        Op == ReduceOp::Max || Op == ReduceOp::Min) &&
+  if (axes.empty() && x->rank() > 0 &&
+      (Op == ReduceOp::Sum || Op == ReduceOp::Mean || Op == ReduceOp::Max || Op == ReduceOp::Min) &&
       Kernel != KernelId::ReduceLogSumF32 && Kernel != KernelId::ReduceL2F32 &&
       Kernel != KernelId::ReduceLogSumExpF32) {
     l.setResult(0, x);
@@ -168,7 +168,7 @@ template <bool Product> Status accumulate(Lowering &l) {
 }
 
 #define MLBRIDGE_REDUCE(name, op)                                                                  \
-  { #name, "", 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op> }
+  {#name, "", 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceSum, Sum),

@@ -70,8 +70,7 @@ Status squeeze(Lowering &l) {
     return l.status();
   Shape shape;
   for (size_t i = 0; i < x->rank(); ++i) {
-    const bool named =
-        std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    const bool named = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
     if (named && x->shape[i] != 1)
       return l.invalid("axis " + std::to_string(i) + " of " + toString(x->shape) + " is not 1");
     if (areThere ? !named : x->shape[i] != 1)
@@ -193,9 +192,8 @@ Status eyeLike(Lowering &l) {
   }
   const int64_t k = l.integer("k", 0), rows = x->shape[0], columns = x->shape[1];
   const int64_t one = 1, zero = 0;
-  Value *y = cast(l,
-                  fill(l, ElementType::Int64, x->shape, l.constant(ElementType::Int64, {}, &zero)),
-                  type);
+  Value *y = cast(
+      l, fill(l, ElementType::Int64, x->shape, l.constant(ElementType::Int64, {}, &zero)), type);
   const int64_t row = std::max<int64_t>(0, -std::max(k, -rows));
   const int64_t column = std::max<int64_t>(0, std::min(k, columns));
   const int64_t n = std::min(rows - row, columns - column);
