@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Longer campaigns, not part of CI: all floats through JSON, fuzzers, a soak under ThreadSanitizer.
+"""Longer campaigns, not part of CI: all floats through JSON, fuzzers, random networks, soaks.
 
     tools/nightly.py [--seconds N]    N: for each fuzzer and the soak; 600 unless given
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cmake_build import build
-from common import BUILD, ROOT, environment
+from common import BUILD, PYTHON, ROOT, environment
 
 RESULTS = BUILD / "nightly"
 
@@ -60,6 +60,15 @@ def all_floats(log: Path, _: int) -> bool:
     return run(log, ["env", f"MLBRIDGE_COMPONENT_PATH={components}", sweep], 4 * 3600)
 
 
+def seeds(target: str, log: Path) -> list[Path]:
+    """Where a fuzzer starts from besides what earlier nights have found."""
+    if target != "native_fuzz":
+        return []
+    folder = RESULTS / "random-models"
+    run(log, [PYTHON, ROOT / "tests/random-networks/generate.py", "300", folder], 600)
+    return [folder, ROOT / "tests/golden/hostile", ROOT / "tests/golden/onnx"]
+
+
 def fuzzers(log: Path, seconds: int) -> bool:
     if build("fuzz", []) != 0:
         return False
@@ -71,7 +80,8 @@ def fuzzers(log: Path, seconds: int) -> bool:
         corpus.mkdir(parents=True, exist_ok=True)
         options = [f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=10"]
         options.append(f"-artifact_prefix={RESULTS}/{target.name}-")
-        good &= run(log, [target, *options, corpus], seconds + 600)
+        start = seeds(target.name, log)
+        good &= run(log, [target, *options, corpus, *start], seconds + 600)
     return good
 
 
@@ -89,6 +99,14 @@ def thread_soak(log: Path, seconds: int) -> bool:
     return good
 
 
+def random_networks(log: Path, _: int) -> bool:
+    """The native engine against ONNX Runtime; other networks each night."""
+    first = int(time.time()) // 86400 * 100000
+    command: list[str | Path] = [PYTHON, ROOT / "tests/random-networks/run.py"]
+    command += ["--networks", "20000", "--first", str(first)]
+    return run(log, [*command, "--out", RESULTS / "random-networks.json"], 4 * 3600)
+
+
 def own_builds(log: Path, _: int) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
     command: list[str | Path] = [sys.executable, "-m", "programs.own_builds"]
@@ -98,6 +116,7 @@ def own_builds(log: Path, _: int) -> bool:
 CAMPAIGNS: dict[str, Callable[[Path, int], bool]] = {
     "all-floats": all_floats,
     "fuzzers": fuzzers,
+    "random-networks": random_networks,
     "thread-soak": thread_soak,
     "own-builds": own_builds,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes docs/results.md from what `make demo`, `make bench` and `make test` left in build/."""
+"""Writes docs/results.md from what `make demo`, `bench`, `test` and `nightly` left in build/."""
 
 from __future__ import annotations
 
@@ -152,6 +152,74 @@ def cost(path: Path) -> list[str]:
     ]
 
 
+def in_process(path: Path) -> list[str]:
+    rows = load(path)
+    if rows is None:
+        return []
+    head = ["model", "engine", "µs", "session µs", "ratio", "kernels µs", "ratio"]
+    head += ["start ms", "MB", "KB"]
+    lines = []
+    for r in rows:
+        us, session, kernels = r["us"], r["floor_ort_us"], r["floor_kernel_us"]
+        ratios = [number(us / floor if floor else None) for floor in (session, kernels)]
+        start, memory = number(float(r["startup_ms"])), number(float(r["rss_mb"]), 1)
+        size = number(r["binary_kb"], 0)
+        line = [r["model"], r["engine"], number(us, 3), number(session, 3), ratios[0]]
+        lines.append([*line, number(kernels, 3), ratios[1], start, memory, size])
+    return [
+        "## Evaluations in process (`make bench`)",
+        "",
+        measured(path)
+        + " One thread, medians. *Session*: ONNX Runtime's C API alone, everything bound"
+        " beforehand. *Kernels*: the matrix products alone, by OpenBLAS or loops for this"
+        " processor, whichever is faster. *Start*: from opening to the first answer in a fresh"
+        " process, and the memory that this added, weights included; *KB*: added to a plugin, or"
+        " files beside it.",
+        "",
+        *table(head, lines),
+        "",
+    ]
+
+
+def node_tests(path: Path) -> list[str]:
+    found = load(path)
+    if found is None:
+        return []
+    return [
+        "## The ONNX project's node tests (`make test`)",
+        "",
+        measured(path)
+        + f" `native:` runs {found['run']} of those of onnx {found['onnx']}: {found['passed']}"
+        f" passed, {found['failed']} failed. It refuses {found['not_claimed']} at opening, which"
+        " use operators or types that it does not claim. Operators:"
+        f" {', '.join(found['claimed_operators'])}.",
+        "",
+    ]
+
+
+def random_networks(*paths: Path) -> list[str]:
+    rows = []
+    for path in paths:
+        found = load(path)
+        if found is not None:
+            counts = [found[k] for k in ("networks", "elements", "outside", "errors", "refused")]
+            counts += [found["differ_by_instruction_set"], found["differ_by_threads"]]
+            rows.append([measured(path).rstrip("."), *map(str, counts)])
+    if not rows:
+        return []
+    head = ["run", "networks", "elements", "outside tolerance", "errors", "refused"]
+    head += ["differ by instruction set", "differ by threads"]
+    return [
+        "## Random networks (`make test`, `make nightly`)",
+        "",
+        "`native:` against ONNX Runtime, and against itself on other instruction sets (bit for bit)"
+        " and in several threads. `tests/random-networks/reference.py` states the tolerance.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
 def tests(path: Path) -> list[str]:
     summary = load(path)
     if summary is None:
@@ -176,6 +244,11 @@ def main() -> int:
         demo(BUILD / "demo/report.json"),
         round_trip(BUILD / "bench/round-trip.json"),
         cost(BUILD / "bench/phase-ordering.json"),
+        in_process(BUILD / "bench/in-process.json"),
+        node_tests(BUILD / "test/onnx-node-tests.json"),
+        random_networks(
+            BUILD / "test/random-networks.json", BUILD / "nightly/random-networks.json"
+        ),
         tests(BUILD / "test/summary.json"),
     ]
     if not any(parts):

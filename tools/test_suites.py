@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -178,6 +179,26 @@ def tool(*command: str | Path) -> Callable[[Context], Counts]:
     return lambda context: one(context.call(*command) == 0, context.name)
 
 
+def judged(report: str, *command: str | Path) -> Callable[[Context], Counts]:
+    """A program that counts cases itself, in build/test/REPORT."""
+
+    def run(context: Context) -> Counts:
+        path = RESULTS / report
+        path.unlink(missing_ok=True)
+        code = context.call(PYTHON, *command)
+        counts = Counts()
+        if path.is_file():
+            found = json.loads(path.read_text())
+            counts.passed, counts.failed = found["passed"], found["failed"]
+            if counts.failed:
+                counts.failures.append(f"{counts.failed} cases; see the log")
+        if code != 0 and not counts.failed:
+            counts.add(one(False, f"{context.name} ended with {code}"))
+        return counts
+
+    return run
+
+
 def has_tests(folder: str) -> bool:
     base = ROOT / folder
     return any(base.rglob("*_test.py")) or any(base.rglob("test_*.py"))
@@ -240,7 +261,12 @@ def all_suites() -> list[Suite]:
             suites.append(
                 Suite(name, pytest(folder, timeout), needs=needs, cores=2 if alone else 1)
             )
+    # Programs of their own, because native code may crash: it does so in a child.
+    nodes = judged("onnx-node-tests.json", ROOT / "tests/onnx-nodes/run.py")
+    networks = judged("random-networks.json", ROOT / "tests/random-networks/run.py")
     suites += [
+        Suite("tests-onnx-nodes", nodes, needs=("package",)),
+        Suite("tests-random-networks", networks, needs=("package",)),
         Suite("build-asan", cmake_build("asan"), cores=2),
         Suite("asan", ctest("asan"), needs=("build-asan",), cores=2),
         Suite("build-tsan", cmake_build("tsan"), cores=2),

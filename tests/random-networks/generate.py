@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The network of a seed."""
+"""The network of a seed.
+
+generate.py COUNT FOLDER        writes so many, each into a file
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import elementwise as e
 import shaping as s
@@ -90,3 +95,15 @@ def network(seed: int) -> Network:
     if not net.nodes:
         e.unary(net) or net.node("Identity", [net.values[0]], *_facts(net.values[0]))
     return net.finish()
+
+
+def main() -> None:
+    """Write some, for a fuzzer to start from."""
+    count, folder = int(sys.argv[1]), Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(count):
+        (folder / f"{seed}.onnx").write_bytes(network(seed).model.SerializeToString())
+
+
+if __name__ == "__main__":
+    main()
