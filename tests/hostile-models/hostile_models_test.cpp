@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Bad, ::testing::ValuesIn(models("bad-")), testN
 
 TEST(HostileModels, TakeNoMoreMemoryThanIsNeeded) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  for (const std::string &prefix : {"good-", "bad-"})
+  for (const char *prefix : {"good-", "bad-"})
     for (const std::string &name : models(prefix))
       tryModel(Folder / (name + ".onnx"), Patience);
   EXPECT_LT(megabytes(), MostMegabytes);
