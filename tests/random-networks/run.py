@@ -99,8 +99,11 @@ def keep(judge: Judge, net: Network, answer: dict[str, Any]) -> Path:
     """Saves the smallest network that fails in the same way."""
     result = answer["result"]
 
+    # A network that is refused late may be refused early when it is smaller.
+    same = {result, "refused"} if result == "error" else {result}
+
     def fails(candidate: Network) -> bool:
-        return bool(judge.ask_about(candidate, threads=result == "threads")["result"] == result)
+        return judge.ask_about(candidate, threads=result == "threads")["result"] in same
 
     small = shrink(net, fails) if result != "refused" else net
     folder = SAVED / str(net.seed)

@@ -127,11 +127,6 @@ def bad_pad_overflow() -> onnx.ModelProto:
 
 
 @model
-def bad_pad_reflect() -> onnx.ModelProto:
-    return of_one("Pad", ([7, 0, 7, 0], "int64"), mode="reflect")
-
-
-@model
 def bad_gather() -> onnx.ModelProto:
     return of_one("Gather", ([7], "int64"), axis=0)
 
