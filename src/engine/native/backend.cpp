@@ -41,6 +41,8 @@ public:
       inputs_[i].shape = spec.shape;
       if (spec.isDynamic()) {
         ++unsized_;
+        if (Status s = reserveMost(inputs_[i], spec); !s)
+          return s.withContext("input '" + spec.name + "'");
         continue;
       }
       if (Status s = setShape(inputs_[i], spec.type, spec.shape); !s)
@@ -111,6 +113,18 @@ private:
     slot.count = *count;
     slot.isSized = true;
     return Status::ok();
+  }
+
+  /// So that lengths up to a declared maximum don't move the buffer.
+  static Status reserveMost(Slot &slot, const TensorSpec &spec) {
+    constexpr size_t Most = size_t(1) << 26;
+    Shape longest = spec.shape;
+    for (size_t i = 0; i < longest.size(); ++i)
+      if (longest[i] == Dynamic)
+        longest[i] = spec.maximum.empty() ? 0 : spec.maximum[i];
+    const std::optional<size_t> count = elementCount(longest);
+    return count && *count < Most / 8 ? slot.memory.reserve(*count * sizeOf(spec.type))
+                                      : Status::ok();
   }
 
   bool isFor(const Bound &bound) const {

@@ -361,7 +361,29 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   return finish(inputs, results);
 }
 
+void Planner::goBack(const Point &point) {
+  steps_.resize(point.steps);
+  faults_.resize(point.faults);
+  blocks_ = point.blocks;
+  status_ = Status();
+  needsValues_ = false;
+}
+
 Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
+                                                  const std::vector<Value *> &inputs) {
+  Scope *const scope = scope_;
+  const int depth = depth_;
+  const std::string node = nodes_.back();
+  Expected<std::vector<Value *>> results = planInner(graph, inputs);
+  nodes_.push_back(node);
+  scope_ = scope;
+  depth_ = depth;
+  if (!results)
+    fail(results.status());
+  return results;
+}
+
+Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
                                                   const std::vector<Value *> &inputs) {
   if (graph.inputs.size() != inputs.size())
     return Status(Code::InvalidModel, "the inner graph " + quoted(graph.name) + " has " +
@@ -383,8 +405,6 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
     if (Status s = define(scope, graph.inputs[i].name, inputs[i]); !s)
       return s;
   }
-  const std::string outer = nodes_.back();
-  Scope *const outerScope = scope_;
   if (Status s = planNodes(graph.nodes, scope); !s)
     return s;
   std::vector<Value *> results;
@@ -397,9 +417,6 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
                                             " of the inner graph " + quoted(graph.name));
     results.push_back(value);
   }
-  nodes_.push_back(outer);
-  scope_ = outerScope;
-  --depth_;
   return results;
 }
 
@@ -411,6 +428,9 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
 }
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
+  if (++planned_ > MostSteps)
+    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostSteps) +
+                                     " nodes, those of functions and loops included"};
   std::vector<Value *> inputs;
   for (std::string_view name : node.inputs) {
     Value *value = name.empty() ? nullptr : find(scope, name);
@@ -433,9 +453,9 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   Status s = planOperator(node, scope, inputs);
   if (s)
     s = fold(firstStep, firstValue);
-  if (s)
-    return s;
-  return fail(needsValues_ ? s : s.withContext(describe(node)));
+  if (!s)
+    status_ = needsValues_ ? s : s.withContext(describe(node));
+  return status_;
 }
 
 Status Planner::callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,

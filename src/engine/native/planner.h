@@ -55,6 +55,14 @@ public:
   /// Plans the graph's nodes with `inputs` as its inputs, within the scope of the node at hand.
   Expected<std::vector<Value *>> planGraph(const onnx::Graph &graph,
                                            const std::vector<Value *> &inputs);
+  /// A point to go back to where planning was tried and failed.
+  struct Point {
+    size_t steps, faults;
+    std::vector<uint32_t> blocks;
+  };
+  Point here() const { return {steps_.size(), faults_.size(), blocks_}; }
+  /// Nothing that was made since may be used, and what failed is forgotten.
+  void goBack(const Point &point);
   /// Begins or ends a part of control flow.
   void mark(Step::Kind kind, std::initializer_list<Value *> operands);
   bool isInControlFlow() const { return !blocks_.empty(); }
@@ -88,6 +96,8 @@ private:
     const onnx::Function *function = nullptr;
   };
 
+  Expected<std::vector<Value *>> planInner(const onnx::Graph &graph,
+                                           const std::vector<Value *> &inputs);
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const std::vector<Value *> &inputs);
@@ -122,6 +132,7 @@ private:
   std::unordered_map<const Value *, Buffer> memory_;
   Scope *scope_ = nullptr; ///< of the node at hand
   int depth_ = 0;
+  size_t planned_ = 0; ///< nodes, those that were tried included
 };
 
 } // namespace mlbridge::native

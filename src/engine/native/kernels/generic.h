@@ -28,10 +28,16 @@
 // n,
 //                stride of a's zero (0, 1), of b's zero, then for each dimension of the batch:
 //                length, stride of a, of b}
+// TakeEntry      {y, x, index int64}  {bytes of an entry, entries, reverse (0, 1)}  y = x[index],
+// from
+//                the end if reverse.
+// PutEntry       {y, x, index int64}  {the same}  y[index] = x
+// PackRecurrent  {packed, w}  {type, gates, hidden, input}  packRecurrentWeights of sizes.h.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 
 #include "movement.h"
+#include "sizes.h"
 
 namespace mlbridge::native {
 
@@ -230,6 +236,12 @@ inline void store(void *y, std::int64_t type, const Wide *wide, std::int64_t n) 
 
 inline void Cast(void *const *o, const std::int64_t *p) {
   constexpr std::int64_t Piece = 64;
+  if ((p[0] == 5 || p[0] == 12) && p[1] == 10) { // what masks and one-hot features are made of
+    for (std::int64_t i = 0; i < p[2]; ++i)
+      static_cast<float *>(o[0])[i] =
+          static_cast<float>(static_cast<const std::uint8_t *>(o[1])[i]);
+    return;
+  }
   withType(p[0], [&](auto element) {
     using T = decltype(element);
     const auto *x = static_cast<const T *>(o[1]);
@@ -385,38 +397,52 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
   });
 }
 
-inline void Compare(void *const *o, const std::int64_t *p) {
-  const auto op = static_cast<CompareOp>(p[0]);
-  withType(p[1], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<std::uint8_t *>(o[0]);
-    const auto *a = static_cast<const T *>(o[1]);
-    const auto *b = static_cast<const T *>(o[2]);
-    const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
+template <class T, class Op>
+inline void compareRow(std::uint8_t *y, const T *a, std::int64_t sa, const T *b, std::int64_t sb,
+                       std::int64_t n, const Op &op) {
+  if (sa == 1 && sb == 1)
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = op(a[i], b[i]);
+  else if (sa == 0 && sb == 1)
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = op(*a, b[i]);
+  else
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = op(a[i * sa], b[i * sb]);
+}
+
+template <class T> inline void compareRows(void *const *o, const std::int64_t *p) {
+  auto *y = static_cast<std::uint8_t *>(o[0]);
+  const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
+  const auto with = [&](const auto &op) {
     eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i) {
-        const T &l = a[at[0] + i * last[1]], &r = b[at[1] + i * last[2]];
-        const auto compare = [&](const auto &x, const auto &z) {
-          switch (op) {
-          case CompareOp::Equal:
-            return x == z;
-          case CompareOp::Less:
-            return x < z;
-          case CompareOp::LessOrEqual:
-            return x <= z;
-          case CompareOp::Greater:
-            return x > z;
-          default:
-            return x >= z;
-          }
-        };
-        if constexpr (IsHalf<T>)
-          *y++ = compare(widen(l), widen(r));
-        else
-          *y++ = compare(l, r);
-      }
+      compareRow(y, static_cast<const T *>(o[1]) + at[0], last[1],
+                 static_cast<const T *>(o[2]) + at[1], last[2], last[0], op);
+      y += last[0];
     });
-  });
+  };
+  const auto value = [](const T &x) {
+    if constexpr (IsHalf<T>)
+      return widen(x);
+    else
+      return x;
+  };
+  switch (static_cast<CompareOp>(p[0])) {
+  case CompareOp::Equal:
+    return with([=](T a, T b) { return value(a) == value(b); });
+  case CompareOp::Less:
+    return with([=](T a, T b) { return value(a) < value(b); });
+  case CompareOp::LessOrEqual:
+    return with([=](T a, T b) { return value(a) <= value(b); });
+  case CompareOp::Greater:
+    return with([=](T a, T b) { return value(a) > value(b); });
+  case CompareOp::GreaterOrEqual:
+    return with([=](T a, T b) { return value(a) >= value(b); });
+  }
+}
+
+inline void Compare(void *const *o, const std::int64_t *p) {
+  withType(p[1], [&](auto element) { compareRows<decltype(element)>(o, p); });
 }
 
 inline void Fmod(void *const *o, const std::int64_t *p) {
@@ -661,6 +687,32 @@ inline void IntegerMatMul(void *const *o, const std::int64_t *p) {
   };
   // Rows of one, so that all dimensions of the batch are outer ones.
   eachRow<2>(rank + 1, p + 8, one);
+}
+
+// ---- loops and recurrent layers -----------------------------------------------------------------
+
+inline std::int64_t entryOffset(const void *index, const std::int64_t *p) {
+  const std::int64_t i = *static_cast<const std::int64_t *>(index);
+  return (p[2] ? p[1] - 1 - i : i) * p[0];
+}
+
+inline void TakeEntry(void *const *o, const std::int64_t *p) {
+  __builtin_memcpy(o[0], static_cast<const char *>(o[1]) + entryOffset(o[2], p),
+                   static_cast<std::size_t>(p[0]));
+}
+
+inline void PutEntry(void *const *o, const std::int64_t *p) {
+  __builtin_memcpy(static_cast<char *>(o[0]) + entryOffset(o[2], p), o[1],
+                   static_cast<std::size_t>(p[0]));
+}
+
+inline void PackRecurrent(void *const *o, const std::int64_t *p) {
+  if (p[0] == 11)
+    packRecurrentWeights(static_cast<double *>(o[0]), static_cast<const double *>(o[1]), p[1], p[2],
+                         p[3]);
+  else
+    packRecurrentWeights(static_cast<float *>(o[0]), static_cast<const float *>(o[1]), p[1], p[2],
+                         p[3]);
 }
 
 } // namespace mlbridge::native::kernels

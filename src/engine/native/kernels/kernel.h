@@ -117,7 +117,8 @@
   X(Copy) X(CopyStrided) X(Fill) X(Where) X(Gather) X(GatherElements) X(GatherNd) X(OneHot) \
   X(Trilu) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Cast) X(IntegerBinary) \
   X(IntegerUnary) X(Compare) X(Fmod) X(IntegerReduce) X(IntegerArg) X(IntegerTopK) \
-  X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)
+  X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) \
+  X(TakeEntry) X(PutEntry) X(PackRecurrent)
 
 // clang-format on
 

@@ -268,14 +268,11 @@ Status castLike(Lowering &l) {
 /// What it is outside of training.
 Status dropout(Lowering &l) {
   if (l.in(2)) {
-    double training = 0;
-    if (!l.read(l.in(2), training))
+    double training = 1;
+    if (l.in(2)->isConstant() && !l.read(l.in(2), training))
       return l.status();
-    double ratio = 0.5;
-    if (l.in(1) && !l.read(l.in(1), ratio))
-      return l.status();
-    if (training != 0 && ratio != 0)
-      return l.unsupported("Dropout in training");
+    if (training != 0)
+      return l.unsupported("Dropout in training, which is chance");
   }
   l.setResult(0, l.in(0));
   const uint8_t yes = 1;

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The native engine as a pass sees it. What each operator computes is the business of
+// tests/onnx-nodes.
+#include "engine/native/network.h"
+#include "engine/native/test_models.h"
+
+#include <mlbridge/model.h>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace mlbridge {
+namespace {
+
+using namespace native;
+
+std::string golden(const std::string &name) {
+  return "native:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/" + name + ".onnx";
+}
+
+/// A runner for the model's own signature.
+Runner runnerOf(const Model &opened) {
+  Model model = opened;
+  if (model && model.modelSignature())
+    (void)model.bind(Signature(*model.modelSignature()));
+  return model.newRunner();
+}
+Runner runnerOf(const ModelFile &file) { return runnerOf(Model::open(file.uri())); }
+
+TEST(Native, RunsANetworkAndKeepsItsWeightsOnce) {
+  const ModelFile file(smallNetwork());
+  const Model model = Model::open(file.uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  EXPECT_EQ(model.modelSignature()->toString(), "(x: float32[1, 2]) -> (y: float32[1, 1])");
+  EXPECT_EQ(model.metadata("note"), "hello");
+  Runner runner = runnerOf(model);
+  ASSERT_TRUE(runner.set("x", {2.0F, -1.0F}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  // a = [1.5, 7, -6], + b1 and Relu: [2, 8, 0]; 4 - 8 + 10
+  EXPECT_EQ(runner.output<float>("y")[0], 6.0F);
+}
+
+TEST(Native, FusesWhatIsFollowedByABiasAndAnActivation) {
+  const ModelFile file(smallNetwork());
+  Expected<std::shared_ptr<const Plan>> made = plan(file.path(), {{1, 2}});
+  ASSERT_TRUE(made) << made.status().toString();
+  EXPECT_EQ((*made)->steps.size(), 2u);
+  EXPECT_EQ((*made)->multiplyAdds, 9u);
+}
+
+TEST(Native, AnActivationOfWhatSomebodyElseReadsIsNotFused) {
+  Graph g = smallNetwork();
+  g.outputs.push_back(info("b", FloatType, {1, 3}));
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {2.0F, -1.0F}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<float>("b")[2], -8.0F);
+  EXPECT_EQ(runner.output<float>("y")[0], 6.0F);
+}
+
+TEST(Native, FoldsWhatIsConstant) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  g.initializers = {floats("c", {2}, {1, 4})};
+  g.nodes = {node("Sqrt", {"c"}, {"r"}), node("Exp", {"c"}, {"unused"}),
+             node("Add", {"x", "r"}, {"y"})};
+  const ModelFile file(g);
+  Expected<std::shared_ptr<const Plan>> made = plan(file.path(), {{2}});
+  ASSERT_TRUE(made) << made.status().toString();
+  EXPECT_EQ((*made)->steps.size(), 1u);
+}
+
+TEST(Native, TakesLengthsThatChange) {
+  Runner runner = runnerOf(Model::open(golden("dynamic")));
+  for (const int64_t n : {3, 1, 40, 0, 3}) {
+    Expected<Span<float>> nodes = runner.resize<float>("nodes", {n, 2});
+    ASSERT_TRUE(nodes) << nodes.status().toString();
+    for (float &value : *nodes)
+      value = 1.5F;
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("doubled").size(), static_cast<size_t>(2 * n));
+    EXPECT_EQ(runner.output<float>("total")[1], 1.5F * static_cast<float>(n));
+  }
+}
+
+TEST(Native, ShapesMayDependOnValues) {
+  Runner runner = runnerOf(Model::open(golden("nonzero")));
+  for (const std::vector<float> &x :
+       {std::vector<float>{0, 2, 0, 3}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 5, 0, 1}}) {
+    ASSERT_TRUE(runner.set("x", x));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    std::vector<int64_t> expected;
+    for (size_t i = 0; i < x.size(); ++i)
+      if (x[i] != 0)
+        expected.push_back(static_cast<int64_t>(i));
+    const Span<const int64_t> found = runner.output<int64_t>("where");
+    EXPECT_EQ(std::vector<int64_t>(found.begin(), found.end()), expected);
+  }
+}
+
+TEST(Native, AShapeOtherThanDeclaredIsAnError) {
+  Runner runner = runnerOf(Model::open(golden("lies-fixed")));
+  ASSERT_TRUE(runner.set("shape", {int64_t(4), int64_t(1)}));
+  EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed);
+  ASSERT_TRUE(runner.set("shape", {int64_t(2), int64_t(2)}));
+  EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+  ASSERT_TRUE(runner.set("shape", {int64_t(3), int64_t(2)}));
+  EXPECT_FALSE(runner.evaluate());
+}
+
+TEST(Native, AnIndexOutOfRangeNamesItsNode) {
+  Runner runner = runnerOf(Model::open(golden("gather")));
+  ASSERT_TRUE(runner.set("data", {1.0F, 2.0F, 3.0F}));
+  ASSERT_TRUE(runner.set("index", {int64_t(3)}));
+  const Status status = runner.evaluate();
+  EXPECT_EQ(status.code(), Code::PolicyFailed);
+  EXPECT_NE(status.message().find("Gather"), std::string::npos) << status.message();
+  ASSERT_TRUE(runner.set("index", {int64_t(-1)}));
+  ASSERT_TRUE(runner.evaluate());
+  EXPECT_EQ(runner.output<float>("y")[0], 3.0F);
+}
+
+TEST(Native, HonoursInfinitiesAndNaN) {
+  Runner runner = runnerOf(Model::open(golden("log")));
+  ASSERT_TRUE(runner.set("x", {0.0F, -1.0F, 1.0F}));
+  ASSERT_TRUE(runner.evaluate());
+  const Span<const float> y = runner.output<float>("y");
+  EXPECT_EQ(y[0], -std::numeric_limits<float>::infinity());
+  EXPECT_NE(y[1], y[1]);
+  EXPECT_EQ(y[2], 0.0F);
+}
+
+TEST(Native, TakesEveryElementType) {
+  const Model model = Model::open(golden("types"));
+  ASSERT_TRUE(model) << model.status().toString();
+  Runner runner = runnerOf(model);
+  ASSERT_TRUE(runner.set("uint64", {uint64_t(1) << 63, uint64_t(7)}));
+  ASSERT_TRUE(runner.set("bool", {false, true}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<uint64_t>("uint64_out")[0], uint64_t(1) << 63);
+  EXPECT_TRUE(runner.output<bool>("bool_out")[1]);
+}
+
+TEST(Native, NamesWhatItLacks) {
+  Graph g = smallNetwork();
+  g.nodes[2] = node("ImageDecoder", {"b"}, {"h"}, {}, "middle");
+  const ModelFile file(g);
+  const Model model = Model::open(file.uri());
+  EXPECT_EQ(model.status().code(), Code::Unsupported);
+  for (const std::string &part :
+       {std::string("'middle'"), std::string("ImageDecoder"), std::string("17"), file.path()})
+    EXPECT_NE(model.status().message().find(part), std::string::npos) << model.status().message();
+  Expected<Inspection> report = inspect(file.path());
+  ASSERT_TRUE(report) << report.status().toString();
+  EXPECT_EQ(report->native.code(), Code::Unsupported);
+  EXPECT_EQ(report->parameters, 13u);
+  ASSERT_EQ(report->operators.size(), 4u);
+  EXPECT_EQ(report->operators[2].op, "ImageDecoder");
+  EXPECT_FALSE(report->operators[2].isSupported);
+}
+
+TEST(Native, RefusesOptionsThatItDoesNotHave) {
+  const ModelFile file(smallNetwork());
+  const Model model = Model::open(file.uri() + "?speed=11");
+  EXPECT_EQ(model.status().code(), Code::InvalidArgument);
+  EXPECT_NE(model.status().message().find("'speed'"), std::string::npos);
+}
+
+// ---- control flow ------------------------------------------------------------------------------
+
+Graph branch(const std::string &op) {
+  Graph g;
+  g.nodes = {node(op, {"x", "x"}, {"r"})};
+  g.outputs = {info("r", FloatType, {2})};
+  return g;
+}
+
+TEST(Native, IfTakesTheBranchOfItsCondition) {
+  Graph g;
+  g.inputs = {info("c", BoolType, {}), info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  g.nodes = {node("If", {"c"}, {"y"},
+                  {graphAttribute("then_branch", branch("Add").write()),
+                   graphAttribute("else_branch", branch("Mul").write())})};
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {3.0F, 5.0F}));
+  for (const bool condition : {true, false, true}) {
+    ASSERT_TRUE(runner.set("c", condition));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("y")[1], condition ? 10.0F : 25.0F);
+  }
+}
+
+/// Doubles `x` in each of `n` rounds, and gives each round's number.
+Graph doubling(bool endless) {
+  Graph body;
+  body.inputs = {info("i", Int64Type, {}), info("go", BoolType, {}), info("v", FloatType, {1})};
+  body.outputs = {info("go", BoolType, {}), info("w", FloatType, {1})};
+  body.nodes = {node("Add", {"v", "v"}, {"w"})};
+  Graph g;
+  g.inputs = {info("n", Int64Type, {}), info("x", FloatType, {1})};
+  g.outputs = {info("y", FloatType, {1})};
+  if (!endless) {
+    body.nodes.push_back(node("Identity", {"i"}, {"each"}));
+    body.outputs.push_back(info("each", Int64Type, {}));
+    g.outputs.push_back(info("rounds", Int64Type, {-1}));
+  }
+  std::vector<std::string> results{"y"};
+  if (!endless)
+    results.emplace_back("rounds");
+  g.nodes = {
+      node("Loop", {endless ? "" : "n", "", "x"}, results, {graphAttribute("body", body.write())})};
+  return g;
+}
+
+TEST(Native, LoopsAsOftenAsItsInputSays) {
+  const ModelFile file(doubling(false));
+  Runner runner = runnerOf(file);
+  for (const int64_t n : {5, 0, 1, 5}) {
+    ASSERT_TRUE(runner.set("x", {1.0F}));
+    ASSERT_TRUE(runner.set("n", n));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("y")[0], static_cast<float>(1 << n));
+    const Span<const int64_t> rounds = runner.output<int64_t>("rounds");
+    ASSERT_EQ(rounds.size(), static_cast<size_t>(n));
+    for (size_t i = 0; i < rounds.size(); ++i)
+      EXPECT_EQ(rounds[i], static_cast<int64_t>(i));
+  }
+}
+
+TEST(Native, ALoopWithoutEndHoldsTheDeadline) {
+  const ModelFile file(doubling(true));
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {1.0F}));
+  const Status status = runner.evaluate(Deadline::after(std::chrono::milliseconds(20)));
+  EXPECT_EQ(status.code(), Code::DeadlineExceeded) << status.toString();
+}
+
+// ---- hostile files -----------------------------------------------------------------------------
+
+Code openingCode(const Graph &graph) {
+  const ModelFile file(graph);
+  const Model model = Model::open(file.uri());
+  return model.status().code();
+}
+
+TEST(Native, RefusesBrokenGraphs) {
+  Graph g = smallNetwork();
+  std::swap(g.nodes[1], g.nodes[2]); // used before it is made: the only way to write a cycle
+  EXPECT_EQ(openingCode(g), Code::InvalidModel);
+  g = smallNetwork();
+  g.nodes[1] = node("Add", {"a", "b1"}, {"a"});
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "a name for two values";
+  g = smallNetwork();
+  g.initializers[1] = floats("b1", {4}, {1, 2, 3, 4});
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "a shape that doesn't fit";
+  g = smallNetwork();
+  g.initializers[1] = floats("b1", {3}, {1, 2});
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "fewer elements than stated";
+  g = smallNetwork();
+  g.initializers[1] = floats("b1", {int64_t(1) << 40, int64_t(1) << 40}, {1});
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "more elements than can be";
+  g = smallNetwork();
+  g.initializers.pop_back();
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "missing weights";
+  g = smallNetwork();
+  g.outputs = {info("z", FloatType, {1})};
+  EXPECT_EQ(openingCode(g), Code::InvalidModel) << "an output that nothing makes";
+  std::string deep = branch("Add").write();
+  for (int i = 0; i < 100; ++i)
+    deep = Message().bytes(1, node("If", {"c"}, {"r"}, {graphAttribute("then_branch", deep)})).text;
+  Message model;
+  model.bytes(7, deep).bytes(8, Message().number(2, 17).text);
+  const ModelFile file(model.text);
+  EXPECT_EQ(Model::open(file.uri()).status().code(), Code::Unsupported);
+}
+
+TEST(Native, RefusesEveryTruncation) {
+  const std::string whole = modelOf(smallNetwork());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const ModelFile file(whole.substr(0, size));
+    const Model model = Model::open(file.uri());
+    // What follows the graph is a property; without it the model is whole as well.
+    if (!model)
+      EXPECT_EQ(model.status().code(), Code::InvalidModel)
+          << size << ": " << model.status().toString();
+    else
+      EXPECT_GT(size, whole.size() - 20);
+  }
+}
+
+TEST(Native, ReadsExternalDataFromItsFolderOnly) {
+  Runner runner = runnerOf(Model::open(golden("external-data")));
+  ASSERT_TRUE(runner) << runner.status().toString();
+  for (const char *name : {"external-escape", "external-absolute", "external-beyond",
+                           "external-overflow", "external-short"})
+    EXPECT_EQ(Model::open(golden(name)).status().code(), Code::InvalidModel) << name;
+  EXPECT_EQ(Model::open(golden("external-missing")).status().code(), Code::NotFound);
+}
+
+// ---- threads -----------------------------------------------------------------------------------
+
+TEST(Native, EightThreadsShareAModel) {
+  const ModelFile file(smallNetwork());
+  Model model = Model::open(file.uri());
+  ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(8);
+  for (size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      Runner runner = model.newRunner();
+      for (int i = 0; i < 2000; ++i) {
+        const float x = static_cast<float>(t) + static_cast<float>(i % 7);
+        const bool isOk = runner.set("x", {x, 0.0F}).isOk() && runner.evaluate().isOk();
+        const float expected = 2 * (x + 0.5F) - (2 * x + 1) + 10;
+        wrong[t] += !isOk || runner.output<float>("y")[0] != expected;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(8));
+}
+
+} // namespace
+} // namespace mlbridge
