@@ -214,6 +214,7 @@ bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, 
   step->parameters[Applied] = number(activation);
   step->parameters[Applied + 1] = real(alpha);
   step->parameters[Applied + 2] = real(beta);
+  x->uses = 0; // it becomes the result of the node at hand
   return true;
 }
 
@@ -231,6 +232,7 @@ bool fuseBias(Lowering &l, Value *x, Value *bias) {
   step->parameters[CRow] = 0;
   step->parameters[CColumn] = last == 1 ? 0 : 1;
   step->parameters[Beta] = real(1);
+  x->uses = 0;
   return true;
 }
 
