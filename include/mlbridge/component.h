@@ -209,6 +209,13 @@ typedef struct mlb_transport {
                    mlb_error *error);
   /* The place where the listener listens in the end, such as a port that the system chose. */
   void (*place)(void *listener, mlb_string *place);
+  /* For a listener whose input and output somebody has to work: does so until `left` has passed,
+   * something has happened, which the descriptors then tell, or somebody interrupts it. With `left`
+   * 0 it does what there is. Called by whoever waits; several threads may. It need not return on
+   * EINTR. */
+  void (*drive)(void *listener, uint64_t left);
+  /* Makes a drive that is under way, or else the next one, return at once. From any thread. */
+  void (*interrupt)(void *listener);
 } mlb_transport;
 
 /* ---- the component

@@ -33,7 +33,14 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
     wakeRead_ = Descriptor(wake[0]);
     wakeWrite_ = Descriptor(wake[1]);
   }
+  driven_ = listener_->isDriven();
+  epoll_event oncePerByte{};
+  oncePerByte.events = EPOLLIN | EPOLLET;
+  if (driven_)
+    wakes_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_ || !timer_ || !quit_ || !wakeRead_ || !nudge_ ||
+      (driven_ &&
+       (!wakes_ || ::epoll_ctl(wakes_.get(), EPOLL_CTL_ADD, wakeRead_.get(), &oncePerByte) != 0)) ||
       !watch(EPOLL_CTL_ADD, nudge_.get(), EPOLLIN, NudgeToken) ||
       !watch(EPOLL_CTL_ADD, wakeRead_.get(), EPOLLIN, WakeToken) ||
       !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
@@ -54,6 +61,8 @@ void ServerLoop::close() {
   if (helper_.joinable()) {
     const uint64_t one = 1;
     (void)!::write(quit_.get(), &one, sizeof one);
+    if (driven_)
+      listener_->interrupt();
     helper_.join();
   }
   const std::lock_guard<std::mutex> lock(host_.mutex);
@@ -81,7 +90,16 @@ void ServerLoop::wake() const {
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
     Outcome outcome = Outcome::TimedOut;
-    if (handover_.yieldUntil([&] { return (outcome = turn(0)) != Outcome::TimedOut; }))
+    int looks = 0;
+    // Who is awake is looked at without a system call.
+    const auto look = [&] {
+      if (!anyAwake_.load(std::memory_order_relaxed) || ++looks % LooksWithoutWait == 0)
+        outcome = turn(0);
+      else if (attend(false) && (mayGoOn() || (outcome = turn(0)) == Outcome::TimedOut))
+        outcome = Outcome::Progress;
+      return outcome != Outcome::TimedOut;
+    };
+    if (handover_.yieldUntil(look))
       return outcome;
   }
   int timeout = deadline.pollTimeout();
@@ -101,14 +119,19 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
   Outcome outcome = Outcome::TimedOut;
   if (anyAwake_.load(std::memory_order_relaxed) && attend(timeout != 0)) {
     outcome = Outcome::Progress;
-    if (turnsWithoutWait_.fetch_add(1, std::memory_order_relaxed) + 1 < TurnsWithoutWait)
+    if (mayGoOn())
       return outcome;
     timeout = 0;
   }
   turnsWithoutWait_.store(0, std::memory_order_relaxed);
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
-  const int n = ::epoll_wait(epoll_.get(), events, MaxEvents, timeout);
+  int n = ::epoll_wait(epoll_.get(), events, MaxEvents, driven_ ? 0 : timeout);
+  if (n == 0 && driven_) {
+    listener_->drive(timeout < 0 ? Deadline::never()
+                                 : Deadline::after(std::chrono::milliseconds(timeout)));
+    n = ::epoll_wait(epoll_.get(), events, MaxEvents, 0);
+  }
   if (n < 0)
     return errno == EINTR ? Outcome::Interrupted : Outcome::Woken;
   if (n == 0)
@@ -271,10 +294,16 @@ void ServerLoop::policyBegins(Deadline::Clock::time_point now) {
 
 void ServerLoop::help() {
   while (true) {
-    pollfd fds[2] = {{timer_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}};
-    ::poll(fds, 2, -1);
+    pollfd fds[3] = {
+        {timer_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}, {wakes_.get(), POLLIN, 0}};
+    ::poll(fds, 3, -1);
     if (fds[1].revents)
       return;
+    if (fds[2].revents) {
+      epoll_event waste;
+      (void)::epoll_wait(wakes_.get(), &waste, 1, 0);
+      listener_->interrupt();
+    }
     uint64_t expirations;
     if (::read(timer_.get(), &expirations, sizeof expirations) <= 0)
       continue;
@@ -296,6 +325,8 @@ void ServerLoop::help() {
       if (policySince_.load(std::memory_order_acquire) != since) {
         const uint64_t one = 1;
         (void)!::write(nudge_.get(), &one, sizeof one);
+        if (driven_)
+          listener_->interrupt();
       }
     };
     while (policySince_.load(std::memory_order_acquire) == since) {
@@ -306,7 +337,14 @@ void ServerLoop::help() {
       pollfd watched[3] = {
           {epoll_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}};
       constexpr int LookAgainMs = 100; // nobody tells when the policy ends
-      if (::poll(watched, 3, LookAgainMs) < 0)
+      if (driven_) {
+        helperDrives_.store(true);
+        if (policySince_.load() == since)
+          listener_->drive(Deadline::after(std::chrono::milliseconds(LookAgainMs)));
+        helperDrives_.store(false);
+        nudgeIfOver();
+      }
+      if (::poll(watched, 3, driven_ ? 0 : LookAgainMs) < 0)
         continue;
       if (watched[1].revents)
         return;

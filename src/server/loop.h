@@ -34,7 +34,13 @@ public:
   }
   /// The serving thread is about to do something else than wait.
   void policyBegins(Deadline::Clock::time_point now);
-  void policyEnds() { policySince_.store(0, std::memory_order_release); }
+  void policyEnds() {
+    if (!driven_)
+      return policySince_.store(0, std::memory_order_release);
+    policySince_.store(0);
+    if (helperDrives_.load())
+      listener_->interrupt();
+  }
 
   /// With the host's mutex held: after something was sent, waits for what is unsent, or forgets the
   /// session if that failed.
@@ -54,6 +60,8 @@ private:
   static constexpr Duration ListenAgainAfter = std::chrono::milliseconds(100);
   /// After so many turns that found something without a system call, others get theirs.
   static constexpr int TurnsWithoutWait = 16;
+  /// As many looks at those that are awake for one at all.
+  static constexpr int LooksWithoutWait = 8;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
 
   /// `timeout` as of epoll_wait.
@@ -61,6 +69,10 @@ private:
   /// Handles what the sessions that are awake have; those that have nothing fall asleep if so
   /// wanted. Whether there was something. Takes the host's mutex.
   bool attend(bool toSleep);
+  /// Counts turns that found something without a system call; false when it is others' turn.
+  bool mayGoOn() {
+    return turnsWithoutWait_.fetch_add(1, std::memory_order_relaxed) + 1 < TurnsWithoutWait;
+  }
   void read(const std::shared_ptr<Session> &session);
   void acceptAll();
   void forget(uint64_t number);
@@ -72,9 +84,13 @@ private:
 
   SessionHost &host_;
   std::unique_ptr<Listener> listener_;
+  bool driven_ = false; ///< the listener is
   bool listening_ = false;
   Deadline::Clock::time_point notListeningSince_;
   Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
+  /// Has an event once whenever wakeRead_ gets a byte: signal handlers can write, but not interrupt
+  /// a listener. Only for a listener that is driven.
+  Descriptor wakes_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   /// Whose channels are quiet and have not said that they sleep: those that were read lately.
   std::vector<std::shared_ptr<Session>> awake_, ready_;
@@ -84,6 +100,7 @@ private:
   Handover handover_;                   ///< the serving thread's
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs
   std::atomic<bool> helpArmed_{false};
+  std::atomic<bool> helperDrives_{false};
   std::thread helper_;
 };
 

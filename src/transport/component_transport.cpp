@@ -115,6 +115,9 @@ public:
       table_.place(listener_, &place);
     return std::string(fromComponent(place));
   }
+  bool isDriven() const override { return table_.drive && table_.interrupt; }
+  void drive(Deadline deadline) override { table_.drive(listener_, timeLeft(deadline)); }
+  void interrupt() override { table_.interrupt(listener_); }
 
 private:
   const mlb_transport &table_;

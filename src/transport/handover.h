@@ -15,80 +15,120 @@ namespace mlbridge {
 /// Decides, for one waiting side of a conversation, whether to yield the processor for a moment
 /// before sleeping in the kernel. On one core, sleeping and waking are about a third of a short
 /// round trip; on two, waking an idle core may cost many times the round trip. But on a busy
-/// machine a yield lets others run for milliseconds, so it is tried only after many quick turns,
-/// and more of them when it did not pay. Not thread-safe.
+/// machine a yield lets others run for milliseconds. So accounts are kept: turns that began with a
+/// yield earn what they were shorter than those that slept, yields in vain and yields that let
+/// others run cost their time. While it pays, every wait begins with yields; when the account is
+/// empty, none does until so many quick turns have passed that they would have earned the loss,
+/// and more of them each time. Not thread-safe.
 class Handover {
 public:
   using Clock = Deadline::Clock;
-  /// Turns no longer than this, from answer to answer, are quick.
+  /// Turns no longer than this, from answer to answer, are quick; and so are yields.
   static constexpr Duration Quick = std::chrono::microseconds(150);
-  /// Quick turns before the first try; before another one after yields in vain; the most, after
-  /// yields that took long.
-  static constexpr int FirstTurns = 32, NextTurns = 64, MostTurns = 1 << 14;
-  /// How many more yields in vain than useful ones are borne: at the start, and at most.
-  static constexpr int FirstCredit = 2, MostCredit = 32;
+  /// Quick turns before the first try, and the fewest and the most before others.
+  static constexpr int FirstTurns = 32, LeastTurns = 64, MostTurns = 1 << 14;
+  /// What a try may lose at first, and what earnings are good for.
+  static constexpr Duration Grant = std::chrono::microseconds(100);
+  static constexpr Duration MostEarned = std::chrono::milliseconds(1);
+  /// After so many failures in a row the wait grows no more.
+  static constexpr int MostFailures = 6;
 
-  /// How long a side yields before it sleeps: twice as long as a turn has taken of late, within
+  /// How long a side yields before it sleeps: twice as long as the longest turn of late, within
   /// these. And how often at least: the scheduler, being fair, may give the processor straight
   /// back.
   static constexpr Duration LeastPatience = std::chrono::microseconds(30);
   static constexpr Duration MostPatience = std::chrono::microseconds(200);
   static constexpr int Yields = 3;
 
-  /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
-  template <typename Look> bool yieldUntil(Look look) {
-    const Clock::time_point end =
-        Clock::now() + std::clamp(2 * usual_, LeastPatience, MostPatience);
-    int yields = 0;
-    do {
-      ::sched_yield();
-      if (look())
-        return true;
-    } while (++yields < Yields || Clock::now() < end);
-    outcome_ = Outcome::YieldedInVain;
-    return false;
+  struct Processor {
+    Clock::time_point now() { return Clock::now(); }
+    void yield() { ::sched_yield(); }
+  };
+
+  /// Before a wait: whether to call yieldUntil before sleeping.
+  bool yields() {
+    outcome_ = yielding_ ? Outcome::Yielded : Outcome::Slept;
+    return yielding_;
   }
 
-  /// Before a wait: whether to call sched_yield and look for input, so many times, before sleeping.
-  bool yields() {
-    outcome_ = credit_ > 0 ? Outcome::Yielded : Outcome::Slept;
-    return outcome_ == Outcome::Yielded;
+  /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
+  template <typename Look, typename Machine = Processor>
+  bool yieldUntil(Look look, Machine machine = Machine()) {
+    const Clock::time_point start = machine.now();
+    const Clock::time_point end = start + std::clamp(2 * longest_, LeastPatience, MostPatience);
+    Clock::time_point before = start;
+    for (int yields = 1;; ++yields) {
+      machine.yield();
+      const Clock::time_point after = machine.now();
+      const bool othersRan = after - before > Quick;
+      if (othersRan)
+        wasted_ = after - before;
+      if (look())
+        return true;
+      if (othersRan || (yields >= Yields && after >= end)) {
+        wasted_ = after - start;
+        outcome_ = Outcome::YieldedInVain;
+        return false;
+      }
+      before = after;
+    }
   }
+
   /// The wait is over.
   void waited(Clock::time_point now) {
-    const bool quick = now - last_ <= Quick;
-    if (quick)
-      usual_ += (now - last_ - usual_) / 8;
+    const Duration turn = now - last_;
+    const bool quick = turn <= Quick;
     last_ = now;
-    const Outcome outcome = outcome_;
-    outcome_ = Outcome::Slept;
-    if (outcome == Outcome::Slept) {
+    if (quick)
+      longest_ = std::max<Duration>(turn, longest_ - longest_ / 32);
+    if (outcome_ == Outcome::Slept) {
       quickTurns_ = quick ? quickTurns_ + 1 : 0;
-      if (quickTurns_ >= neededTurns_)
-        credit_ = FirstCredit;
+      if (quick)
+        ofSleeping_ += (turn - ofSleeping_) / 8;
+      if (quickTurns_ >= neededTurns_) {
+        yielding_ = true;
+        account_ = Grant;
+      }
       return;
     }
-    if (!quick) {
-      credit_ = 0;
-      neededTurns_ = std::min(neededTurns_ * 4, MostTurns);
-    } else if (outcome == Outcome::Yielded) {
-      credit_ = std::min(credit_ + 1, MostCredit);
-      neededTurns_ = std::max(neededTurns_ - 1 - neededTurns_ / 64, FirstTurns);
-    } else if (--credit_ == 0) {
-      neededTurns_ = std::max(neededTurns_, NextTurns);
+    if (outcome_ == Outcome::Yielded && quick) {
+      ofYielding_ += (turn - ofYielding_) / 8;
+      account_ += ofSleeping_ - turn;
     }
-    if (credit_ == 0)
-      quickTurns_ = 0;
+    account_ -= wasted_;
+    if (account_ >= MostEarned) {
+      account_ = MostEarned;
+      failures_ = 0;
+    }
+    if (account_ < Duration::zero())
+      stop();
+    wasted_ = Duration::zero();
+    outcome_ = Outcome::Slept;
   }
 
 private:
   enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
+
+  void stop() {
+    const Duration gain =
+        std::max<Duration>(ofSleeping_ - ofYielding_, std::chrono::microseconds(1));
+    const int64_t turns = ((Grant - account_) / gain) << failures_;
+    neededTurns_ = static_cast<int>(std::clamp<int64_t>(turns, LeastTurns, MostTurns));
+    failures_ = std::min(failures_ + 1, MostFailures);
+    yielding_ = false;
+    quickTurns_ = 0;
+  }
+
   Outcome outcome_ = Outcome::Slept;
+  bool yielding_ = false;
   Clock::time_point last_{};
-  Duration usual_{0}; ///< of quick turns
+  Duration account_{0};
+  Duration wasted_{0};                     ///< by yields of this turn
+  Duration longest_{0};                    ///< of the quick turns of late
+  Duration ofSleeping_{0}, ofYielding_{0}; ///< quick turns, about as long as of late
   int quickTurns_ = 0;
   int neededTurns_ = FirstTurns;
-  int credit_ = 0;
+  int failures_ = 0;
 };
 
 } // namespace mlbridge

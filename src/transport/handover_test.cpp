@@ -9,13 +9,19 @@ namespace {
 class HandoverTest : public ::testing::Test {
 protected:
   enum Outcome : uint8_t { Hit, Vain };
-  /// One turn that took so long; whether it began with a yield.
+  struct Machine {
+    HandoverTest &test;
+    Handover::Clock::time_point now() { return test.now; }
+    void yield() { test.now += test.yieldTakes; }
+  };
+  /// One turn that took so long besides yielding; whether it began with a yield.
   bool turn(Duration took, Outcome outcome = Hit) {
     const bool yielded = handover.yields();
     if (yielded) {
-      EXPECT_EQ(handover.yieldUntil([&] { return outcome == Hit; }), outcome == Hit);
+      EXPECT_EQ(handover.yieldUntil([&] { return outcome == Hit; }, Machine{*this}),
+                outcome == Hit);
     }
-    handover.waited(now += took);
+    handover.waited(now += yielded ? took : took + asleep);
     return yielded;
   }
   /// Quick turns until one yields.
@@ -27,6 +33,8 @@ protected:
   }
 
   const Duration Short = std::chrono::microseconds(8), Long = std::chrono::milliseconds(3);
+  Duration yieldTakes = std::chrono::microseconds(1);
+  Duration asleep{0}; ///< what sleeping adds to a turn
   Handover handover;
   Handover::Clock::time_point now{std::chrono::hours(1)};
 };
@@ -37,29 +45,58 @@ TEST_F(HandoverTest, NeverYieldsInAConversationThatIsNotQuick) {
 }
 
 TEST_F(HandoverTest, KeepsYieldingWhileItPays) {
+  asleep = std::chrono::microseconds(20);
   EXPECT_EQ(turnsUntilYield(Hit), Handover::FirstTurns + 2); // the first turn has no predecessor
   for (int i = 0; i < 1000; ++i)
     ASSERT_TRUE(turn(Short));
 }
 
+TEST_F(HandoverTest, StopsIfSleepingIsAsQuick) {
+  turnsUntilYield(Hit);
+  int yields = 0;
+  for (int i = 0; i < 10'000; ++i)
+    yields += turn(Short + std::chrono::microseconds(2));
+  EXPECT_LT(yields, 5'000);
+}
+
 TEST_F(HandoverTest, BearsAFewYieldsInVainAndThenSeldomTries) {
   turnsUntilYield(Vain);
   int yields = 0;
-  const int turns = 100 * Handover::NextTurns;
+  const int turns = 100 * Handover::LeastTurns;
   for (int i = 0; i < turns; ++i)
     yields += turn(Short, Vain);
-  EXPECT_LE(yields, 2 * Handover::FirstCredit * turns / Handover::NextTurns);
+  EXPECT_LE(yields, turns / 20);
   EXPECT_GT(yields, 0);
 }
 
+TEST_F(HandoverTest, BearsATurnThatTookLongForAnotherReason) {
+  asleep = std::chrono::microseconds(20);
+  turnsUntilYield(Hit);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(i % 100 ? Short : Long));
+}
+
 TEST_F(HandoverTest, StopsAtOnceWhenAYieldTookLongAndWaitsLongerEachTime) {
+  asleep = std::chrono::microseconds(20);
   int last = turnsUntilYield(Hit);
-  for (int i = 0; i < 3; ++i) {
-    turn(Long);
+  for (int i = 0; i < 4; ++i) {
+    yieldTakes = Long;
+    turn(Short);
+    yieldTakes = std::chrono::microseconds(1);
     const int next = turnsUntilYield(Hit);
-    EXPECT_GT(next, 3 * last);
+    EXPECT_GT(next, last * 3 / 2);
+    EXPECT_LE(next, Handover::MostTurns + 2);
     last = next;
   }
+}
+
+TEST_F(HandoverTest, TriesAgainSoonWhereSleepingCostsMuch) {
+  asleep = std::chrono::microseconds(60);
+  turnsUntilYield(Hit);
+  yieldTakes = Long;
+  turn(Short);
+  yieldTakes = std::chrono::microseconds(1);
+  EXPECT_LT(turnsUntilYield(Hit), 100); // 3 ms are lost, each turn would have earned some 50 us
 }
 
 } // namespace

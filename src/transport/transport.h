@@ -65,6 +65,14 @@ public:
   virtual int descriptor() const = 0;
   /// The place where it listens in the end; empty if that is what the URI says.
   virtual std::string place() const { return {}; }
+
+  /// Whether input and output go on only while somebody drives them, whatever the descriptors say.
+  virtual bool isDriven() const { return false; }
+  /// Works until the deadline, until something has happened that the descriptors tell, or until it
+  /// is interrupted. Several threads may.
+  virtual void drive(Deadline) {}
+  /// Makes a drive that is under way, or else the next one, return at once. Any thread.
+  virtual void interrupt() {}
 };
 
 class Transport {

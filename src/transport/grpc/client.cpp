@@ -15,16 +15,6 @@ namespace {
 // A server that is busy sees the end of a connection after a few milliseconds.
 constexpr Duration Linger = std::chrono::milliseconds(200);
 
-gpr_timespec timeOf(Deadline deadline) {
-  if (deadline.isNever())
-    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const Duration left = deadline.left();
-  if (left <= Duration::zero())
-    return gpr_inf_past(GPR_CLOCK_MONOTONIC);
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
-}
-
 std::shared_ptr<grpc::ChannelCredentials> credentialsOf(const Settings &settings) {
   if (!settings.tls)
     return grpc::InsecureChannelCredentials();

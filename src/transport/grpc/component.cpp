@@ -33,6 +33,12 @@ template <typename Function> mlb_code guarded(mlb_error *error, Function functio
   }
 }
 
+Deadline deadlineOf(uint64_t left) {
+  return left == MLB_NO_DEADLINE || left > uint64_t(INT64_MAX)
+             ? Deadline::never()
+             : Deadline::after(Duration(static_cast<int64_t>(left)));
+}
+
 /// One end of a stream as the table knows it.
 struct Connection {
   std::unique_ptr<ClientStream> client; ///< or
@@ -50,9 +56,7 @@ Connection *of(void *connection) { return static_cast<Connection *>(connection);
 
 mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_size, uint64_t left,
                  void **connection, mlb_error *error) {
-  const Deadline deadline = left == MLB_NO_DEADLINE || left > uint64_t(INT64_MAX)
-                                ? Deadline::never()
-                                : Deadline::after(Duration(static_cast<int64_t>(left)));
+  const Deadline deadline = deadlineOf(left);
   return guarded(error, [&] {
     Expected<Settings> settings =
         readSettings(fromComponent(place), options, options_size, Side::Compiler);
@@ -153,9 +157,7 @@ void close(void *connection) { delete of(connection); }
 int understands(mlb_string option) { return isOption(fromComponent(option)); }
 
 mlb_code wait(void *connection, uint32_t wanted, uint64_t left, uint32_t *ready, mlb_error *error) {
-  const Deadline deadline = left == MLB_NO_DEADLINE || left > uint64_t(INT64_MAX)
-                                ? Deadline::never()
-                                : Deadline::after(Duration(static_cast<int64_t>(left)));
+  const Deadline deadline = deadlineOf(left);
   return guarded(error, [&] {
     if (!of(connection)->client)
       return Status(Code::InvalidArgument, "a server polls the descriptors");
@@ -171,6 +173,10 @@ void place(void *listener, mlb_string *place) {
   *place = toComponent(listenerOf(listener).place());
 }
 
+void drive(void *listener, uint64_t left) { listenerOf(listener).drive(deadlineOf(left)); }
+
+void interrupt(void *listener) { listenerOf(listener).interrupt(); }
+
 constexpr mlb_transport Table = {sizeof(mlb_transport),
                                  connect,
                                  listen,
@@ -185,7 +191,9 @@ constexpr mlb_transport Table = {sizeof(mlb_transport),
                                  understands,
                                  writeParts,
                                  wait,
-                                 place};
+                                 place,
+                                 drive,
+                                 interrupt};
 
 constexpr mlb_component Component = {sizeof(mlb_component),
                                      MLB_COMPONENT_ABI,

@@ -40,4 +40,14 @@ Status startLibrary() {
   return Status::ok();
 }
 
+gpr_timespec timeOf(Deadline deadline) {
+  if (deadline.isNever())
+    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const Duration left = deadline.left();
+  if (left <= Duration::zero())
+    return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
 } // namespace mlbridge::grpctransport

@@ -5,6 +5,9 @@
 
 #include "transport/grpc/settings.h"
 
+#include <mlbridge/deadline.h>
+
+#include <grpc/support/time.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <csignal>
@@ -16,6 +19,9 @@ namespace mlbridge::grpctransport {
 Status startLibrary();
 /// Whether this is such a process, in which no object of gRPC may be touched.
 bool isForked();
+
+/// A deadline as gRPC has them.
+gpr_timespec timeOf(Deadline deadline);
 
 /// What both sides tell gRPC. `set` is called with each name and value.
 template <typename Set> void setCommonArguments(const Settings &settings, Set set) {

@@ -8,8 +8,10 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace mlbridge::grpctransport {
@@ -104,7 +106,6 @@ Expected<std::shared_ptr<ServerCore>> ServerCore::start(const Settings &settings
   if (Status s = core->build(); !s)
     return s;
   request(core);
-  core->thread_ = std::thread([raw = core.get()] { raw->run(); });
   return core;
 }
 
@@ -131,7 +132,7 @@ Status ServerCore::build() {
     if (server_)
       server_->Shutdown();
     queue_->Shutdown();
-    run();
+    drain();
     server_.reset();
     const std::string where = "listen at " + placeOf(settings_, settings_.port);
     if (settings_.tls)
@@ -146,7 +147,29 @@ Status ServerCore::build() {
 
 ServerCore::~ServerCore() = default;
 
-void ServerCore::run() {
+void ServerCore::drive(Deadline deadline) {
+  if (isForked()) { // nothing will ever happen here
+    ::poll(nullptr, 0, earlier(deadline, Deadline::after(LingerAtStop)).pollTimeout());
+    return;
+  }
+  void *tag;
+  bool ok;
+  // What has happened together is told together.
+  while (queue_->AsyncNext(&tag, &ok, timeOf(deadline)) == grpc::CompletionQueue::GOT_EVENT) {
+    static_cast<Tag *>(tag)->finished(ok);
+    deadline = Deadline::after(Duration::zero());
+  }
+}
+
+void ServerCore::interrupt() {
+  if (isForked() || interruption_.isSet.exchange(true))
+    return;
+  const std::lock_guard<std::mutex> lock(interruption_.mutex);
+  interruption_.alarm.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC),
+                          static_cast<Tag *>(&interruption_));
+}
+
+void ServerCore::drain() {
   void *tag;
   bool ok;
   while (queue_->Next(&tag, &ok)) {
@@ -197,10 +220,12 @@ void ServerCore::stop() {
   }
   while (ServerStream *stream = accept())
     stream->close();
+  const NoSignals guard;
+  std::thread drainer([this] { drain(); }); // what streams still have to send goes meanwhile
   server_->Shutdown(std::chrono::system_clock::now() + LingerAtStop);
   grpc::Alarm atOnce;
   atOnce.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), nullptr);
-  thread_.join();
+  drainer.join();
 }
 
 // ---- ServerStream -------------------------------------------------------------------------------

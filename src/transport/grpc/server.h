@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The model's side. One thread drives gRPC and tells the library's loop by descriptors.
+// The model's side. Whoever waits in the library's loop drives gRPC, and what has happened is told
+// by descriptors.
 #ifndef MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 #define MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 
@@ -8,15 +9,17 @@
 #include "transport/grpc/settings.h"
 #include "transport/transport.h"
 
+#include <mlbridge/deadline.h>
+
 #include "mlbridge/v1/bridge.grpc.pb.h"
 #include <grpcpp/alarm.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_context.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <set>
-#include <thread>
 
 namespace mlbridge::grpctransport {
 
@@ -48,6 +51,10 @@ public:
   ServerStream *accept();
   int descriptor() const { return arrived_.descriptor(); }
   const std::string &place() const { return place_; }
+  /// Handles what has happened; if nothing has, waits for it until the deadline.
+  void drive(Deadline deadline);
+  /// Makes a drive that is under way, or else the next one, return.
+  void interrupt();
   /// Ends all streams, after a moment for what they still have to send.
   void stop();
 
@@ -58,7 +65,15 @@ private:
   explicit ServerCore(const Settings &settings) : settings_(settings) {}
   Status build();
   static void request(const std::shared_ptr<ServerCore> &core);
-  void run();
+  void drain();
+
+  class Interruption final : public Tag {
+  public:
+    void finished(bool) override { isSet.store(false); }
+    std::atomic<bool> isSet{false};
+    std::mutex mutex;
+    grpc::Alarm alarm;
+  };
 
   const Settings settings_;
   std::string place_;
@@ -66,7 +81,7 @@ private:
   Health health_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
+  Interruption interruption_;
 
   std::mutex mutex_;
   std::set<ServerStream *> streams_;
