@@ -50,6 +50,13 @@ that was recorded, at the same episode, context and step where there are several
 fails."""
 
 
+INSPECT_DESCRIPTION = """\
+Shows what a model is: inputs and outputs, metadata, operators, parameters, the multiply-adds of one
+evaluation, which engines run it (and if not why), and what a compiler would contain that has it
+built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge compile`, or the folder of a
+TensorFlow SavedModel."""
+
+
 class CommandError(Exception):
     """What was asked for cannot be done; the text goes to the user."""
 
@@ -141,6 +148,18 @@ def parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--json", action="store_true", help="print what was done as JSON")
 
+    inspect = commands.add_parser(
+        "inspect",
+        help="show what a model is and what runs it",
+        description=INSPECT_DESCRIPTION,
+        formatter_class=raw,
+    )
+    inspect.add_argument("model", metavar="MODEL", help="a file, or a SavedModel's folder")
+    inspect.add_argument(
+        "--options", metavar="TEXT", default="", help="of the onnx: URI, such as custom_ops=LIB"
+    )
+    inspect.add_argument("--json", action="store_true", help="print the result as JSON")
+
     stats = commands.add_parser(
         "stats",
         help="ask a running server what it has done",
@@ -189,6 +208,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .record import run as record
 
             return record(options)
+        if options.command == "inspect":
+            from .inspect import show as show_model
+
+            show_model(options.model, options=options.options, as_json=options.json)
+            return 0
         if options.command == "stats":
             from .stats import show
 

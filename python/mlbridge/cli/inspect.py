@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlbridge inspect: what a model is, and what runs it."""
+
+from __future__ import annotations
+
+import json
+
+from .. import Error
+from ..inspection import Report, inspect
+from . import CommandError
+
+WIDEST = 100
+
+
+def show(path: str, *, options: str, as_json: bool) -> None:
+    """Print what is known of a model."""
+    try:
+        report = inspect(path, options=options)
+    except Error as error:
+        raise CommandError(str(error)) from error
+    if as_json:
+        print(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
+        return
+    for name, value in lines(report):
+        print(f"{name:14} {value}")
+
+
+def lines(report: Report) -> list[tuple[str, str]]:
+    """Name and text of each line."""
+    found = [("model", f"{report.path}: {report.format}, {report.file_bytes} bytes")]
+    if len(report.signatures) > 1:
+        found += [(f"signature {key}", text) for key, text in sorted(report.signatures.items())]
+    elif report.signature:
+        found.append(("signature", report.signature))
+    for key, value in sorted(report.metadata.items()):
+        flat = " ".join(value.split())
+        found.append(("metadata", f"{key} = {flat[:WIDEST]}{'…' if len(flat) > WIDEST else ''}"))
+    if report.opsets:
+        found.append(("opsets", ", ".join(f"{d} {v}" for d, v in sorted(report.opsets.items()))))
+    if report.operators:
+        counted = sorted(report.operators.items(), key=lambda item: (-item[1], item[0]))
+        found.append(("operators", ", ".join(f"{name} {count}" for name, count in counted)))
+    if report.parameters is not None:
+        found.append(("parameters", f"{report.parameters} ({report.parameter_bytes} bytes)"))
+    if report.external_files:
+        found.append(("weights in", ", ".join(report.external_files)))
+    if report.multiply_adds is not None:
+        bound = "" if report.multiply_adds_exact else "at least "
+        found.append(("multiply-adds", f"{bound}{report.multiply_adds} per evaluation"))
+    for engine, support in report.engines.items():
+        found.append((f"{engine}:", "runs" if support.runs else f"no: {support.why}"))
+    if report.embedded:
+        found.append(("embedded", report.embedded))
+    return found

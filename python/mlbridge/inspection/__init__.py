@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a model is, and what runs it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .._core import Model
+from ..errors import Error, InvalidModel, NotFound
+from .onnx_file import read_onnx
+from .ort_file import IDENTIFIER, read_ort
+from .report import Report, Support
+from .saved_model import FILE, read_saved_model
+
+__all__ = ["Report", "Support", "inspect"]
+
+ELF = b"\x7fELF"
+
+
+def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
+    """Look into a model: .onnx, .ort, a shared object of `mlbridge compile`, or a SavedModel.
+
+    `options` are those of a URI ("custom_ops=lib.so") for the engines that are tried. Errors:
+    NotFound, InvalidModel.
+    """
+    path = os.fspath(path)
+    report = Report(path, "", 0)
+    try:
+        if Path(path).is_dir():
+            if not Path(path, FILE).is_file():
+                raise InvalidModel(f"{path} is a folder without {FILE}")
+            read_saved_model(path, report)
+            report.engines["tfaot"] = Support(
+                False, "compiled into a program by mlbridge_tensorflow_aot of CMake"
+            )
+            return report
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from error
+    report.file_bytes = len(data)
+    if not data:
+        raise InvalidModel(f"{path} is empty")
+    try:
+        if data[4:8] == IDENTIFIER:
+            read_ort(data, report)
+            engines = ["onnx"]
+        elif data[:4] == ELF:
+            report.format = "shared object"
+            report.embedded = "the object itself; it needs nothing else"
+            engines = ["aot"]
+        else:
+            read_onnx(data, report)
+            engines = ["onnx", "native"]
+    except InvalidModel as error:
+        raise InvalidModel(f"{path}: {error}") from None
+    if report.format == "ONNX" and not report.operators and not report.opsets:
+        raise InvalidModel(f"{path} is no model: it has neither operators nor an opset")
+    for scheme in engines:
+        report.engines[scheme] = try_engine(
+            scheme, path, options if scheme == "onnx" else "", report
+        )
+    return report
+
+
+def try_engine(scheme: str, path: str, options: str, report: Report) -> Support:
+    """Open the model with an engine, which knows its signature best."""
+    try:
+        model = Model.open(f"{scheme}:{path.replace('?', '%3F')}" + (options and "?" + options))
+    except Error as error:
+        prefix = f"'{scheme}:"
+        why = str(error)
+        if why.startswith(prefix) and "': " in why:
+            why = why.split("': ", 1)[1]
+        return Support(False, why)
+    if report.signature is None and model.model_signature is not None:
+        report.signature = str(model.model_signature)
+    for key, value in model.metadata.items():
+        report.metadata.setdefault(key, value)
+    return Support(True)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge inspect`, on the golden models and on ones made here."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mlbridge
+from mlbridge.cli import main
+from mlbridge.inspection import inspect
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "onnx"
+
+
+def look(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
+    assert main(["inspect", "--json", *map(str, arguments)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def floats(name: str, *shape: int | str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def weights(name: str, *shape: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.ones(shape, np.float32), name)
+
+
+def save(path: Path, nodes: list[Any], inputs: Any, outputs: Any, tensors: Any) -> Path:
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
+    found = look(capsys, GOLDEN / "linear.onnx")
+    assert found["format"] == "ONNX"
+    assert found["signature"] == "(x: float32[1, 4]) -> (y: float32[1, 1])"
+    assert found["metadata"]["unit"] == "µs"
+    assert found["operators"] == {"Gemm": 1}
+    assert (found["parameters"], found["parameter_bytes"]) == (5, 20)
+    assert (found["multiply_adds"], found["multiply_adds_exact"]) == (4, True)
+    assert found["opsets"] == {"ai.onnx": 17}
+    assert found["engines"]["onnx"] == {"runs": True, "why": ""}
+    assert "native" in found["engines"]
+
+
+def test_the_text_has_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(GOLDEN / "linear.onnx")]) == 0
+    out = capsys.readouterr().out
+    for part in ("Gemm 1", "5 (20 bytes)", "4 per evaluation", "onnx:          runs", "unit = µs"):
+        assert part in out
+
+
+def test_a_network_with_layers_and_a_batch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = save(
+        tmp_path / "mlp.onnx",
+        [
+            helper.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1),
+            helper.make_node("Relu", ["h"], ["r"]),
+            helper.make_node("MatMul", ["r", "v"], ["m"]),
+            helper.make_node("Add", ["m", "c"], ["y"]),
+        ],
+        [floats("x", 4, 300)],
+        [floats("y", 4, 15)],
+        [weights("w", 256, 300), weights("b", 256), weights("v", 256, 15), weights("c", 15)],
+    )
+    found = look(capsys, path)
+    assert found["multiply_adds"] == 4 * (300 * 256 + 256 * 15)
+    assert found["parameters"] == 300 * 256 + 256 + 256 * 15 + 15
+
+
+def test_recurrences_and_what_cannot_be_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = save(
+        tmp_path / "lstm.onnx",
+        [
+            helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=8),
+            helper.make_node("Conv", ["image", "kernel"], ["z"]),
+        ],
+        [floats("x", 50, 1, 4), floats("image", 1, 1, 5, 5)],
+        [floats("y", 50, 1, 1, 8), floats("z", 1, 1, 3, 3)],
+        [weights("w", 1, 32, 4), weights("r", 1, 32, 8), weights("kernel", 1, 1, 3, 3)],
+    )
+    found = look(capsys, path)
+    assert found["multiply_adds"] == 50 * 32 * (4 + 8)
+    assert found["multiply_adds_exact"] is False
+
+
+def test_changing_dimensions_strings_and_external_weights(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = look(capsys, GOLDEN / "words.onnx")
+    assert found["signature"].startswith("(many: string[?], pair: string[2], word: string) -> ")
+    found = look(capsys, GOLDEN / "external-data.onnx")
+    assert found["external_files"] == ["external-data.bin"]
+
+
+def test_onnx_runtimes_own_format(capsys: pytest.CaptureFixture[str]) -> None:
+    found = look(capsys, GOLDEN / "linear.ort")
+    assert found["format"] == "ONNX Runtime"
+    assert found["signature"] == "(x: float32[1, 4]) -> (y: float32[1, 1])"
+    assert found["operators"] == {"Gemm": 1}
+    assert found["parameters"] == 5
+    assert found["metadata"]["unit"] == "µs"
+
+
+def test_an_engine_that_cannot_run_it_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    found = look(capsys, GOLDEN / "unknown-operator.onnx")
+    assert found["operators"] == {"nowhere::Teleport": 1}
+    assert found["engines"]["onnx"]["runs"] is False
+    assert "Teleport" in found["engines"]["onnx"]["why"]
+
+
+def key(number: int, payload: bytes) -> bytes:
+    """A protobuf field of bytes."""
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def test_a_saved_model_without_tensorflow(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def info(kind: int, *shape: int) -> bytes:
+        dims = b"".join(key(2, bytes([0x08, length])) for length in shape)
+        return bytes([0x10, kind]) + key(3, dims)
+
+    signature = key(1, key(1, b"features") + key(2, info(1, 1, 16)))
+    signature += key(2, key(1, b"action") + key(2, info(9)))
+    node = key(1, b"n") + key(2, b"MatMul")
+    graph = key(2, key(1, node)) + key(5, key(1, b"action") + key(2, signature))
+    (tmp_path / "saved_model.pb").write_bytes(key(2, graph))
+    found = look(capsys, tmp_path)
+    assert found["signatures"] == {"action": "(features: float32[1, 16]) -> (action: int64)"}
+    assert found["operators"] == {"MatMul": 1}
+    assert list(found["engines"]) == ["tfaot"]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda p: p.mkdir(), "saved_model.pb"),
+        (lambda p: p.write_bytes(b""), "is empty"),
+        (lambda p: p.write_text("no model at all"), "model"),
+        (lambda p: None, "No such file"),
+    ],
+)
+def test_what_is_no_model(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, make: Any, says: str
+) -> None:
+    make(tmp_path / "x")
+    assert main(["inspect", str(tmp_path / "x")]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["policy.onnx", "linear.ort"])
+def test_damaged_files_are_errors_and_never_crashes(name: str, tmp_path: Path) -> None:
+    whole = (GOLDEN / name).read_bytes()
+    chance = random.Random(1)
+    path = tmp_path / "damaged"
+    for _ in range(300):
+        damaged = bytearray(whole[: chance.randrange(8, len(whole) + 1)])
+        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            inspect(path)
+        except mlbridge.Error as error:
+            assert str(path) in str(error)
