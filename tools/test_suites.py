@@ -218,6 +218,7 @@ PYTEST_FOLDERS = (
     ("tests/install", 900),
     ("tests/docs", 1500),
     ("tests/interop", 120),
+    ("tests/tensorflow", 1200),
     ("tests/faults", 900),
 )
 # Those that install from the dev build or build something themselves.
@@ -226,6 +227,7 @@ BUILDING = (
     "tests/install",
     "tests/docs",
     "tests/interop",
+    "tests/tensorflow",
     "tests/faults",
     "bench",
 )

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from common import BUILD, PYTHON, ROOT, environment, source_files
 
-# PyTorch is installed for training only; without it what derives from it has no types.
-UNTYPED_TORCH = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
+# PyTorch is installed for training only, TensorFlow apart from the rest; without them what derives
+# from them has no types.
+UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
 
 
 # What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
@@ -43,8 +44,8 @@ def main() -> int:
             env["MYPYPATH"] = f"{base}:{ROOT / beside}" if beside else str(base)
         command = [str(PYTHON), "-m", "mypy", "--strict", "--no-error-summary"]
         command += ["--cache-dir", str(BUILD / "cache" / "mypy" / base.relative_to(ROOT))]
-        if base.is_relative_to(ROOT / "models"):
-            command += UNTYPED_TORCH
+        if base.is_relative_to(ROOT / "models") or base.is_relative_to(ROOT / "tests/tensorflow"):
+            command += UNTYPED
         code = subprocess.run([*command, *files], cwd=ROOT, env=env, check=False).returncode
         worst = max(worst, code)
     return worst

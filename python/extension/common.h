@@ -77,6 +77,7 @@ void bindServer(nb::module_ &m);
 void bindFunction(nb::module_ &m);
 void bindDriver(nb::module_ &m);
 void bindComponents(nb::module_ &m);
+void bindInspection(nb::module_ &m);
 
 } // namespace mlbridge::python
 

@@ -16,6 +16,7 @@ NB_MODULE(_core, m) {
   bindFunction(m);
   bindDriver(m);
   bindComponents(m);
+  bindInspection(m);
 }
 
 } // namespace mlbridge::python

@@ -51,8 +51,9 @@ def test_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["parameters"], found["parameter_bytes"]) == (5, 20)
     assert (found["multiply_adds"], found["multiply_adds_exact"]) == (4, True)
     assert found["opsets"] == {"ai.onnx": 17}
-    assert found["engines"]["onnx"] == {"runs": True, "why": ""}
-    assert "native" in found["engines"]
+    assert found["engines"]["onnx"]["runs"] is True
+    assert found["engines"]["native"] == {"runs": True, "why": "", "missing": []}
+    assert found["workspace_bytes"] is not None
 
 
 def test_the_text_has_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,6 +124,9 @@ def test_an_engine_that_cannot_run_it_says_why(capsys: pytest.CaptureFixture[str
     assert found["operators"] == {"nowhere::Teleport": 1}
     assert found["engines"]["onnx"]["runs"] is False
     assert "Teleport" in found["engines"]["onnx"]["why"]
+    native = found["engines"]["native"]
+    assert not native["runs"] and "Teleport" in native["why"]
+    assert any("Teleport" in operator for operator in native["missing"])
 
 
 def key(number: int, payload: bytes) -> bytes:

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Opening by URI, metadata, binding, the form without a signature, and models behind components.
+#include "core/component.h"
+
+#include <mlbridge/engine.h>
 #include <mlbridge/function.h>
 
 #include <gtest/gtest.h>
@@ -67,6 +70,32 @@ protected:
     ::setenv("MLBRIDGE_COMPONENT_PATH", TEST_COMPONENTS, 1);
   }
 };
+
+TEST(LinkedEngine, OpensByTheNameThatItWasRegisteredUnder) {
+  ::setenv("MLBRIDGE_COMPONENT_PATH", TEST_COMPONENTS, 1);
+  const Status none = Model::open("tfaot:sum").status();
+  EXPECT_EQ(none.code(), Code::NotFound);
+  EXPECT_NE(none.message().find("no model 'sum' is linked into this program"), std::string::npos);
+
+  Expected<const mlb_component *> component = findComponent(ComponentKind::Engine, "testing");
+  ASSERT_TRUE(component) << component.status().toString();
+  const mlb_engine &table = *(*component)->engine;
+  ASSERT_TRUE(registerEngine("tfaot", "sum", table));
+  const Model model = Model::open("tfaot:sum");
+  EXPECT_TRUE(model) << model.status().toString();
+  ASSERT_TRUE(registerEngine("own-engine", "sum", table));
+  EXPECT_TRUE(Model::open("own-engine:sum"));
+  const Status wrong = Model::open("own-engine:sun").status();
+  EXPECT_EQ(wrong.code(), Code::NotFound);
+  EXPECT_NE(wrong.message().find("did you mean 'sum'"), std::string::npos) << wrong.toString();
+
+  EXPECT_EQ(registerEngine("tfaot", "sum", table).code(), Code::InvalidArgument);
+  EXPECT_EQ(registerEngine("onnx", "sum", table).code(), Code::InvalidArgument);
+  EXPECT_EQ(registerEngine("tfaot", "", table).code(), Code::InvalidArgument);
+  mlb_engine old = table;
+  old.size = 8;
+  EXPECT_EQ(registerEngine("tfaot", "old", old).code(), Code::InvalidArgument);
+}
 
 } // namespace
 

@@ -11,6 +11,8 @@
 #include "runner/engine_component.h"
 #include "runner/reload.h"
 
+#include <mlbridge/engine.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -22,6 +24,8 @@ using Factory = std::function<Expected<FunctionModel>(const Uri &)>;
 
 struct Registered {
   std::mutex lock;
+  std::map<std::string, std::map<std::string, const mlb_engine *, std::less<>>, std::less<>>
+      engines; ///< by scheme and name
   std::map<std::string, Factory, std::less<>> functions, schemes;
 };
 
@@ -39,6 +43,8 @@ constexpr std::string_view BuiltIn[] = {"function",
 // Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
 constexpr std::string_view OptionalEngines[] = {"onnx"};
 constexpr std::string_view OptionalTransports[] = {"grpc"};
+// Models that a program may have linked in; see engine.h.
+constexpr std::string_view Linked[] = {"tfaot"};
 
 bool contains(Span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -91,6 +97,28 @@ Status add(std::map<std::string, Factory, std::less<>> &factories, const char *w
   return Status::ok();
 }
 
+/// Engines linked in under this scheme and name; null if nothing is linked in under the scheme.
+Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard<std::mutex> guard(registered().lock);
+    const auto scheme = registered().engines.find(uri.scheme);
+    if (scheme != registered().engines.end()) {
+      const auto engine = scheme->second.find(uri.place);
+      if (engine != scheme->second.end())
+        return engine->second;
+      for (const auto &[name, table] : scheme->second)
+        names.push_back(name);
+    } else if (!contains(Linked, uri.scheme)) {
+      return nullptr;
+    }
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return Status(Code::NotFound, "no model '" + uri.place + "' is linked into this program" +
+                                    didYouMean(uri.place, views) + " (" + uri.scheme + ": " +
+                                    listOf(views) + ")");
+}
+
 /// Whether the place of such a URI may be a file; functions have no place, servers another one.
 bool mayBeFile(std::string_view scheme) {
   return scheme != "function" && scheme != "pipe" && scheme != "shm" && scheme != "unix" &&
@@ -118,6 +146,21 @@ Status registerScheme(std::string scheme, Factory factory) {
   return add(registered().schemes, "scheme", std::move(scheme), std::move(factory));
 }
 
+Status registerEngine(std::string scheme, std::string name, const mlb_engine &engine) {
+  if (contains(BuiltIn, scheme) || contains(OptionalEngines, scheme) ||
+      contains(OptionalTransports, scheme))
+    return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
+  if (name.empty())
+    return Status(Code::InvalidArgument, "an engine was registered without a name");
+  if (engine.size < sizeof(mlb_engine))
+    return Status(Code::InvalidArgument,
+                  "engine " + scheme + ":" + name + " has an incomplete table");
+  const std::lock_guard<std::mutex> guard(registered().lock);
+  if (!registered().engines[scheme].emplace(std::move(name), &engine).second)
+    return Status(Code::InvalidArgument, "an engine is registered under the same name already");
+  return Status::ok();
+}
+
 std::vector<std::string> knownSchemes() {
   std::vector<std::string> all(std::begin(BuiltIn), std::end(BuiltIn));
   all.insert(all.end(), std::begin(OptionalEngines), std::end(OptionalEngines));
@@ -125,6 +168,8 @@ std::vector<std::string> knownSchemes() {
   {
     const std::lock_guard<std::mutex> guard(registered().lock);
     for (const auto &[scheme, factory] : registered().schemes)
+      all.push_back(scheme);
+    for (const auto &[scheme, engines] : registered().engines)
       all.push_back(scheme);
   }
   for (ComponentKind kind : {ComponentKind::Engine, ComponentKind::Transport})
@@ -166,6 +211,11 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
     return openRemote(uri, options);
   if (const Factory factory = findFactory(registered().schemes, uri.scheme))
     return openWith(factory, uri);
+  Expected<const mlb_engine *> linked = linkedEngine(uri);
+  if (!linked)
+    return linked.status();
+  if (*linked)
+    return openEngine(**linked, uri);
 
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
   if (engine)

@@ -47,8 +47,13 @@ def lines(report: Report) -> list[tuple[str, str]]:
     if report.multiply_adds is not None:
         bound = "" if report.multiply_adds_exact else "at least "
         found.append(("multiply-adds", f"{bound}{report.multiply_adds} per evaluation"))
-    for engine, support in report.engines.items():
-        found.append((f"{engine}:", "runs" if support.runs else f"no: {support.why}"))
+    for engine, support in sorted(report.engines.items(), reverse=True):
+        verdict = "runs" if support.runs else f"no: {support.why}"
+        if support.missing:
+            verdict += f" (it lacks {', '.join(support.missing)})"
+        if support.runs and engine == "native" and report.workspace_bytes is not None:
+            verdict += f", with {report.workspace_bytes} bytes for each runner"
+        found.append((f"{engine}:", verdict))
     if report.embedded:
         found.append(("embedded", report.embedded))
     return found

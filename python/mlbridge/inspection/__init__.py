@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .._core import Model
+from .._core import Model, _inspect_native
 from ..errors import Error, InvalidModel, NotFound
 from .onnx_file import read_onnx
 from .ort_file import IDENTIFIER, read_ort
@@ -51,16 +51,31 @@ def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
             engines = ["aot"]
         else:
             read_onnx(data, report)
-            engines = ["onnx", "native"]
+            engines = ["onnx"]
     except InvalidModel as error:
         raise InvalidModel(f"{path}: {error}") from None
     if report.format == "ONNX" and not report.operators and not report.opsets:
         raise InvalidModel(f"{path} is no model: it has neither operators nor an opset")
+    if report.format == "ONNX":
+        report.engines["native"] = try_native(path, report)
     for scheme in engines:
         report.engines[scheme] = try_engine(
             scheme, path, options if scheme == "onnx" else "", report
         )
     return report
+
+
+def try_native(path: str, report: Report) -> Support:
+    """Plan the model with the native engine, which counts its work by the way."""
+    try:
+        found = _inspect_native(path)
+    except Error as error:
+        return Support(False, str(error))
+    if found["runs"]:
+        report.multiply_adds = found["multiply_adds"]
+        report.multiply_adds_exact = True
+        report.workspace_bytes = found["workspace_bytes"]
+    return Support(found["runs"], found["why"], found["missing"])
 
 
 def try_engine(scheme: str, path: str, options: str, report: Report) -> Support:

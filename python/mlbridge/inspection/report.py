@@ -14,6 +14,8 @@ class Support:
 
     runs: bool
     why: str = ""
+    missing: list[str] = field(default_factory=list)
+    """Operators that it lacks."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Report:
     count as 1, the bodies of loops once."""
     multiply_adds_exact: bool = True
     """False if the shape of something is not known, so that there may be more."""
+    workspace_bytes: int | None = None
+    """What each runner of the native engine needs besides inputs and outputs."""
     engines: dict[str, Support] = field(default_factory=dict)
     embedded: str = ""
     """What a compiler that has this model in it would contain."""

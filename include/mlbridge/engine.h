@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Engines that are linked into the program instead of lying in a component.
+#ifndef MLBRIDGE_ENGINE_H
+#define MLBRIDGE_ENGINE_H
+
+#include <mlbridge/component.h>
+#include <mlbridge/status.h>
+
+#include <string>
+
+namespace mlbridge {
+
+/// Makes "SCHEME:NAME" open a model of this engine, whose `open` is given NAME as place.
+/// Process-wide within this copy of the library, thread-safe; the table is used for as long as the
+/// process lives. Errors: InvalidArgument (the name is taken, the scheme is another of the
+/// library's own, the table is not complete).
+Status registerEngine(std::string scheme, std::string name, const mlb_engine &engine);
+
+} // namespace mlbridge
+
+#endif

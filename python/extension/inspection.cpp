@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the native engine makes of a model, for `mlbridge inspect`.
+#include "common.h"
+#include "engine/native/network.h"
+
+namespace mlbridge::python {
+
+void bindInspection(nb::module_ &m) {
+  m.def("_inspect_native", [](const std::string &path) {
+    Expected<native::Inspection> found = native::inspect(path);
+    if (!found)
+      check(found.status());
+    nb::list missing;
+    for (const native::Inspection::Use &use : found->operators)
+      if (!use.isSupported)
+        missing.append(use.op);
+    nb::dict all;
+    all["runs"] = found->native.isOk();
+    all["why"] = found->native.message();
+    all["missing"] = missing;
+    all["multiply_adds"] = found->multiplyAdds;
+    all["steps"] = found->steps;
+    all["workspace_bytes"] = found->workspace;
+    return all;
+  });
+}
+
+} // namespace mlbridge::python

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A policy of TensorFlow in a compiler: compiled ahead of time, and converted to ONNX.
+
+TensorFlow lies in build/tensorflow, in an environment of its own, and stays there; the first run
+takes some minutes. Left out, with the reason, where it cannot be installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlbridge
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).parent / "project"
+FOLDER = ROOT / "build" / "tensorflow"
+TOOL = ROOT / "cmake" / "tensorflow_aot.py"
+CONVERTER = ("tf2onnx>=1.16,<1.18", "onnx>=1.16,<1.18", "flatbuffers")
+TOLERANCE = 1e-5
+CASE = dict[str, Any]
+
+
+def run(*command: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=800, check=False, **more
+    )
+
+
+def must(*command: str | Path, **more: Any) -> str:
+    done = run(*command, **more)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    done = run(sys.executable, TOOL, "--set-up", FOLDER)
+    if done.returncode:
+        pytest.skip(f"TensorFlow cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def saved(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the SavedModel and cases.json."""
+    folder = tmp_path_factory.mktemp("policy")
+    must(python, PROJECT / "policy.py", folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cases(saved: Path) -> list[CASE]:
+    found = json.loads((saved / "cases.json").read_text())
+    assert len({case["action"] for case in found}) > 1
+    return list(found)
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prefix")
+    must("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", folder)
+    return folder
+
+
+def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
+    must(
+        *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"),
+        *(f"-DPOLICY={saved / 'policy'}", f"-DMLBRIDGE_TENSORFLOW_FOLDER={FOLDER}", *options),
+        "-DCMAKE_CXX_FLAGS=-fno-exceptions -fno-rtti -Wall -Wextra -Werror",
+    )
+
+
+@pytest.fixture(scope="session")
+def build(prefix: Path, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("build")
+    configure(folder, prefix, saved)
+    must("cmake", "--build", folder)
+    return folder
+
+
+def ask(program: Path, uri: str, cases: list[CASE]) -> None:
+    """The program's answers are TensorFlow's."""
+    lines = [" ".join(map(repr, [case["step"], *case["features"]])) for case in cases]
+    out = must(program, uri, input="\n".join(lines)).splitlines()
+    assert len(out) == len(cases)
+    for line, case in zip(out, cases, strict=True):
+        action, *logits = line.split()
+        assert int(action) == case["action"]
+        assert list(map(float, logits)) == pytest.approx(
+            case["logits"], rel=TOLERANCE, abs=TOLERANCE
+        )
+
+
+@pytest.mark.parametrize("language", ["cpp", "c"])
+def test_a_compiled_policy_answers_as_tensorflow(
+    build: Path, cases: list[CASE], language: str
+) -> None:
+    ask(build / f"ask-{language}", f"tfaot:Policy_{language}", cases)
+
+
+def test_the_program_needs_nothing_of_tensorflow(build: Path, tmp_path: Path) -> None:
+    libraries = must("ldd", build / "ask-cpp")
+    assert "tensorflow" not in libraries and "python" not in libraries
+    must("strip", "-o", tmp_path / "stripped", build / "ask-cpp")
+    assert (tmp_path / "stripped").stat().st_size < 4_000_000
+
+
+def test_the_second_build_does_nothing(build: Path) -> None:
+    assert "no work to do" in must("cmake", "--build", build)
+
+
+def test_what_is_not_linked_in_is_named(build: Path) -> None:
+    done = run(build / "ask-cpp", "tfaot:Policy", input="")
+    assert done.returncode == 1
+    assert "no model 'Policy' is linked into this program" in done.stderr
+    assert "Policy_cpp" in done.stderr
+    done = run(build / "ask-cpp", "tfaot:Policy_cpp?threads=2", input="")
+    assert "no option threads" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("signature", "says"),
+    [("batch", "XLA compiles fixed shapes only"), ("nothing", "it has action, batch, plain")],
+)
+def test_a_signature_that_cannot_be_compiled_fails_the_build(
+    prefix: Path, saved: Path, tmp_path: Path, signature: str, says: str
+) -> None:
+    configure(tmp_path, prefix, saved, f"-DSIGNATURE={signature}")
+    done = run("cmake", "--build", tmp_path)
+    assert done.returncode
+    assert says in done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def converted(python: Path, saved: Path) -> Path:
+    """The policy as ONNX files: with Bucketize, and in ONNX's own operators."""
+    packages = FOLDER / "tf2onnx"
+    if not (packages / "tf2onnx").is_dir():
+        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        must(*pip, "--no-deps", "--target", packages, *CONVERTER)
+    env = {**os.environ, "PYTHONPATH": str(packages), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for signature, more in (("action", ("--custom-ops", "Bucketize")), ("plain", ())):
+        must(
+            *(python, "-m", "tf2onnx.convert", "--saved-model", saved / "policy", "--tag", "serve"),
+            *("--signature_def", signature, "--opset", "17", *more),
+            *("--output", saved / f"{signature}.onnx"),
+            env=env,
+        )
+    return saved
+
+
+def expect(uri: str, cases: list[CASE]) -> None:
+    runner = mlbridge.open(uri)
+    for case in cases:
+        answer = runner.evaluate(features=[case["features"]], step=case["step"])
+        assert int(answer["action"][0]) == case["action"]
+        assert answer["logits"][0].tolist() == pytest.approx(
+            case["logits"], rel=TOLERANCE, abs=TOLERANCE
+        )
+
+
+def test_a_converted_policy_runs_with_bucketize_from_a_library(
+    converted: Path, cases: list[CASE]
+) -> None:
+    library = ROOT / "build" / "cmake" / "dev" / "examples" / "bucketize" / "libbucketize.so"
+    expect(f"onnx:{converted / 'action.onnx'}?custom_ops={library}", cases)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "native"])
+def test_a_converted_policy_in_plain_operators_runs_everywhere(
+    converted: Path, cases: list[CASE], engine: str
+) -> None:
+    expect(f"{engine}:{converted / 'plain.onnx'}", cases)
