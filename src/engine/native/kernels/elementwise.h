@@ -77,7 +77,7 @@ template <class V> MLBRIDGE_SHARED V mishDouble(V x) {
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)), which is the form with tanh.
 template <class V> MLBRIDGE_SHARED V geluTanhDouble(V x) {
   const V inner = x * V::fma(x * x, constant<V>(0.044715), constant<V>(1));
-  const V result = x * sigmoid(inner * constant<V>(0x1.988453365d83ep+0));
+  const V result = x * sigmoid(inner * constant<V>(0x1.9884533d43651p+0));
   return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
 }
 

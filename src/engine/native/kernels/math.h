@@ -335,6 +335,7 @@ template <class V> MLBRIDGE_INLINE V erfcTail(V x) {
   const V bounded = V::least(constant<V>(6.2), x);
   const V three = constant<V>(3);
   const V t = (bounded - three) / (bounded + three);
+  x = V::least(constant<V>(30), x); // the result is 0 long before
   const V square = x * x;
   return exp(negate(square), negate(V::fma(x, x, negate(square)))) * polynomial(t, P);
 }
