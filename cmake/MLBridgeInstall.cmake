@@ -21,5 +21,6 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeTensorFlow.cmake ${CMAKE_CURRENT_LIST_DIR}/tensorflow_aot.py
+              ${CMAKE_CURRENT_LIST_DIR}/MLBridgeCompileModel.cmake
         DESTINATION ${MLBRIDGE_CMAKE_DIR} COMPONENT development)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

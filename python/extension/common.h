@@ -78,6 +78,7 @@ void bindFunction(nb::module_ &m);
 void bindDriver(nb::module_ &m);
 void bindComponents(nb::module_ &m);
 void bindInspection(nb::module_ &m);
+void bindCompile(nb::module_ &m);
 
 } // namespace mlbridge::python
 

@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   bindDriver(m);
   bindComponents(m);
   bindInspection(m);
+  bindCompile(m);
 }
 
 } // namespace mlbridge::python

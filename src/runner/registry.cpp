@@ -4,6 +4,7 @@
 
 #include "core/component.h"
 #include "core/nearest.h"
+#include "engine/aot/backend.h"
 #ifdef MLBRIDGE_HAS_NATIVE
 #include "engine/native/backend.h"
 #endif
@@ -35,11 +36,11 @@ Registered &registered() {
   return *all;
 }
 
-constexpr std::string_view BuiltIn[] = {"function",
+constexpr std::string_view BuiltIn[] = {"aot",    "function",
 #ifdef MLBRIDGE_HAS_NATIVE
                                         "native",
 #endif
-                                        "pipe", "shm", "unix"};
+                                        "pipe",   "shm",      "unix"};
 // Parts of MLBridge that may not be installed; asking for them is no spelling mistake.
 constexpr std::string_view OptionalEngines[] = {"onnx"};
 constexpr std::string_view OptionalTransports[] = {"grpc"};
@@ -203,6 +204,8 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
                                                          const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
+  if (uri.scheme == "aot")
+    return openCompiled(uri);
 #ifdef MLBRIDGE_HAS_NATIVE
   if (uri.scheme == "native")
     return openNative(uri);

@@ -57,6 +57,18 @@ built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge compile`,
 TensorFlow SavedModel."""
 
 
+COMPILE_DESCRIPTION = """\
+Makes an object file of an ONNX network, with a C function and its weights in it, which needs no
+library but libc and libm; or a shared object that aot:FILE.so opens. Results are those of native:,
+bit by bit, on every CPU."""
+
+COMPILE_EPILOG = """\
+example:
+  mlbridge compile policy.onnx -o policy.o --header policy.h
+  mlbridge compile policy.onnx --shared -o policy.so
+  mlbridge compile other.onnx -o other.weights    # of the same network, for --weights external"""
+
+
 class CommandError(Exception):
     """What was asked for cannot be done; the text goes to the user."""
 
@@ -160,6 +172,44 @@ def parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("--json", action="store_true", help="print the result as JSON")
 
+    compiling = commands.add_parser(
+        "compile",
+        help="make an object file of an ONNX network",
+        description=COMPILE_DESCRIPTION,
+        epilog=COMPILE_EPILOG,
+        formatter_class=raw,
+    )
+    compiling.add_argument("model", metavar="FILE", help="the network: policy.onnx")
+    compiling.add_argument(
+        "-o", dest="output", metavar="FILE", required=True, help="policy.o, or .so, or .weights"
+    )
+    compiling.add_argument("--header", metavar="FILE", help="write a C header")
+    compiling.add_argument("--shared", action="store_true", help="a shared object, for aot:FILE.so")
+    compiling.add_argument("--name", help="what symbols begin with; otherwise the output's name")
+    compiling.add_argument(
+        "--weights",
+        choices=["inside", "external"],
+        default="inside",
+        help="external: in a file beside the output, OUTPUT.weights, read at run time",
+    )
+    compiling.add_argument(
+        "--dim", metavar="NAME=N", action="append", default=[], help="length of a dynamic dimension"
+    )
+    compiling.add_argument(
+        "--shape",
+        metavar="INPUT=N,N",
+        action="append",
+        default=[],
+        help="shape of an input whose dimensions have no names",
+    )
+    compiling.add_argument(
+        "--isa",
+        metavar="LIST",
+        help="instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise "
+        "all of the machine",
+    )
+    compiling.add_argument("--cxx", metavar="COMMAND", help="the C++ compiler; otherwise $CXX, c++")
+
     stats = commands.add_parser(
         "stats",
         help="ask a running server what it has done",
@@ -213,6 +263,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             show_model(options.model, options=options.options, as_json=options.json)
             return 0
+        if options.command == "compile":
+            from .compile import run as compile_model
+
+            return compile_model(options)
         if options.command == "stats":
             from .stats import show
 

@@ -1,0 +1,43 @@
+# mlbridge_compile_model(NAME FILE.onnx [DIM NAME=N...] [SHAPE INPUT=N,N...] [WEIGHTS external] [ISA LIST])
+#
+# A static library of the network, compiled by `mlbridge compile` (of the Python package; the
+# variable MLBRIDGE_COMMAND says which). Who links it includes NAME.h. It is compiled again when the
+# file changes. With WEIGHTS external, NAME.weights is beside the header.
+function(mlbridge_compile_model name file)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "WEIGHTS;ISA" "DIM;SHAPE")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "mlbridge_compile_model(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT MLBRIDGE_COMMAND)
+    find_program(MLBRIDGE_COMMAND mlbridge REQUIRED DOC "MLBridge's command, of its Python package")
+  endif()
+  get_filename_component(model ${file} ABSOLUTE)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  file(MAKE_DIRECTORY ${folder})
+  set(options)
+  foreach(dimension IN LISTS arg_DIM)
+    list(APPEND options --dim ${dimension})
+  endforeach()
+  foreach(shape IN LISTS arg_SHAPE)
+    list(APPEND options --shape ${shape})
+  endforeach()
+  if(arg_ISA)
+    list(APPEND options --isa ${arg_ISA})
+  endif()
+  set(outputs ${folder}/${name}.o ${folder}/${name}.h)
+  if(arg_WEIGHTS)
+    list(APPEND options --weights ${arg_WEIGHTS})
+    if(arg_WEIGHTS STREQUAL external)
+      list(APPEND outputs ${folder}/${name}.weights)
+    endif()
+  endif()
+  add_custom_command(OUTPUT ${outputs}
+    COMMAND ${MLBRIDGE_COMMAND} compile ${model} -o ${folder}/${name}.o --header ${folder}/${name}.h
+            --name ${name} --cxx ${CMAKE_CXX_COMPILER} ${options}
+    DEPENDS ${model} COMMENT "Compiling the network ${file}" VERBATIM)
+  add_library(${name} STATIC ${outputs})
+  set_source_files_properties(${folder}/${name}.o PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(${name} PUBLIC ${folder})
+  target_link_libraries(${name} PUBLIC m)
+endfunction()

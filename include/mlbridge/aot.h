@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * What `mlbridge compile` makes of a network, for whoever opens it: a table of constants and one
+ * function. An object has the function NAME_model() that returns it; a shared object exports
+ * mlb_aot_entry() as well, which is how aot:FILE.so finds it. Programs that know their network when
+ * they are built use the header that is made with it, and need nothing of this.
+ *
+ * The table and all that it points to are immutable and live as long as the code. It grows at its
+ * end only; what lies beyond the size that it states is absent. A change that breaks this raises
+ * MLB_AOT_ABI.
+ */
+#ifndef MLBRIDGE_AOT_H
+#define MLBRIDGE_AOT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLB_AOT_ABI 1u
+
+typedef struct mlb_aot_string {
+  const char *data; /* not terminated */
+  uint64_t size;
+} mlb_aot_string;
+
+typedef struct mlb_aot_tensor {
+  mlb_aot_string name;
+  uint32_t type; /* mlbridge::ElementType; never String */
+  uint32_t rank;
+  const int64_t *shape; /* fixed */
+} mlb_aot_tensor;
+
+/* What evaluate returns besides 0; else it is 1 + the number of the node that met an index out of
+ * range, and the outputs are unspecified. */
+#define MLB_AOT_TIMED_OUT (-1)
+
+typedef struct mlb_aot_model {
+  uint64_t size; /* of this table, in bytes */
+  uint32_t abi;  /* MLB_AOT_ABI */
+  uint32_t reserved;
+  mlb_aot_string name;
+  const mlb_aot_tensor *inputs;
+  uint64_t inputs_size;
+  const mlb_aot_tensor *outputs;
+  uint64_t outputs_size;
+  const mlb_aot_string *metadata; /* key, value, key, value, ... */
+  uint64_t metadata_size;         /* strings, twice the number of keys */
+  /* Null: they are in a file of their own, whose contents go to evaluate. */
+  const void *weights;
+  uint64_t weights_size;
+  uint64_t weights_id; /* of the networks whose weights may take each other's place */
+  uint64_t workspace_size;
+  const mlb_aot_string *nodes; /* "Gather 'lookup'" */
+  uint64_t nodes_size;
+  /* Reentrant. weights: weights_size bytes. workspace: workspace_size bytes, of this call alone,
+   * without meaning before and after. inputs and outputs: a buffer for each, dense, row-major. All
+   * are aligned to 64 bytes. left: nanoseconds until the deadline, which loops of the network look
+   * at; UINT64_MAX for none. Allocates nothing. */
+  int32_t (*evaluate)(const void *weights, void *workspace, void *const *inputs,
+                      void *const *outputs, uint64_t left);
+} mlb_aot_model;
+
+const mlb_aot_model *mlb_aot_entry(void);
+
+/* Weights in a file: this, then weights_size bytes. */
+typedef struct mlb_aot_weights {
+  char magic[8]; /* "MLBWGT1\n" */
+  uint64_t id;   /* weights_id */
+  uint64_t size; /* weights_size */
+  uint64_t reserved[5];
+} mlb_aot_weights;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Networks compiled ahead of time: equal to native: bit by bit, from C, from threads, refused."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import _core
+from mlbridge.cli import main
+
+onnx = pytest.importorskip("onnx")
+from onnx import helper  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(_core, "_generate") or not shutil.which(os.environ.get("CXX", "c++")),
+    reason="needs the native engine and a C++ compiler",
+)
+
+METADATA = 'a "b"\n\\c??= é NAME @'
+
+
+def save(
+    path: Path,
+    nodes: list[Any],
+    inputs: dict[str, tuple[Any, ...]],
+    outputs: dict[str, tuple[Any, ...]],
+    weights: dict[str, np.ndarray[Any, Any]],
+) -> Path:
+    def infos(specs: dict[str, tuple[Any, ...]]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, kind, list(shape))
+            for name, (kind, *shape) in specs.items()
+        ]
+
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        infos(inputs),
+        infos(outputs),
+        [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    model.metadata_props.add(key="actions", value=METADATA)
+    onnx.save(model, path)
+    return path
+
+
+def perceptron(path: Path, *sizes: int, seed: int = 1, batch: int | str = 1) -> Path:
+    source = np.random.default_rng(seed)
+    nodes, weights, x = [], {}, "x"
+    for i, (k, n) in enumerate(itertools.pairwise(sizes)):
+        weights[f"w{i}"] = (source.standard_normal((k, n)) / k**0.5).astype(np.float32)
+        weights[f"b{i}"] = source.standard_normal(n).astype(np.float32)
+        last = i == len(sizes) - 2
+        nodes.append(helper.make_node("Gemm", [x, f"w{i}", f"b{i}"], ["y" if last else f"h{i}"]))
+        if not last:
+            x = f"a{i}"
+            nodes.append(helper.make_node(("Relu", "Tanh", "Sigmoid")[i % 3], [f"h{i}"], [x]))
+    kind = onnx.TensorProto.FLOAT
+    return save(
+        path, nodes, {"x": (kind, batch, sizes[0])}, {"y": (kind, batch, sizes[-1])}, weights
+    )
+
+
+def lookup(path: Path) -> Path:
+    """An index from outside, and several types."""
+    nodes = [
+        helper.make_node("Gather", ["table", "index"], ["row"]),
+        helper.make_node("Softmax", ["row"], ["share"]),
+        helper.make_node("ArgMax", ["share"], ["best"], axis=1, keepdims=0),
+    ]
+    table = np.random.default_rng(3).standard_normal((5, 7)).astype(np.float32)
+    proto = onnx.TensorProto
+    return save(
+        path,
+        nodes,
+        {"index": (proto.INT64, 3)},
+        {"share": (proto.FLOAT, 3, 7), "best": (proto.INT64, 3)},
+        {"table": table},
+    )
+
+
+def compiled(model: Path, output: Path, *options: str) -> Path:
+    assert main(["compile", str(model), "-o", str(output), *options]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    model = perceptron(folder / "small.onnx", 16, 8, 2)
+    compiled(model, folder / "small.so", "--shared")
+    return folder
+
+
+COMPARE = """
+import sys
+import numpy as np
+import mlbridge
+onnx, so = sys.argv[1:]
+native, aot = mlbridge.open("native:" + onnx), mlbridge.open("aot:" + so)
+assert str(native.signature) == str(aot.signature)
+source = np.random.default_rng(0)
+for _ in range(20):
+    inputs = {}
+    for spec in native.signature.inputs:
+        if spec.type == "int64":
+            inputs[spec.name] = source.integers(-5, 5, spec.shape)
+        else:
+            inputs[spec.name] = source.standard_normal(spec.shape).astype(np.float32)
+    ours, theirs = aot.evaluate(**inputs), native.evaluate(**inputs)
+    for name in theirs:
+        assert ours[name].tobytes() == theirs[name].tobytes(), name
+"""
+
+
+@pytest.mark.parametrize("network", ["16-8-2", "70-50-40-17", "300-1", "lookup"])
+def test_results_are_those_of_native_on_every_instruction_set(network: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    if network == "lookup":
+        lookup(path)
+    else:
+        perceptron(path, *map(int, network.split("-")))
+    shared = compiled(path, tmp_path / "m.so", "--shared")
+    for isa in ("portable", "avx2", "avx512", "neon"):
+        environment = os.environ | {"MLBRIDGE_NATIVE_ISA": isa}
+        subprocess.run([sys.executable, "-c", COMPARE, path, shared], env=environment, check=True)
+
+
+def test_metadata_and_signature_come_along(small: Path) -> None:
+    model = mlbridge.Model.open(f"aot:{small}/small.so")
+    assert model.metadata["actions"] == METADATA
+    assert str(model.model_signature) == "(x: float32[1, 16]) -> (y: float32[1, 2])"
+
+
+def test_threads_share_one_model(small: Path) -> None:
+    model = mlbridge.Model.open(f"aot:{small}/small.so")
+    assert model.model_signature
+    model.bind(model.model_signature)
+    wrong = []
+    done = []
+
+    def ask(seed: int) -> None:
+        runner = model.new_runner()
+        native = mlbridge.open(f"native:{small}/small.onnx")
+        source = np.random.default_rng(seed)
+        for _ in range(200):
+            x = source.standard_normal((1, 16)).astype(np.float32)
+            if runner.evaluate(x=x)["y"].tobytes() != native.evaluate(x=x)["y"].tobytes():
+                wrong.append(seed)
+        done.append(seed)
+
+    threads = [Thread(target=ask, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(done) == 4
+
+
+PROGRAM = """
+#include "policy.h"
+#include <stdio.h>
+
+int main(void) {
+  policy *one = policy_create(), *two = policy_create();
+  if (!one || !two || policy_init(NULL) || policy_context_size() % 64)
+    return 1;
+  for (int i = 0; i < POLICY_INPUT_X_SIZE; ++i)
+    policy_input_x(one)[i] = 0.25f * (float)(i - 7);
+  if (policy_run(one) || policy_run(two))
+    return 2;
+  if (policy_input(one, POLICY_INPUTS) || policy_output(one, POLICY_OUTPUTS))
+    return 3;
+  printf("%a %a %a\\n", policy_output_y(one)[0], policy_output_y(one)[1], policy_output_y(two)[0]);
+  policy_destroy(one);
+  policy_destroy(two);
+  policy_destroy(NULL);
+  return 0;
+}
+"""
+
+
+def run_c(folder: Path, program: str, *arguments: Path) -> str:
+    (folder / "main.c").write_text(program)
+    compiler = os.environ.get("CC", "cc")
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    objects = ["main.c", "policy.o", "-lm", "-o", "main"]
+    subprocess.run([compiler, *flags, *objects], cwd=folder, check=True)
+    return subprocess.run(
+        [folder / "main", *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_plain_c_needs_only_libc(tmp_path: Path) -> None:
+    model = perceptron(tmp_path / "policy.onnx", 16, 8, 2)
+    compiled(model, tmp_path / "policy.o", "--header", str(tmp_path / "policy.h"))
+    printed = [float.fromhex(word) for word in run_c(tmp_path, PROGRAM).split()]
+    native = mlbridge.open(f"native:{model}")
+    x = (0.25 * (np.arange(16) - 7)).astype(np.float32).reshape(1, 16)
+    assert printed[:2] == native.evaluate(x=x)["y"][0].tolist()
+    zero = native.evaluate(x=np.zeros((1, 16), np.float32))["y"][0]
+    assert printed[2] == zero[0]
+    needed = subprocess.run(
+        ["readelf", "-d", tmp_path / "main"], capture_output=True, text=True, check=True
+    ).stdout
+    libraries = [line for line in needed.splitlines() if "NEEDED" in line]
+    assert all("libc.so" in line or "libm.so" in line for line in libraries), needed
+
+
+EXTERNAL = """
+#include "policy.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+  char *weights = aligned_alloc(64, 1 << 20);
+  FILE *file = fopen(argv[argc - 1], "rb");
+  size_t size = fread(weights, 1, 1 << 20, file);
+  fclose(file);
+  if (policy_create(weights, size - 1) || policy_create(weights + 4, size))
+    return 1;
+  if (policy_create(NULL, size))
+    return 1;
+  policy *p = policy_create(weights, size);
+  if (!p || policy_run(p))
+    return 2;
+  printf("%a\\n", policy_output_y(p)[0]);
+  weights[9] ^= 1;
+  return policy_create(weights, size) ? 3 : 0;
+}
+"""
+
+
+def test_weights_of_the_same_network_take_each_others_place(tmp_path: Path) -> None:
+    first = perceptron(tmp_path / "first.onnx", 16, 8, 2)
+    second = perceptron(tmp_path / "second.onnx", 16, 8, 2, seed=2)
+    other = perceptron(tmp_path / "other.onnx", 16, 9, 2)
+    shared = compiled(first, tmp_path / "policy.so", "--shared", "--weights", "external")
+    new = compiled(second, tmp_path / "second.weights")
+    wrong = compiled(other, tmp_path / "other.weights")
+    x = np.ones((1, 16), np.float32)
+    for model, weights in ((first, tmp_path / "policy.weights"), (second, new)):
+        ours = mlbridge.open(f"aot:{shared}?weights={weights}").evaluate(x=x)["y"]
+        assert ours.tobytes() == mlbridge.open(f"native:{model}").evaluate(x=x)["y"].tobytes()
+    with pytest.raises(mlbridge.Error, match="needs its weights"):
+        mlbridge.open(f"aot:{shared}")
+    with pytest.raises(mlbridge.Error, match="another network"):
+        mlbridge.open(f"aot:{shared}?weights={wrong}")
+    new.write_bytes(new.read_bytes()[:-1])
+    with pytest.raises(mlbridge.Error, match="bytes"):
+        mlbridge.open(f"aot:{shared}?weights={new}")
+
+    compiled(
+        first, tmp_path / "policy.o", "--weights", "external", "--header", f"{tmp_path}/policy.h"
+    )
+    printed = run_c(tmp_path, EXTERNAL, tmp_path / "policy.weights")
+    zero = mlbridge.open(f"native:{first}").evaluate(x=np.zeros((1, 16), np.float32))["y"]
+    assert float.fromhex(printed) == zero[0][0]
+
+
+def test_an_index_out_of_range_is_an_error_of_its_node(tmp_path: Path) -> None:
+    shared = compiled(lookup(tmp_path / "m.onnx"), tmp_path / "m.so", "--shared")
+    runner = mlbridge.open(f"aot:{shared}")
+    with pytest.raises(mlbridge.Error, match=r"Gather.*out of range"):
+        runner.evaluate(index=[0, 5, 1])
+    assert runner.evaluate(index=[0, 4, -5])["best"].shape == (3,)
+
+
+def test_dynamic_dimensions_get_a_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = perceptron(tmp_path / "m.onnx", 6, 3, batch="batch")
+    so = tmp_path / "m.so"
+    arguments = ["compile", str(model), "--shared", "-o", str(so)]
+    assert main(arguments) == 1
+    assert "--dim batch=N" in capsys.readouterr().err
+    assert main([*arguments, "--dim", "rows=2", "--dim", "batch=2"]) == 1
+    assert "rows" in capsys.readouterr().err
+    compiled(model, so, "--shared", "--dim", "batch=4")
+    assert str(mlbridge.open(f"aot:{so}").signature) == "(x: float32[4, 6]) -> (y: float32[4, 3])"
+    compiled(model, so, "--shared", "--shape", "x=2,6")
+    assert mlbridge.open(f"aot:{so}").evaluate(x=np.ones((2, 6), np.float32))["y"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--name", "not a name"], "identifier"),
+        (["--isa", "sse9"], "no instruction set"),
+        (["--shape", "z=1,2"], "no input 'z'"),
+        (["--shape", "x=3,16"], "is not one of"),
+        (["--dim", "batch"], "NAME=N"),
+        (["--cxx", "no-such-compiler"], "no C\\+\\+ compiler"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    small: Path, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = small / "refused.o"
+    assert main(["compile", f"{small}/small.onnx", "-o", str(output), *arguments]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("mlbridge compile: ")
+    assert re.search(complaint, message), message
+    assert not output.exists()
+
+
+def test_what_is_no_compiled_network_is_refused(small: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.so"
+    text.write_text("no object")
+    cut = tmp_path / "cut.so"
+    cut.write_bytes((small / "small.so").read_bytes()[:1000])
+    for place, complaint in (
+        (text, "no shared object"),
+        (cut, "no shared object"),
+        (tmp_path / "missing.so", "missing.so"),
+        ("unregistered", "no compiled network is registered"),
+        (_core.__file__, "no compiled network"),
+        (f"{small}/small.so?weights=x", "takes no weights"),
+        (f"{small}/small.so?threads=2", "unknown option 'threads'"),
+    ):
+        with pytest.raises(mlbridge.Error, match=complaint):
+            mlbridge.open(f"aot:{place}")
+
+
+def test_a_replaced_file_is_another_model(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.so"
+    shutil.copy(small / "small.so", path)
+    first = mlbridge.open(f"aot:{path}")
+    x = np.ones((1, 16), np.float32)
+    before = first.evaluate(x=x)["y"].copy()
+    compiled(perceptron(tmp_path / "m.onnx", 16, 8, 2, seed=9), path, "--shared")
+    second = mlbridge.open(f"aot:{path}")
+    assert second.evaluate(x=x)["y"].tobytes() != before.tobytes()
+    assert first.evaluate(x=x)["y"].tobytes() == before.tobytes()

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The scheme aot: a table of constants and a function behind a Model, and buffers behind its
+// Runners.
+#include "engine/aot/backend.h"
+
+#include "core/buffer.h"
+#include "core/nearest.h"
+#include "engine/file.h"
+
+#include <mlbridge/compiled.h>
+
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <map>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace mlbridge {
+namespace aot {
+namespace {
+
+constexpr uint64_t LargestFile = uint64_t(1) << 34;
+constexpr uint64_t MostTensors = 4096, LargestRank = 64, LargestText = 1 << 26;
+constexpr uint64_t LargestTensor = uint64_t(1) << 40;
+
+std::string_view text(const mlb_aot_string &s) { return {s.data, static_cast<size_t>(s.size)}; }
+
+bool isText(const mlb_aot_string &s) { return s.size <= LargestText && (s.data || !s.size); }
+
+bool areSpecs(const mlb_aot_tensor *tensors, uint64_t size) {
+  if (size > MostTensors || (!tensors && size))
+    return false;
+  for (uint64_t i = 0; i < size; ++i) {
+    const mlb_aot_tensor &t = tensors[i];
+    if (!isText(t.name) || t.type < static_cast<uint32_t>(ElementType::Int8) ||
+        t.type >= static_cast<uint32_t>(ElementType::String) || t.rank > LargestRank ||
+        (!t.shape && t.rank))
+      return false;
+    uint64_t bytes = sizeOf(static_cast<ElementType>(t.type));
+    for (uint32_t d = 0; d < t.rank; ++d) {
+      const int64_t length = t.shape[d];
+      if (length < 0 || (length > 0 && bytes > LargestTensor / static_cast<uint64_t>(length)))
+        return false;
+      bytes *= static_cast<uint64_t>(length);
+    }
+  }
+  return true;
+}
+
+/// Errors: InvalidModel.
+Status check(const mlb_aot_model *model) {
+  // The size and the version are in every table.
+  if (!model || model->size < offsetof(mlb_aot_model, reserved))
+    return {Code::InvalidModel, "no table of a compiled network"};
+  if (model->abi != MLB_AOT_ABI)
+    return {Code::InvalidModel, "compiled for version " + std::to_string(model->abi) +
+                                    " of the table; this library has version " +
+                                    std::to_string(MLB_AOT_ABI) + ": compile it again"};
+  if (model->size < sizeof(mlb_aot_model) || !isText(model->name) || !model->evaluate ||
+      !areSpecs(model->inputs, model->inputs_size) ||
+      !areSpecs(model->outputs, model->outputs_size) || model->metadata_size > MostTensors ||
+      model->metadata_size % 2 || (!model->metadata && model->metadata_size) ||
+      (!model->nodes && model->nodes_size) || model->workspace_size > LargestTensor)
+    return {Code::InvalidModel, "the table of a compiled network is damaged"};
+  for (uint64_t i = 0; i < model->metadata_size; ++i)
+    if (!isText(model->metadata[i]))
+      return {Code::InvalidModel, "the table of a compiled network is damaged"};
+  return Status::ok();
+}
+
+/// Whether all that the loader maps is in the file: it would die of what isn't.
+bool isWholeObject(const Buffer &file) {
+  ElfW(Ehdr) head;
+  if (file.size() < sizeof head)
+    return false;
+  std::memcpy(&head, file.data(), sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
+      head.e_phoff > file.size() ||
+      head.e_phnum > (file.size() - head.e_phoff) / sizeof(ElfW(Phdr)))
+    return false;
+  for (unsigned i = 0; i < head.e_phnum; ++i) {
+    ElfW(Phdr) part;
+    std::memcpy(&part, file.data() + head.e_phoff + i * sizeof part, sizeof part);
+    if (part.p_offset > file.size() || part.p_filesz > file.size() - part.p_offset)
+      return false;
+  }
+  return true;
+}
+
+/// A shared object, opened from a copy, so that a changed file neither changes the code that runs
+/// nor is taken for the one that is open.
+class SharedObject {
+public:
+  SharedObject() = default;
+  SharedObject(const SharedObject &) = delete;
+  SharedObject &operator=(const SharedObject &) = delete;
+  ~SharedObject() {
+    if (handle_)
+      dlclose(handle_);
+    if (copy_ >= 0)
+      close(copy_);
+  }
+
+  /// Errors: those of readFile, InvalidModel.
+  Status open(const std::string &path) {
+    Expected<Buffer> file = engine::readFile(path, LargestFile);
+    if (!file)
+      return file.status();
+    if (!isWholeObject(*file))
+      return {Code::InvalidModel, "no shared object, or only a part of one"};
+    copy_ = memfd_create("mlbridge-aot", MFD_CLOEXEC);
+    if (copy_ < 0)
+      return {Code::LimitExceeded, std::string("memfd_create: ") + std::strerror(errno)};
+    for (size_t at = 0; at < file->size();) {
+      const ssize_t written = write(copy_, file->data() + at, file->size() - at);
+      if (written < 0 && errno == EINTR)
+        continue;
+      if (written <= 0)
+        return {Code::LimitExceeded, std::string("no memory for a copy: ") + std::strerror(errno)};
+      at += static_cast<size_t>(written);
+    }
+    // The descriptor stays open, so that no other copy gets this name.
+    handle_ = dlopen(("/proc/self/fd/" + std::to_string(copy_)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_)
+      return Status::ok();
+    const char *reason = dlerror();
+    return {Code::InvalidModel, std::string("no shared object: ") + (reason ? reason : "unknown")};
+  }
+
+  const mlb_aot_model *model() const {
+    void *entry = dlsym(handle_, "mlb_aot_entry");
+    return entry ? reinterpret_cast<const mlb_aot_model *(*)()>(entry)() : nullptr;
+  }
+
+private:
+  int copy_ = -1;
+  void *handle_ = nullptr;
+};
+
+std::vector<TensorSpec> specsOf(const mlb_aot_tensor *tensors, uint64_t size) {
+  std::vector<TensorSpec> specs;
+  for (uint64_t i = 0; i < size; ++i) {
+    const mlb_aot_tensor &t = tensors[i];
+    TensorSpec spec;
+    spec.name = text(t.name);
+    spec.type = static_cast<ElementType>(t.type);
+    spec.shape.assign(t.shape, t.shape + t.rank);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+/// What the runners of a model share.
+struct Compiled {
+  SharedObject object; // closed last
+  const mlb_aot_model *model = nullptr;
+  Buffer file; ///< of the weights, if they are apart
+  const void *weights = nullptr;
+  Signature signature;
+  Metadata metadata;
+};
+
+class AotRunner final : public RunnerBackend {
+public:
+  explicit AotRunner(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+
+  Status create() {
+    if (Status s = workspace_.resize(static_cast<size_t>(compiled_->model->workspace_size)); !s)
+      return s;
+    for (const auto *specs : {&compiled_->signature.inputs, &compiled_->signature.outputs})
+      for (const TensorSpec &spec : *specs) {
+        Buffer memory;
+        const size_t bytes = elementCount(spec.shape).value_or(0) * sizeOf(spec.type);
+        if (Status s = memory.resize(std::max<size_t>(bytes, 1)); !s)
+          return s.withContext("'" + spec.name + "'");
+        std::memset(memory.data(), 0, memory.size());
+        addresses_.push_back(memory.data());
+        memory_.push_back(std::move(memory));
+      }
+    return Status::ok();
+  }
+
+  TensorView input(size_t index) override {
+    return view(compiled_->signature.inputs[index], index);
+  }
+  Expected<TensorView> resize(size_t index, Span<const int64_t>) override { return input(index); }
+
+  Status evaluate(Duration left) override {
+    if (left <= Duration::zero())
+      return {Code::DeadlineExceeded, "aot: the deadline had passed before the call"};
+    const uint64_t nanoseconds =
+        left == Duration::max()
+            ? UINT64_MAX
+            : static_cast<uint64_t>(
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(left).count());
+    const mlb_aot_model &model = *compiled_->model;
+    const int32_t result = model.evaluate(compiled_->weights, workspace_.data(), addresses_.data(),
+                                          addresses_.data() + model.inputs_size, nanoseconds);
+    return result == 0 ? Status::ok() : failure(result);
+  }
+
+  TensorView output(size_t index) override {
+    return view(compiled_->signature.outputs[index], compiled_->signature.inputs.size() + index);
+  }
+
+private:
+  TensorView view(const TensorSpec &spec, size_t slot) {
+    return {spec.type, addresses_[slot], elementCount(spec.shape).value_or(0), spec.shape};
+  }
+  Status failure(int32_t result) const {
+    if (result == MLB_AOT_TIMED_OUT)
+      return {Code::DeadlineExceeded, "aot: the deadline passed in a loop of the network"};
+    const mlb_aot_model &model = *compiled_->model;
+    const auto node = static_cast<uint64_t>(result) - 1;
+    const std::string name =
+        result > 0 && node < model.nodes_size ? std::string(text(model.nodes[node])) : "a node";
+    return {Code::PolicyFailed, "aot: " + name + ": an index is out of range"};
+  }
+
+  const std::shared_ptr<const Compiled> compiled_;
+  Buffer workspace_;
+  std::vector<Buffer> memory_;
+  std::vector<void *> addresses_;
+};
+
+class AotModel final : public ModelBackend {
+public:
+  explicit AotModel(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+  const Metadata &metadata() const override { return compiled_->metadata; }
+  const Signature *signature() const override { return &compiled_->signature; }
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &,
+                                                     const OpenOptions &) override {
+    auto runner = std::make_unique<AotRunner>(compiled_);
+    if (Status s = runner->create(); !s)
+      return s;
+    return std::unique_ptr<RunnerBackend>(std::move(runner));
+  }
+
+private:
+  const std::shared_ptr<const Compiled> compiled_;
+};
+
+struct Registered {
+  std::mutex lock;
+  std::map<std::string, const mlb_aot_model *, std::less<>> models;
+};
+// Never destroyed, so that threads may run until the process has ended.
+Registered &registered() {
+  static auto *all = new Registered;
+  return *all;
+}
+
+/// The model at a place; `compiled` keeps what it lies in.
+Expected<const mlb_aot_model *> find(const std::string &place, Compiled &compiled) {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard<std::mutex> guard(registered().lock);
+    if (const auto it = registered().models.find(place); it != registered().models.end())
+      return it->second;
+    for (const auto &[name, model] : registered().models)
+      names.push_back(name);
+  }
+  const bool isFile = place.find('/') != std::string::npos || place.find('.') != std::string::npos;
+  if (!isFile) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return Status(Code::NotFound, "no compiled network is registered as '" + place + "'" +
+                                      didYouMean(place, views) + " (registered: " + listOf(views) +
+                                      "), and a file has a suffix or a folder");
+  }
+  if (Status s = compiled.object.open(place); !s)
+    return s.code() == Code::InvalidModel ? s.withContext(place) : s;
+  const mlb_aot_model *model = compiled.object.model();
+  if (!model)
+    return Status(Code::InvalidModel, place + ": no compiled network (made by mlbridge compile "
+                                              "--shared): it has no mlb_aot_entry");
+  return model;
+}
+
+Status readWeights(const std::string &path, Compiled &compiled) {
+  const mlb_aot_model &model = *compiled.model;
+  Expected<Buffer> file = engine::readFile(path, LargestFile);
+  if (!file)
+    return file.status();
+  compiled.file = std::move(*file);
+  mlb_aot_weights head;
+  if (compiled.file.size() < sizeof head)
+    return {Code::InvalidModel,
+            path + ": no file of weights: " + std::to_string(compiled.file.size()) + " bytes"};
+  std::memcpy(&head, compiled.file.data(), sizeof head);
+  if (std::memcmp(head.magic, "MLBWGT1\n", sizeof head.magic) != 0)
+    return {Code::InvalidModel, path + ": no file of weights"};
+  if (head.id != model.weights_id)
+    return {Code::InvalidModel, path + ": the weights of another network"};
+  if (head.size != model.weights_size || compiled.file.size() - sizeof head != head.size)
+    return {Code::InvalidModel,
+            path + ": weights of " + std::to_string(compiled.file.size() - sizeof head) +
+                " bytes; the network has " + std::to_string(model.weights_size)};
+  compiled.weights = compiled.file.data() + sizeof head;
+  return Status::ok();
+}
+
+} // namespace
+} // namespace aot
+
+Status registerCompiled(const mlb_aot_model *model) {
+  if (Status s = aot::check(model); !s)
+    return s;
+  std::string name(aot::text(model->name));
+  const std::lock_guard<std::mutex> guard(aot::registered().lock);
+  const auto [it, isNew] = aot::registered().models.emplace(std::move(name), model);
+  if (!isNew && it->second != model)
+    return {Code::InvalidArgument, "compiled network '" + it->first + "' is registered already"};
+  return Status::ok();
+}
+
+Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
+  std::string weights;
+  for (const auto &[key, value] : uri.options) {
+    if (key != "weights")
+      return Status(Code::InvalidArgument,
+                    "unknown option '" + key +
+                        "' of a compiled model; it takes weights, and deadline, agent, episode "
+                        "and context, as every model does");
+    weights = value;
+  }
+  auto compiled = std::make_shared<aot::Compiled>();
+  Expected<const mlb_aot_model *> model = aot::find(uri.place, *compiled);
+  if (!model)
+    return model.status();
+  if (Status s = aot::check(*model); !s)
+    return s.withContext(uri.place);
+  compiled->model = *model;
+  compiled->weights = (*model)->weights;
+  if (compiled->weights && !weights.empty())
+    return Status(Code::InvalidArgument,
+                  uri.place + " has its weights in it; it takes no weights=FILE");
+  if (!compiled->weights && weights.empty() && (*model)->weights_size)
+    return Status(Code::InvalidArgument,
+                  uri.place + " needs its weights: aot:" + uri.place + "?weights=FILE");
+  if (!weights.empty())
+    if (Status s = aot::readWeights(weights, *compiled); !s)
+      return s;
+  compiled->signature.inputs = aot::specsOf((*model)->inputs, (*model)->inputs_size);
+  compiled->signature.outputs = aot::specsOf((*model)->outputs, (*model)->outputs_size);
+  for (uint64_t i = 0; i < (*model)->metadata_size; i += 2)
+    compiled->metadata.emplace(aot::text((*model)->metadata[i]),
+                               aot::text((*model)->metadata[i + 1]));
+  return std::shared_ptr<ModelBackend>(std::make_shared<aot::AotModel>(std::move(compiled)));
+}
+
+} // namespace mlbridge
