@@ -17,8 +17,8 @@ namespace {
 
 const std::filesystem::path Folder = MLBRIDGE_SOURCE_DIR "/tests/golden/hostile";
 constexpr Duration Patience = std::chrono::milliseconds(20);
-constexpr unsigned Seconds = 20; // a model that takes longer hangs
-constexpr long MostMegabytes = 1024;
+constexpr unsigned Seconds = 60; // a model that takes longer hangs
+[[maybe_unused]] constexpr long MostMegabytes = 1024;
 
 std::vector<std::string> models(const std::string &prefix) {
   std::vector<std::string> found;
@@ -49,7 +49,7 @@ public:
   ~Patiently() { ::alarm(0); }
 };
 
-long megabytes() {
+[[maybe_unused]] long megabytes() {
   rusage use{};
   ::getrusage(RUSAGE_SELF, &use);
   return use.ru_maxrss / 1024;

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the bridge adds to a compiler: bytes, memory and build time; writes build/bench/footprint.json.
+
+    run.py [--build FOLDER]
+
+A small opt is built with LLVM's static libraries, with and without the bridge; then it compiles the
+same module without a model, and with `native:` and a network of 16-8-2. The plugin for stock clang
+is held against a bare one that runs the same passes. Sizes are of stripped files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "in-process"))
+from networks import perceptron  # noqa: E402
+
+ROUNDS = 7
+FUNCTIONS = 400
+SOURCE = """
+int f{0}(const int *p, int n) {{
+  int sum = {0};
+  for (int i = 0; i < n; ++i)
+    sum += p[i] > {0} ? p[i] * {1} : sum / ({1} + 1);
+  return sum;
+}}
+"""
+
+
+def usage(command: list[str]) -> tuple[float, float]:
+    """Seconds of processor time and peak megabytes of a process that must succeed."""
+    process = os.posix_spawnp(command[0], command, os.environ)
+    _, status, used = os.wait4(process, 0)
+    if status != 0:
+        raise RuntimeError(f"{' '.join(command)}: ended with status {status}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def kilobytes(path: Path, folder: Path) -> float:
+    """Of the file without symbols."""
+    stripped = folder / "stripped"
+    subprocess.run(["strip", "-o", stripped, path], check=True)
+    return stripped.stat().st_size / 1024
+
+
+def said(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+class Tool:
+    """Builds and runs the small opt."""
+
+    def __init__(self, build: Path, folder: Path) -> None:
+        self.folder = folder
+        config = "llvm-config-22"
+        flags = ["-I" + said(config, "--includedir")[0], "-O2", "-std=c++17", "-fno-rtti"]
+        libraries = said(config, "--link-static", "--libs", "passes", "irreader", "bitwriter")
+        libraries += said(config, "--link-static", "--system-libs")
+        self.link = [f"-L{said(config, '--libdir')[0]}", *libraries, "-fuse-ld=lld"]
+        self.compile = ["g++", *flags, "-DNDEBUG", str(HERE / "opt_like.cpp")]
+        bridge = ["-DWITH_BRIDGE", f"-I{ROOT}/include", str(build / "src/libmlbridge.a")]
+        self.bridge = [*bridge, "-ldl", "-pthread"]
+
+    def build(self, *, bridge: bool) -> tuple[Path, float]:
+        """The program, and the seconds that compiling and linking took."""
+        program = self.folder / ("with" if bridge else "without")
+        command = [*self.compile, *(self.bridge if bridge else []), "-o", str(program)]
+        return program, statistics.median(usage([*command, *self.link])[0] for _ in range(3))
+
+    def run(self, program: Path, ir: Path, *uri: str) -> tuple[float, float]:
+        """Seconds and megabytes of one compilation."""
+        command = [str(program), str(ir), str(self.folder / "out.bc"), *uri]
+        used = [usage(command) for _ in range(ROUNDS)]
+        return statistics.median(s for s, _ in used), statistics.median(m for _, m in used)
+
+
+def measure(build: Path, folder: Path) -> dict[str, Any]:
+    source, ir, model = folder / "many.c", folder / "many.ll", folder / "policy.onnx"
+    source.write_text("".join(SOURCE.format(i, i % 7 + 1) for i in range(FUNCTIONS)))
+    command = ["clang-22", "-O2", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S"]
+    subprocess.run([*command, source, "-o", ir], check=True)
+    model.write_bytes(perceptron(16, 8, 2).SerializeToString())
+    tool = Tool(build, folder)
+    found: dict[str, Any] = {"opt_like": [], "plugin": []}
+    for name, bridge, uri in (
+        ("without the bridge", False, []),
+        ("with the bridge, no model", True, []),
+        ("with the bridge, native:", True, [f"native:{model}"]),
+    ):
+        program, seconds = tool.build(bridge=bridge)
+        compile_seconds, megabytes = tool.run(program, ir, *uri)
+        found["opt_like"].append(
+            {
+                "what": name,
+                "kb": round(kilobytes(program, folder), 1),
+                "rss_mb": round(megabytes, 2),
+                "build_seconds": round(seconds, 2),
+                "compile_seconds": round(compile_seconds, 3),
+            }
+        )
+    for name in ("bare-phase-ordering", "mlbridge-phase-ordering"):
+        path = build / f"lib/mlbridge/{name}.so"
+        if path.exists():
+            found["plugin"].append({"what": name, "kb": round(kilobytes(path, folder), 1)})
+    return found
+
+
+def main() -> int:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
+    options = parser.parse_args()
+    if not shutil.which("llvm-config-22"):
+        print("llvm-config-22 is not there: Debian's llvm-22-dev")
+        return 1
+    with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder:
+        found = measure(options.build, Path(folder))
+    out = ROOT / "build/bench/footprint.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"{'a small opt, LLVM static':30}{'KB':>10}{'peak MB':>10}{'build s':>10}{'compile s':>11}")
+    for row in found["opt_like"]:
+        line = f"{row['what']:30}{row['kb']:10.0f}{row['rss_mb']:10.2f}"
+        print(f"{line}{row['build_seconds']:10.2f}{row['compile_seconds']:11.3f}")
+    for row in found["plugin"]:
+        print(f"{row['what'] + '.so':30}{row['kb']:10.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
