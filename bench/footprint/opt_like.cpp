@@ -69,8 +69,7 @@ int main(int Count, char **Arguments) {
   PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
   ModulePassManager MPM = PB.buildPerModuleDefaultPipeline(OptimizationLevel::O2);
   if (Count > 3)
-    MPM.addPass(createModuleToFunctionPassAdaptor(
-        AskPass(std::make_shared<Advice>(Arguments[3]))));
+    MPM.addPass(createModuleToFunctionPassAdaptor(AskPass(std::make_shared<Advice>(Arguments[3]))));
   MPM.run(*M, MAM);
   std::error_code Error;
   raw_fd_ostream Out(Arguments[2], Error);

@@ -130,7 +130,9 @@ def main() -> int:
     out = ROOT / "build/bench/footprint.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{'a small opt, LLVM static':30}{'KB':>10}{'peak MB':>10}{'build s':>10}{'compile s':>11}")
+    print(
+        f"{'a small opt, LLVM static':30}{'KB':>10}{'peak MB':>10}{'build s':>10}{'compile s':>11}"
+    )
     for row in found["opt_like"]:
         line = f"{row['what']:30}{row['kb']:10.0f}{row['rss_mb']:10.2f}"
         print(f"{line}{row['build_seconds']:10.2f}{row['compile_seconds']:11.3f}")

@@ -8,6 +8,7 @@
 //                       evaluations of two threads in that time, with one Model or two
 #include "examples.h"
 
+#include <mlbridge/function.h>
 #include <mlbridge/model.h>
 
 #include <atomic>
@@ -77,14 +78,15 @@ struct Asker {
 };
 
 int start(const char *uri) {
-  const long before = residentKilobytes();
+  registerFunction("none", {{TensorSpec::of<float>("x", {16})}, {TensorSpec::of<float>("y", {2})}},
+                   [](FunctionCall &) { return Status::ok(); });
   const Clock::time_point begin = Clock::now();
   const Model model = opened(uri);
   Runner runner = model.newRunner();
   if (Status s = runner.evaluate(); !s)
     fail(s.toString());
   const double took = milliseconds(begin);
-  std::printf("%.4f %ld %ld\n", took, before, residentKilobytes());
+  std::printf("%.4f %ld\n", took, residentKilobytes());
   return 0;
 }
 

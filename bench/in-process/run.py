@@ -5,8 +5,9 @@
 
 The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
 the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
-one core, and answers are checked before and after. Reported are medians. Start-up is from the
-beginning of main to the first answer, in fresh processes; resident memory what that added.
+one core, and answers are checked before and after. Reported are medians. Start-up is from opening
+to the first answer, in fresh processes; resident memory what these have more than one that asks a
+function of the program instead.
 build/bench/in-process-limits.json says which of the project's limits hold.
 """
 
@@ -173,19 +174,20 @@ def speeds(
 
 
 def starts(place: Place, uris: dict[str, str]) -> dict[str, tuple[float, float]]:
-    """Milliseconds to the first answer, and megabytes that it added, by engine."""
-    found: dict[str, list[tuple[float, float]]] = {engine: [] for engine in uris}
+    """Milliseconds to the first answer, and the megabytes that the process has more than one that
+    asks a function."""
+    without = "without"
+    found: dict[str, list[tuple[float, float]]] = {engine: [] for engine in (*uris, without)}
     for _ in range(STARTS):
-        for engine, uri in uris.items():
+        for engine, uri in (*uris.items(), (without, "function:none")):
             done = place.run("start", uri)
             if done.returncode:
                 raise RuntimeError(done.stderr)
-            took, before, after = map(float, done.stdout.split())
-            found[engine].append((took, (after - before) / 1024))
-    return {
-        engine: (statistics.median(t for t, _ in all_), statistics.median(m for _, m in all_))
-        for engine, all_ in found.items()
-    }
+            took, resident = map(float, done.stdout.split())
+            found[engine].append((took, resident / 1024))
+    times = {engine: statistics.median(t for t, _ in all_) for engine, all_ in found.items()}
+    sizes = {engine: statistics.median(m for _, m in all_) for engine, all_ in found.items()}
+    return {engine: (times[engine], sizes[engine] - sizes[without]) for engine in uris}
 
 
 def two_threads(place: Place, uri: str, examples: Path) -> float:
@@ -200,41 +202,31 @@ def two_threads(place: Place, uri: str, examples: Path) -> float:
     return best["one"] / best["two"]
 
 
-def added_by_native(build: Path) -> float | None:
-    """Kilobytes that the engine adds to a program that links the library statically.
+def added_by_native(place: Place) -> float | None:
+    """Kilobytes that the engine adds to a plugin, which has the library and exports nothing of it.
 
-    The linker's map of the client says which sections of the engine's objects it has kept.
+    The library's objects are linked to a shared object with and without those of the engine.
     """
-    link_map = build / "bench/in-process-client.map"
-    if not link_map.exists():
+    folder = place.build / "src/CMakeFiles/mlbridge.dir"
+    objects = sorted(folder.rglob("*.o"))
+    others = [o for o in objects if "native" not in o.relative_to(folder).parts]
+    if len(objects) == len(others):
         return None
-    total, name = 0, ""
-    for line in link_map.read_text(errors="replace").splitlines():
-        if line.startswith("Discarded input sections"):
-            total = 0
-        if line.startswith("Linker script and memory map"):
-            total = 0
-        parts = line.split()
-        if line.startswith(" .") and len(parts) == 1:
-            name = parts[0]  # its address is on the next line
-        elif line.startswith(" .") or (name and len(parts) >= 3):
-            if line.startswith(" ."):
-                name = parts.pop(0)
-            if len(parts) >= 3 and "native" in parts[2] and _is_loaded(name):
-                total += int(parts[1], 16)
-            name = ""
-    return total / 1024 if total else None
-
-
-def _is_loaded(section: str) -> bool:
-    kinds = (".text", ".rodata", ".data", ".bss", ".eh_frame", ".gcc_except_table", ".init_array")
-    return section.startswith(kinds)
+    script = place.folder / "nothing.map"
+    script.write_text("{ local: *; };\n")
+    sizes = []
+    for number, linked in enumerate((objects, others)):
+        out = place.folder / f"plugin-{number}.so"
+        command = ["g++", "-shared", "-s", f"-Wl,--version-script={script}", "-o", out, *linked]
+        subprocess.run(list(map(str, command)), check=True)
+        sizes.append(out.stat().st_size)
+    return (sizes[0] - sizes[1]) / 1024
 
 
 def size_of(place: Place, engine: str, uri: str) -> float | None:
     """Kilobytes added to a plugin, or beside it."""
     if engine == "native":
-        return added_by_native(place.build)
+        return added_by_native(place)
     if engine == "onnx":
         component = place.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
         return (component.stat().st_size + place.library.stat().st_size) / 1024

@@ -88,7 +88,10 @@ def restricted(net: Builder) -> bool:
         masked = net.node("Add", [x, log], x.dtype, x.shape, -math.inf, x.high)
         net.values = [v for v in net.values if v not in (log, masked)]
         if x.rank and x.dtype == "float32":
-            net.node("Softmax", [masked], x.dtype, x.shape, 0, 1, axis=x.rank - 1)
+            # Not a number where a whole row is masked: what other nodes make of that isn't defined.
+            y = net.node("Softmax", [masked], x.dtype, x.shape, 0, 1, axis=x.rank - 1)
+            net.values.remove(y)
+            net.ends.append(y)
         net.node("Max", [masked, x], x.dtype, x.shape, x.low, x.high)
     elif kind == "Asin":
         if x.dtype != "float32":
@@ -282,7 +285,8 @@ def clip(net: Builder) -> bool:
         bounds[0], low = "", -math.inf
     elif left_out == 2:
         bounds[1], high = "", math.inf
-    net.node("Clip", [x, *bounds], x.dtype, x.shape, max(low, x.low), min(high, x.high))
+    span = [min(max(end, low), high) for end in (x.low, x.high)]
+    net.node("Clip", [x, *bounds], x.dtype, x.shape, *span)
     return True
 
 
@@ -333,8 +337,8 @@ def normalization(net: Builder) -> bool:
 
 def reduce(net: Builder) -> bool:
     x = net.pick(*FLOATS)
-    if x is None:
-        return False
+    if x is None or 0 in x.shape:
+        return False  # ONNX Runtime makes other shapes of nothing
     x = net.tame(x)
     kind = net.random.choice(
         ("Sum", "Sum", "Mean", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "Prod")

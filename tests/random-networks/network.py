@@ -94,6 +94,7 @@ class Builder:
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[Value] = []
         self.values: list[Value] = []
+        self.ends: list[Value] = []  # which are compared, but not used
         self.lengths: dict[str, tuple[int, ...]] = {}  # of dimensions that change, for each feed
         self.count = 0
 
@@ -199,6 +200,7 @@ class Builder:
     def finish(self) -> Network:
         used = {name for node in self.nodes for name in names_used(node)}
         ends = [v for v in self.values if v.name not in used and v not in self.inputs]
+        ends += self.ends
         extra = [v for v in self.values if v.name in used and v not in self.inputs]
         if extra and self.chance(0.3):
             ends.append(self.random.choice(extra))

@@ -34,6 +34,8 @@ def reshape(net: Builder) -> bool:
         shape = net.constant(net.random.choice(([0, rest], [-1, rest])), "int64")
         return _same(net, "Reshape", x, [shape], (x.shape[0], rest))
     count = math.prod(x.ints)
+    if count == 0:
+        return False
     dims: list[int] = []
     left = count
     while left > 1 and len(dims) < 3:
