@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the bridge adds to a compiler: bytes, memory and build time; writes build/bench/footprint.json.
+"""What the bridge adds to a compiler: bytes, memory, build time; writes build/bench/footprint.json.
 
     run.py [--build FOLDER]
 
