@@ -34,9 +34,9 @@ SWEEPS = 3
 READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
 # Processes that are free to run anywhere have two speeds, by whether the kernel has both on one
-# core at the time. Their medians need many pairs, warmed up until placed.
+# core at the time. Their medians need many pairs, warmed up until the kernel has placed them.
 FREE_PAIRS = 15
-WARM_UPS = {"sweep": 1, "small": 4}
+PLACING_SECONDS = 0.3
 
 
 class Asker:
@@ -179,11 +179,14 @@ class Setting:
 Times = tuple[list[float], list[float]]
 
 
-def measure(ours: Asker, floor: Asker, passes: int, rounds: int, warm_ups: int = 1) -> Times:
-    """Nanoseconds of a pass, of ours and of the floor, in so many rounds."""
-    for _ in range(warm_ups):
-        ours.nanoseconds(passes)
-        floor.nanoseconds(passes)
+def measure(
+    ours: Asker, floor: Asker, passes: int, rounds: int, warm_up_seconds: float = 0
+) -> Times:
+    """Nanoseconds of a pass, of ours and of the floor, in so many rounds after a warm-up of each."""
+    for asker in (ours, floor):
+        spent = asker.nanoseconds(passes)
+        while spent < warm_up_seconds * 1e9:
+            spent += asker.nanoseconds(passes)
     times: Times = ([], [])
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
@@ -229,7 +232,9 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                     there = setting.server(stack, script, which, kind, wire, low, waits=True)
                     floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
-                times.append(measure(ours, floor, passes, count, WARM_UPS[which]))
+                times.append(
+                    measure(ours, floor, passes, count, 0 if setting.pinned else PLACING_SECONDS)
+                )
             bar.update(rounds / len(counts))
         found[which] = medians(times)
     return result(kind, serdes, setting.pinned, found)

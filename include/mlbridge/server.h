@@ -140,7 +140,8 @@ public:
   const std::string &uri() const;
 
   /// Waits for the next event. Errors: DeadlineExceeded; Cancelled after stop(), or when a signal
-  /// arrived (EINTR), so that the caller can look at its own flags and call again.
+  /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a
+  /// signal does so only if its handler calls stop() or writes to wakeDescriptor().
   Expected<Event> next(Deadline deadline = {});
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
