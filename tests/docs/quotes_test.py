@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def test_they_are_three() -> None:
     statements = [s for s in three_lines().splitlines() if not s.lstrip().startswith("//")]
     assert len(statements) == 3
     assert all(s.endswith(";") and s.count(";") == 1 for s in statements)
+
+
+def test_the_lines_of_each_runner_are_counted() -> None:
+    command = [sys.executable, ROOT / "tools/integration_lines.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def table() -> dict[str, tuple[int, str, list[str]]]:
