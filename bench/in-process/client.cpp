@@ -32,7 +32,11 @@ long residentKilobytes() {
 }
 
 Model opened(const char *uri) {
-  Model model = Model::open(uri);
+  const bool none = std::strcmp(uri, "function:none") == 0;
+  const Signature signature = {{TensorSpec::of<float>("x", {16})},
+                               {TensorSpec::of<float>("y", {2})}};
+  Model model = none ? fromFunction(signature, [](FunctionCall &) { return Status::ok(); })
+                     : Model::open(uri);
   if (!model)
     fail(model.status().toString());
   if (!model.modelSignature())
@@ -78,8 +82,6 @@ struct Asker {
 };
 
 int start(const char *uri) {
-  registerFunction("none", {{TensorSpec::of<float>("x", {16})}, {TensorSpec::of<float>("y", {2})}},
-                   [](FunctionCall &) { return Status::ok(); });
   const Clock::time_point begin = Clock::now();
   const Model model = opened(uri);
   Runner runner = model.newRunner();
