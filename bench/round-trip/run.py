@@ -182,7 +182,7 @@ Times = tuple[list[float], list[float]]
 def measure(
     ours: Asker, floor: Asker, passes: int, rounds: int, warm_up_seconds: float = 0
 ) -> Times:
-    """Nanoseconds of a pass, of ours and of the floor, in so many rounds after a warm-up of each."""
+    """Nanoseconds of a pass, of ours and of the floor, in so many rounds after a warm-up."""
     for asker in (ours, floor):
         spent = asker.nanoseconds(passes)
         while spent < warm_up_seconds * 1e9:
