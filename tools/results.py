@@ -152,6 +152,71 @@ def cost(path: Path) -> list[str]:
     ]
 
 
+def batching(path: Path) -> list[str]:
+    runs = load(path)
+    if runs is None:
+        return []
+    rows = []
+    for r in runs:
+        counts = [r["bare_one_per_second"], r["bare_batch_per_second"], number(r["bare_gain"])]
+        counts += [r["one_per_second"], r["batch_per_second"], number(r["server_gain"])]
+        rows.append([*map(str, [r["clients"], *counts]), number(r["ratio"])])
+    head = ["clients", "PyTorch", "in batches", "gain", "server", "in batches", "gain", "ratio"]
+    return [
+        "## One server, many compilers (`make bench`)",
+        "",
+        measured(path)
+        + " Requests a second to one server over unix, each client asking anew once it has its"
+        " answer; the policy is a network 300-256-128-15 in PyTorch on one thread, asked for each"
+        " request or for a batch of what is there. Beside it PyTorch alone, in batches of as many.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
+def served_builds(path: Path) -> list[str]:
+    report = load(path)
+    if report is None:
+        return []
+    keys = ("modules", "decisions", "fallbacks", "decided_differently", "objects_different")
+    rows = [
+        [row["transport"], *(str(row[k]) for k in keys), number(row["seconds"])]
+        + [number(row["ratio"])]
+        for row in report["builds"]
+    ]
+    head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
+    head += ["objects different", "seconds", "over in process"]
+    return [
+        "## A parallel build with one server (`python -m programs.served_builds`)",
+        "",
+        measured(path)
+        + f" {report['program']}, `make -j{report['jobs']}`, all compilers asking one server.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
+def out_of_process(interop: Path, faults: Path) -> list[str]:
+    combinations, injected = load(interop), load(faults)
+    if combinations is None or injected is None:
+        return []
+    passed = sum(one["result"] == "passed" for one in combinations)
+    return [
+        "## Two sides, and what happens between them (`make test`)",
+        "",
+        f"{measured(interop)} {passed} of {len(combinations)} combinations of transport, serdes,"
+        " language of either side and direction passed; the others are refused by name.",
+        "",
+        f"{measured(faults)} {injected['injected']} faults that took effect:"
+        f" {injected['correct_advice']} times the right advice, {injected['clear_error']} times a"
+        f" clear error, {injected['wrong_advice']} times wrong advice, {injected['hang']} hangs,"
+        f" {injected['crash']} crashes.",
+        "",
+    ]
+
+
 def in_process(path: Path) -> list[str]:
     rows = load(path)
     if rows is None:
@@ -243,8 +308,11 @@ def main() -> int:
     parts = [
         demo(BUILD / "demo/report.json"),
         round_trip(BUILD / "bench/round-trip.json"),
+        batching(BUILD / "bench/batching.json"),
+        served_builds(BUILD / "programs/own-builds/served.json"),
         cost(BUILD / "bench/phase-ordering.json"),
         in_process(BUILD / "bench/in-process.json"),
+        out_of_process(BUILD / "test/interop.json", BUILD / "test/faults.json"),
         node_tests(BUILD / "test/onnx-node-tests.json"),
         random_networks(
             BUILD / "test/random-networks.json", BUILD / "nightly/random-networks.json"
