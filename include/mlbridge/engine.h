@@ -14,7 +14,7 @@ namespace mlbridge {
 /// Process-wide within this copy of the library, thread-safe; the table is used for as long as the
 /// process lives. Errors: InvalidArgument (the name is taken, the scheme is another of the
 /// library's own, the table is not complete).
-Status registerEngine(std::string scheme, std::string name, const mlb_engine &engine);
+Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine);
 
 } // namespace mlbridge
 

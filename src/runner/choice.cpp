@@ -54,7 +54,7 @@ template <typename T> Expected<int64_t> largest(Span<const T> logits) {
 /// `uniform`: in [0, 1).
 template <typename T>
 Expected<int64_t> draw(Span<const T> logits, double inverseTemperature, double uniform) {
-  const Expected<int64_t> best = largest(logits);
+  Expected<int64_t> best = largest(logits);
   if (!best)
     return best;
   const double top = number(logits[static_cast<size_t>(*best)]);

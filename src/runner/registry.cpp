@@ -147,7 +147,7 @@ Status registerScheme(std::string scheme, Factory factory) {
   return add(registered().schemes, "scheme", std::move(scheme), std::move(factory));
 }
 
-Status registerEngine(std::string scheme, std::string name, const mlb_engine &engine) {
+Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine) {
   if (contains(BuiltIn, scheme) || contains(OptionalEngines, scheme) ||
       contains(OptionalTransports, scheme))
     return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");

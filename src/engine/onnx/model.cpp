@@ -277,19 +277,19 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   if (Status s = setOptions(api, options, sessionOptions.get()); !s)
     return s;
   std::vector<Buffer> contents;
-  if (isOrtFormat(bytes)) {
-    bytes_ = std::move(bytes);
-  } else if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents);
-             !s) {
-    return s;
-  }
-  const Buffer &source = bytes_.empty() ? bytes : bytes_;
+  const bool isOrt = isOrtFormat(bytes);
+  if (!isOrt)
+    if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents); !s)
+      return s;
 
   const std::lock_guard<std::mutex> lock(runtime_.sessions);
-  return take(api,
-              api->CreateSessionFromArray(runtime_.env, source.data(), source.size(),
-                                          sessionOptions.get(), &session_),
-              Code::InvalidModel, path + " cannot be loaded");
+  Status made = take(api,
+                     api->CreateSessionFromArray(runtime_.env, bytes.data(), bytes.size(),
+                                                 sessionOptions.get(), &session_),
+                     Code::InvalidModel, path + " cannot be loaded");
+  if (made && isOrt)
+    bytes_ = std::move(bytes); // where its memory lies stays
+  return made;
 }
 
 Status Model::readSignature() {
