@@ -181,8 +181,11 @@ def served_builds(path: Path) -> list[str]:
         return []
     keys = ("modules", "decisions", "fallbacks", "decided_differently", "objects_different")
     rows = [
-        [row["transport"], *(str(row[k]) for k in keys), number(row["seconds"])]
-        + [number(row["ratio"])]
+        [
+            row["transport"],
+            *(str(row[k]) for k in keys),
+            *map(number, (row["seconds"], row["ratio"])),
+        ]
         for row in report["builds"]
     ]
     head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
