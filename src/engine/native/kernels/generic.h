@@ -198,6 +198,13 @@ template <> struct Wrapping<double> {
   using Type = double;
 };
 
+// GCC 12 vectorizes at -O3 only, and these few loops are worth it: masks over long rows.
+#if defined(__GNUC__) && !defined(__clang__)
+#define MLBRIDGE_VECTORIZED __attribute__((optimize("O3"), noinline))
+#else
+#define MLBRIDGE_VECTORIZED
+#endif
+
 // ---- Cast: through int64, uint64 or double, a piece at a time -----------------------------------
 
 inline std::int64_t truncate(double x) {
@@ -234,14 +241,15 @@ inline void store(void *y, std::int64_t type, const Wide *wide, std::int64_t n) 
   });
 }
 
+MLBRIDGE_VECTORIZED inline void widenBytes(float *y, const std::uint8_t *x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>(x[i]);
+}
+
 inline void Cast(void *const *o, const std::int64_t *p) {
   constexpr std::int64_t Piece = 64;
-  if ((p[0] == 5 || p[0] == 12) && p[1] == 10) { // what masks and one-hot features are made of
-    for (std::int64_t i = 0; i < p[2]; ++i)
-      static_cast<float *>(o[0])[i] =
-          static_cast<float>(static_cast<const std::uint8_t *>(o[1])[i]);
-    return;
-  }
+  if ((p[0] == 5 || p[0] == 12) && p[1] == 10)
+    return widenBytes(static_cast<float *>(o[0]), static_cast<const std::uint8_t *>(o[1]), p[2]);
   withType(p[0], [&](auto element) {
     using T = decltype(element);
     const auto *x = static_cast<const T *>(o[1]);
@@ -398,9 +406,12 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
 }
 
 template <class T, class Op>
-inline void compareRow(std::uint8_t *y, const T *a, std::int64_t sa, const T *b, std::int64_t sb,
-                       std::int64_t n, const Op &op) {
-  if (sa == 1 && sb == 1)
+MLBRIDGE_VECTORIZED void compareRow(std::uint8_t *y, const T *a, std::int64_t sa, const T *b,
+                                    std::int64_t sb, std::int64_t n, const Op &op) {
+  if constexpr (!IsReal<T> || sizeof(T) != 4)
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = op(a[i * sa], b[i * sb]);
+  else if (sa == 1 && sb == 1)
     for (std::int64_t i = 0; i < n; ++i)
       y[i] = op(a[i], b[i]);
   else if (sa == 0 && sb == 1)
@@ -421,23 +432,42 @@ template <class T> inline void compareRows(void *const *o, const std::int64_t *p
       y += last[0];
     });
   };
-  const auto value = [](const T &x) {
-    if constexpr (IsHalf<T>)
-      return widen(x);
-    else
-      return x;
-  };
-  switch (static_cast<CompareOp>(p[0])) {
-  case CompareOp::Equal:
-    return with([=](T a, T b) { return value(a) == value(b); });
-  case CompareOp::Less:
-    return with([=](T a, T b) { return value(a) < value(b); });
-  case CompareOp::LessOrEqual:
-    return with([=](T a, T b) { return value(a) <= value(b); });
-  case CompareOp::Greater:
-    return with([=](T a, T b) { return value(a) > value(b); });
-  case CompareOp::GreaterOrEqual:
-    return with([=](T a, T b) { return value(a) >= value(b); });
+  const auto op = static_cast<CompareOp>(p[0]);
+  if constexpr (IsReal<T> && sizeof(T) == 4) { // what masks are made of
+    switch (op) {
+    case CompareOp::Equal:
+      return with([](T a, T b) { return a == b; });
+    case CompareOp::Less:
+      return with([](T a, T b) { return a < b; });
+    case CompareOp::LessOrEqual:
+      return with([](T a, T b) { return a <= b; });
+    case CompareOp::Greater:
+      return with([](T a, T b) { return a > b; });
+    case CompareOp::GreaterOrEqual:
+      return with([](T a, T b) { return a >= b; });
+    }
+  } else {
+    with([op](const T &x, const T &z) {
+      const auto value = [](const T &v) {
+        if constexpr (IsHalf<T>)
+          return widen(v);
+        else
+          return v;
+      };
+      const auto a = value(x), b = value(z);
+      switch (op) {
+      case CompareOp::Equal:
+        return a == b;
+      case CompareOp::Less:
+        return a < b;
+      case CompareOp::LessOrEqual:
+        return a <= b;
+      case CompareOp::Greater:
+        return a > b;
+      default:
+        return a >= b;
+      }
+    });
   }
 }
 

@@ -112,13 +112,16 @@
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
 // that plain.h includes, documented there.
-// movement.h and generic.h say what each does.
-#define MLBRIDGE_NATIVE_PLAIN_KERNELS(X) \
-  X(Copy) X(CopyStrided) X(Fill) X(Where) X(Gather) X(GatherElements) X(GatherNd) X(OneHot) \
-  X(Trilu) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Cast) X(IntegerBinary) \
-  X(IntegerUnary) X(Compare) X(Fmod) X(IntegerReduce) X(IntegerArg) X(IntegerTopK) \
-  X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) \
+// movement.h and generic.h say what each does. The busy ones are compiled for speed, the others for
+// size.
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare)
+#define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
+  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
+  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
+  X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
   X(TakeEntry) X(PutEntry) X(PackRecurrent)
+#define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
+  MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 
 // clang-format on
 

@@ -235,6 +235,8 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
                     who + "have not as many elements as their shape " + toString(tensor.shape));
   }
   normalize(*type, elements);
+  if (Status s = elements.reserve(1); !s) // never without an address
+    return s;
   return elements;
 }
 

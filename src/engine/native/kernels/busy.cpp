@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels that don't gain from vectors: once for all tables.
+// The kernels that don't gain from vectors of an instruction set: once for all tables.
 #include "engine/native/kernels/plain.h"
 
 namespace mlbridge::native {
@@ -9,7 +9,7 @@ namespace mlbridge::native {
   void name##Kernel(void *const *operands, const std::int64_t *parameters) {                       \
     kernels::name(operands, parameters);                                                           \
   }
-MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_DEFINE)
+MLBRIDGE_NATIVE_BUSY_KERNELS(MLBRIDGE_DEFINE)
 #undef MLBRIDGE_DEFINE
 
 } // namespace mlbridge::native

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernels that don't gain from vectors and are seldom called: compiled for size.
+#include "engine/native/kernels/plain.h"
+
+namespace mlbridge::native {
+
+#define MLBRIDGE_DEFINE(name)                                                                      \
+  void name##Kernel(void *const *operands, const std::int64_t *parameters);                        \
+  void name##Kernel(void *const *operands, const std::int64_t *parameters) {                       \
+    kernels::name(operands, parameters);                                                           \
+  }
+MLBRIDGE_NATIVE_RARE_KERNELS(MLBRIDGE_DEFINE)
+#undef MLBRIDGE_DEFINE
+
+} // namespace mlbridge::native
