@@ -60,6 +60,8 @@ private:
     if (!takeVarint(rest_, key))
       return false;
     number = static_cast<uint32_t>(key >> 3);
+    if (number == 0)
+      return false;
     type = static_cast<uint8_t>(key & 7);
     payload = {};
     value = 0;

@@ -14,6 +14,7 @@ namespace mlbridge::native {
 namespace {
 
 constexpr size_t PlansKept = 16;
+constexpr int64_t NewestOperators = 28; // of onnx 1.23
 
 std::string folderOf(const std::string &path) {
   const size_t slash = path.rfind('/');
@@ -22,6 +23,16 @@ std::string folderOf(const std::string &path) {
 
 Status checkOperators(const onnx::Model &model) {
   Status status;
+  const auto newest = [&](const onnx::Opsets &opsets) {
+    const auto version = opsets.find("");
+    if (status && version != opsets.end() && version->second > NewestOperators)
+      status = {Code::Unsupported, "it uses version " + std::to_string(version->second) +
+                                       " of ONNX's operators; the newest that native knows is " +
+                                       std::to_string(NewestOperators)};
+  };
+  newest(model.opsets);
+  for (const onnx::Function &function : model.functions)
+    newest(function.opsets);
   const auto check = [&](const onnx::Opsets &opsets) {
     return [&](const onnx::Node &node) {
       if (!status || isFunction(model, node))

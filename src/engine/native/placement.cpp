@@ -105,13 +105,18 @@ void Planner::placeValues(Plan &plan) {
       loops.emplace_back(open.back(), i);
       open.pop_back();
     }
-    for (const Value *value : steps_[i].operands) {
-      if (!value || value->root->place != Place::Workspace)
-        continue;
-      Life &life = lives[value->root->id];
-      life.first = std::min(life.first, i);
-      life.last = std::max(life.last, i);
-    }
+    const auto touch = [&](const std::vector<Value *> &operands) {
+      for (const Value *value : operands) {
+        if (!value || value->root->place != Place::Workspace)
+          continue;
+        Life &life = lives[value->root->id];
+        life.first = std::min(life.first, i);
+        life.last = std::max(life.last, i);
+      }
+    };
+    touch(steps_[i].operands);
+    if (steps_[i].kind == Step::Kind::EndLoop) // which looks at the counter again
+      touch(steps_[loops.back().first].operands);
   }
   // What lives both inside and outside of a loop lives all through it. Inner loops come first.
   for (const auto &[begin, end] : loops)

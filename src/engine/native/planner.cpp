@@ -14,6 +14,7 @@ constexpr size_t LargestValue = size_t(1) << 32; // bytes
 constexpr size_t LargestFolded = size_t(1) << 28;
 constexpr size_t MostRank = 24;
 constexpr size_t MostSteps = size_t(1) << 20;
+constexpr size_t MostNodes = size_t(1) << 16;
 constexpr int DeepestCall = 64;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -428,8 +429,8 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
 }
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
-  if (++planned_ > MostSteps)
-    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostSteps) +
+  if (++planned_ > MostNodes)
+    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
                                      " nodes, those of functions and loops included"};
   std::vector<Value *> inputs;
   for (std::string_view name : node.inputs) {

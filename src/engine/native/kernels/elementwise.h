@@ -187,7 +187,7 @@ MLBRIDGE_FUNCTION(Square, x *x)
 MLBRIDGE_FUNCTION(Swish, x *sigmoid(p.alpha *x))
 MLBRIDGE_FUNCTION(Tan, tan(x))
 MLBRIDGE_FUNCTION(Tanh, tanh(x))
-MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::lessEqual(x, p.alpha), MLBRIDGE_ZERO, x))
+MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::less(p.alpha, x), x, MLBRIDGE_ZERO))
 #undef MLBRIDGE_FUNCTION
 #undef MLBRIDGE_ZERO
 #undef MLBRIDGE_ONE

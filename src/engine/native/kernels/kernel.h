@@ -112,8 +112,8 @@
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
 // that plain.h includes, documented there.
-// movement.h and generic.h say what each does. The busy ones are compiled for speed, the others for
-// size.
+// movement.h, generic.h and indexed.h say what each does. The busy ones are compiled for speed,
+// the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
   X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \

@@ -4,6 +4,7 @@
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_PLAIN_H
 
 #include "generic.h"
+#include "indexed.h"
 #include "kernel.h"
 #include "movement.h"
 

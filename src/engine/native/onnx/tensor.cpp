@@ -180,8 +180,10 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
   auto file = files_.find(location);
   if (file == files_.end()) {
     Expected<Buffer> bytes = engine::readFile(std::string(folder_).append(location), ExternalLimit);
-    if (!bytes)
-      return bytes.status();
+    if (!bytes) // a folder, say, is no fault of the caller
+      return bytes.status().code() == Code::InvalidArgument
+                 ? Status(Code::InvalidModel, bytes.status().message())
+                 : bytes.status();
     file = files_.emplace(std::string(location), std::move(*bytes)).first;
   }
   const Buffer &bytes = file->second;

@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
 #define MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
 
-#include "engine/native/kernels/generic.h"
+#include "engine/native/kernels/indexed.h"
 #include "engine/native/lowering.h"
 #include "engine/native/planner.h"
 #include "engine/native/registry.h"

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels that write where an index says, products of 8-bit integers, and what loops and recurrent
+// layers need besides. A "type" is an ElementType of mlbridge/tensor.h.
+//
+// ScatterElements {y, updates, indices int64, fault}
+//                {type, ScatterOp, n, stride of y along the axis, rank, then for each dimension of
+//                the indices: length, stride of y (0 along the axis), stride of updates}
+// ScatterNd      {y, updates, indices int64 [count, depth], fault}
+//                {type, ScatterOp, count, elements of a block, depth, then for each index: length,
+//                elements between}
+//                y of both holds the values to start with.
+// IntegerMatMul  {y int32, a, b, zero of a?, zero of b?}
+//                {type of a, type of b, rank of the batch, m, k, n, stride of a's zero (0, 1), of
+//                b's zero, then for each dimension of the batch and a last one of length 1: length,
+//                stride of a, of b}
+// TakeEntry      {y, x, index int64}  {bytes of an entry, entries, reverse (0, 1)}  y = x[index],
+//                from the end if reverse.
+// PutEntry       {y, x, index int64}  {the same}  y[index] = x
+// PackRecurrent  {packed, w}  {type, gates, hidden, input}  packRecurrentWeights of sizes.h.
+#ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_INDEXED_H
+#define MLBRIDGE_ENGINE_NATIVE_KERNELS_INDEXED_H
+
+#include "generic.h"
+#include "sizes.h"
+
+namespace mlbridge::native {
+
+enum class ScatterOp : std::int64_t { None, Add, Mul, Max, Min };
+
+} // namespace mlbridge::native
+
+namespace mlbridge::native::kernels {
+
+// ---- scatter -----------------------------------------------------------------------------------
+
+template <class T> inline void scatterOne(ScatterOp op, T &y, T update) {
+  using Wide = typename Wrapping<T>::Type;
+  switch (op) {
+  case ScatterOp::None:
+    y = update;
+    break;
+  case ScatterOp::Add:
+    y = static_cast<T>(static_cast<Wide>(y) + static_cast<Wide>(update));
+    break;
+  case ScatterOp::Mul:
+    y = static_cast<T>(static_cast<Wide>(y) * static_cast<Wide>(update));
+    break;
+  // NaN wins.
+  case ScatterOp::Max:
+    y = y < update || update != update ? update : y;
+    break;
+  case ScatterOp::Min:
+    y = update < y || update != update ? update : y;
+    break;
+  }
+}
+
+/// For a half only None has a meaning.
+template <class Body> inline void withScattered(std::int64_t type, const Body &body) {
+  withType(type == 9 ? 6 : type, [&](auto element) {
+    if constexpr (!IsHalf<decltype(element)>)
+      body(element);
+  });
+}
+
+inline void ScatterElements(void *const *o, const std::int64_t *p) {
+  const auto op = static_cast<ScatterOp>(p[1]);
+  const std::int64_t n = p[2], along = p[3], rank = p[4];
+  const std::int64_t *last = p + 5 + (rank - 1) * 3;
+  withScattered(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *updates = static_cast<const T *>(o[1]);
+    const auto *indices = static_cast<const std::int64_t *>(o[2]);
+    eachRow<2>(rank, p + 5, [&](const std::int64_t *at) {
+      for (std::int64_t i = 0; i < last[0]; ++i) {
+        const std::int64_t index = checkedIndex(*indices++, n, o[3]);
+        if (index >= 0)
+          scatterOne(op, y[at[0] + i * last[1] + index * along], updates[at[1] + i * last[2]]);
+      }
+    });
+  });
+}
+
+inline void ScatterNd(void *const *o, const std::int64_t *p) {
+  const auto op = static_cast<ScatterOp>(p[1]);
+  const std::int64_t count = p[2], block = p[3], depth = p[4];
+  withScattered(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const auto *updates = static_cast<const T *>(o[1]);
+    const auto *indices = static_cast<const std::int64_t *>(o[2]);
+    for (std::int64_t i = 0; i < count; ++i, updates += block, indices += depth) {
+      const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
+      if (at >= 0)
+        for (std::int64_t k = 0; k < block; ++k)
+          scatterOne(op, y[at + k], updates[k]);
+    }
+  });
+}
+
+inline void IntegerMatMul(void *const *o, const std::int64_t *p) {
+  const std::int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
+  auto *y = static_cast<std::int32_t *>(o[0]);
+  const auto at = [](const void *base, std::int64_t type, std::int64_t i) -> std::int32_t {
+    return type == 1 ? static_cast<const std::int8_t *>(base)[i]
+                     : static_cast<const std::uint8_t *>(base)[i];
+  };
+  const auto one = [&](const std::int64_t *offsets) {
+    for (std::int64_t row = 0; row < m; ++row)
+      for (std::int64_t column = 0; column < n; ++column) {
+        const std::int32_t za = o[3] ? at(o[3], p[0], row * p[6]) : 0;
+        const std::int32_t zb = o[4] ? at(o[4], p[1], column * p[7]) : 0;
+        std::uint32_t sum = 0;
+        for (std::int64_t i = 0; i < k; ++i)
+          sum += static_cast<std::uint32_t>((at(o[1], p[0], offsets[0] + row * k + i) - za) *
+                                            (at(o[2], p[1], offsets[1] + i * n + column) - zb));
+        *y++ = static_cast<std::int32_t>(sum);
+      }
+  };
+  // Rows of one, so that all dimensions of the batch are outer ones.
+  eachRow<2>(rank + 1, p + 8, one);
+}
+
+// ---- loops and recurrent layers -----------------------------------------------------------------
+
+inline std::int64_t entryOffset(const void *index, const std::int64_t *p) {
+  const std::int64_t i = *static_cast<const std::int64_t *>(index);
+  return (p[2] ? p[1] - 1 - i : i) * p[0];
+}
+
+inline void TakeEntry(void *const *o, const std::int64_t *p) {
+  __builtin_memcpy(o[0], static_cast<const char *>(o[1]) + entryOffset(o[2], p),
+                   static_cast<std::size_t>(p[0]));
+}
+
+inline void PutEntry(void *const *o, const std::int64_t *p) {
+  __builtin_memcpy(static_cast<char *>(o[0]) + entryOffset(o[2], p), o[1],
+                   static_cast<std::size_t>(p[0]));
+}
+
+inline void PackRecurrent(void *const *o, const std::int64_t *p) {
+  if (p[0] == 11)
+    packRecurrentWeights(static_cast<double *>(o[0]), static_cast<const double *>(o[1]), p[1], p[2],
+                         p[3]);
+  else
+    packRecurrentWeights(static_cast<float *>(o[0]), static_cast<const float *>(o[1]), p[1], p[2],
+                         p[3]);
+}
+
+} // namespace mlbridge::native::kernels
+
+#endif
