@@ -17,6 +17,7 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 # What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
 BESIDE = {
     "floor": "bench/round-trip",
+    "footprint": "bench/in-process",
     "repository": "tools",
     "onnx-nodes": "tools",
     "random-networks": "tools",
