@@ -17,7 +17,7 @@ from . import CommandError
 
 FLAGS = [
     "-std=c++17",
-    "-O2",
+    "-O3",
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-exceptions",
