@@ -113,15 +113,6 @@ MLBRIDGE_REDUCE(ReduceSumSquare, SquaresOf, sum)
 MLBRIDGE_REDUCE(ReduceLogSum, SumOf, logOf(sum))
 #undef MLBRIDGE_REDUCE
 
-template <class V> MLBRIDGE_INLINE V loadUpTo(const typename V::Element *p, std::int64_t left) {
-  return left >= V::Lanes ? V::load(p) : V::loadPartial(p, static_cast<int>(left));
-}
-template <class V> MLBRIDGE_INLINE void storeUpTo(V v, typename V::Element *p, std::int64_t left) {
-  if (left >= V::Lanes)
-    v.store(p);
-  else
-    v.storePartial(p, static_cast<int>(left));
-}
 /// The first `left` lanes of v, 0 elsewhere.
 template <class V> MLBRIDGE_INLINE V firstLanes(V v, std::int64_t left) {
   if (left >= V::Lanes)

@@ -27,55 +27,55 @@ namespace mlbridge::native::kernels {
 template <class V> MLBRIDGE_INLINE V cosDouble(V x) { return sinDouble(x, 1); }
 template <class V> MLBRIDGE_INLINE V sineDouble(V x) { return sinDouble(x, 0); }
 template <class V> MLBRIDGE_INLINE V tanDouble(V x) { return sinDouble(x, 0) / sinDouble(x, 1); }
-template <class V> MLBRIDGE_SHARED V asinDouble(V x) {
+template <class V> MLBRIDGE_RARE V asinDouble(V x) {
   const V one = constant<V>(1);
   return V::select(V::equal(x, constant<V>(0)), x, atanDouble(x / V::sqrt((one - x) * (one + x))));
 }
-template <class V> MLBRIDGE_SHARED V acosDouble(V x) {
+template <class V> MLBRIDGE_RARE V acosDouble(V x) {
   const V one = constant<V>(1);
   const V half = atanDouble(V::sqrt((one - x) / (one + x)));
   return half + half;
 }
-template <class V> MLBRIDGE_SHARED V sinhDouble(V x) {
+template <class V> MLBRIDGE_RARE V sinhDouble(V x) {
   const V a = absolute(x), half = constant<V>(0.5);
   const V t = expm1(a);
   const V small = half * (t + t / (t + constant<V>(1)));
   const V root = exp(half * a);
   return withSign(V::select(V::less(constant<V>(22), a), half * root * root, small), x);
 }
-template <class V> MLBRIDGE_SHARED V coshDouble(V x) {
+template <class V> MLBRIDGE_RARE V coshDouble(V x) {
   const V half = constant<V>(0.5), a = absolute(x);
   const V e = exp(a), root = exp(half * a);
   return V::select(V::less(constant<V>(22), a), half * root * root, V::fma(half, e, half / e));
 }
-template <class V> MLBRIDGE_SHARED V asinhDouble(V x) {
+template <class V> MLBRIDGE_RARE V asinhDouble(V x) {
   const V a = absolute(x), one = constant<V>(1);
   const V near = log1pDouble(a + a * a / (one + V::sqrt(V::fma(a, a, one))));
   const V far = logDouble(a) + constant<V>(0x1.62e42fefa39efp-1);
   return withSign(V::select(V::less(constant<V>(0x1p28), a), far, near), x);
 }
-template <class V> MLBRIDGE_SHARED V acoshDouble(V x) {
+template <class V> MLBRIDGE_RARE V acoshDouble(V x) {
   const V t = x - constant<V>(1);
   const V near = log1pDouble(t + V::sqrt(V::fma(t, t, t + t)));
   const V far = logDouble(x) + constant<V>(0x1.62e42fefa39efp-1);
   return V::select(V::less(constant<V>(0x1p28), x), far, near);
 }
-template <class V> MLBRIDGE_SHARED V atanhDouble(V x) {
+template <class V> MLBRIDGE_RARE V atanhDouble(V x) {
   const V a = absolute(x), one = constant<V>(1);
   return withSign(constant<V>(0.5) * log1pDouble((a + a) / (one - a)), x);
 }
-template <class V> MLBRIDGE_SHARED V softplusDouble(V x) {
+template <class V> MLBRIDGE_RARE V softplusDouble(V x) {
   return V::greatest(constant<V>(0), x) + log1pDouble(exp(negate(absolute(x))));
 }
 /// x tanh(softplus(x)), where tanh(log(1 + e)) = (e² + 2e) / (e² + 2e + 2).
-template <class V> MLBRIDGE_SHARED V mishDouble(V x) {
+template <class V> MLBRIDGE_RARE V mishDouble(V x) {
   const V e = exp(V::least(constant<V>(40), x));
   const V n = e * (e + constant<V>(2));
   const V result = x * (n / (n + constant<V>(2)));
   return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
 }
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)), which is the form with tanh.
-template <class V> MLBRIDGE_SHARED V geluTanhDouble(V x) {
+template <class V> MLBRIDGE_RARE V geluTanhDouble(V x) {
   const V inner = x * V::fma(x * x, constant<V>(0.044715), constant<V>(1));
   const V result = x * sigmoid(inner * constant<V>(0x1.9884533d43651p+0));
   return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
@@ -197,20 +197,24 @@ template <class V> MLBRIDGE_INLINE Parameters<V> parametersOf(const std::int64_t
   return {V::broadcast(realOf<E>(bits[0])), V::broadcast(realOf<E>(bits[1]))};
 }
 
+/// All lanes, or the first `left`, of which there is one at least.
+template <class V> MLBRIDGE_INLINE V loadUpTo(const typename V::Element *p, std::int64_t left) {
+  return V::Lanes == 1 || left >= V::Lanes ? V::load(p) : V::loadPartial(p, static_cast<int>(left));
+}
+template <class V> MLBRIDGE_INLINE void storeUpTo(V v, typename V::Element *p, std::int64_t left) {
+  if (V::Lanes == 1 || left >= V::Lanes)
+    v.store(p);
+  else
+    v.storePartial(p, static_cast<int>(left));
+}
 /// y[i] = f(x[i]); tails take the same way as the rest.
 template <class Vector, class F>
 MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Element *x,
                          std::int64_t count, const std::int64_t *parameters) {
   using V = typename LanesOf<Vector>::Type;
   const Parameters<V> p = parametersOf<V>(parameters);
-  for (std::int64_t i = 0; i < count; i += V::Lanes) {
-    const std::int64_t left = count - i;
-    if (left >= V::Lanes)
-      F::of(V::load(x + i), p).store(y + i);
-    else
-      F::of(V::loadPartial(x + i, static_cast<int>(left)), p)
-          .storePartial(y + i, static_cast<int>(left));
-  }
+  for (std::int64_t i = 0; i < count; i += V::Lanes)
+    storeUpTo(F::of(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
 }
 
 #define MLBRIDGE_UNARY(Name)                                                                       \
@@ -284,7 +288,7 @@ MLBRIDGE_INLINE V gather(const typename V::Element *p, std::int64_t stride, std:
   if (stride == 0)
     return V::broadcast(*p);
   if (stride == 1)
-    return left >= V::Lanes ? V::load(p) : V::loadPartial(p, static_cast<int>(left));
+    return loadUpTo<V>(p, left);
   typename V::Element lanes[V::Lanes] = {};
   for (int i = 0; i < V::Lanes && i < left; ++i)
     lanes[i] = p[i * stride];
@@ -313,10 +317,7 @@ MLBRIDGE_INLINE void combine(void *const *operands, const std::int64_t *p) {
       const std::int64_t left = inner[0] - i;
       const V result = F::of(gather<V>(a + i * inner[1], inner[1], left),
                              gather<V>(b + i * inner[2], inner[2], left));
-      if (left >= V::Lanes)
-        result.store(y + i);
-      else
-        result.storePartial(y + i, static_cast<int>(left));
+      storeUpTo(result, y + i, left);
     }
     y += inner[0];
     int d = rank - 2;

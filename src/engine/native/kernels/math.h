@@ -88,7 +88,7 @@ template <class V> MLBRIDGE_INLINE V expInline(V x) {
   return p * powerOfTwo(half) * powerOfTwo(n - half);
 }
 
-template <class V> MLBRIDGE_SHARED V expShared(V x) { return expInline(x); }
+template <class V> MLBRIDGE_RARE V expShared(V x) { return expInline(x); }
 template <class V> MLBRIDGE_INLINE V exp(V x) {
   if constexpr (sizeof(typename V::Element) == 4)
     return expInline(x);
@@ -176,13 +176,13 @@ template <class V> MLBRIDGE_INLINE V logSpecial(V x, V result) {
   // Negative or NaN.
   return V::select(V::lessEqual(zero, x), result, notANumber<V>());
 }
-template <class V> MLBRIDGE_SHARED V logDouble(V x) {
+template <class V> MLBRIDGE_RARE V logDouble(V x) {
   V lo;
   return logSpecial(x, logParts(x, lo));
 }
 
 /// log(1 + x) for x >= 0 (what x > -1 gives is less accurate below -0.3).
-template <class V> MLBRIDGE_SHARED V log1pDouble(V x) {
+template <class V> MLBRIDGE_RARE V log1pDouble(V x) {
   const V one = constant<V>(1);
   const V u = one + x;
   V lo;
@@ -278,7 +278,7 @@ template <class V> MLBRIDGE_INLINE V reduceAngle(V x, V &n, V &low) {
 }
 
 /// sin(x + quadrants pi/2), of double.
-template <class V> MLBRIDGE_SHARED V sinDouble(V x, double quadrants) {
+template <class V> MLBRIDGE_RARE V sinDouble(V x, double quadrants) {
   constexpr double S[] = {-0x1.5555555555555p-3, 0x1.1111111110babp-7,   -0x1.a01a019e820aep-13,
                           0x1.71de37946ed6dp-19, -0x1.ae6008d114485p-26, 0x1.5e0a4fc16be59p-33};
   constexpr double C[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16963p-10, 0x1.a01a019f4ddfdp-16,
@@ -302,7 +302,7 @@ template <class V> MLBRIDGE_SHARED V sinDouble(V x, double quadrants) {
 
 // ---- inverse functions --------------------------------------------------------------------------
 
-template <class V> MLBRIDGE_SHARED V atanDouble(V x) {
+template <class V> MLBRIDGE_RARE V atanDouble(V x) {
   constexpr double P[] = {-0x1.5555555555555p-2, 0x1.9999999999952p-3,  -0x1.249249248d684p-3,
                           0x1.c71c71c2f37e8p-4,  -0x1.745d165a9c002p-4, 0x1.3b139279535a8p-4,
                           -0x1.110e81459346ep-4, 0x1.e19978381e052p-5,  -0x1.ac761b5db4f38p-5,
@@ -346,13 +346,13 @@ template <class V> MLBRIDGE_INLINE V erfNear(V x) {
                           -0x1.5c10c8957465dp-23, 0x1.d75aba73d5ca8p-27,  -0x1.ac641bc040b16p-31};
   return x * polynomial(x * x, P);
 }
-template <class V> MLBRIDGE_SHARED V erfDouble(V x) {
+template <class V> MLBRIDGE_RARE V erfDouble(V x) {
   const V a = absolute(x), one = constant<V>(1);
   // NaN takes the first.
   return V::select(V::less(one, a), withSign(one - erfcTail(a), x), erfNear(x));
 }
 /// The normal distribution's share below x, times x.
-template <class V> MLBRIDGE_SHARED V geluDouble(V x) {
+template <class V> MLBRIDGE_RARE V geluDouble(V x) {
   const V scaled = x * constant<V>(0x1.6a09e667f3bcdp-1);
   const V a = absolute(scaled), one = constant<V>(1), half = constant<V>(0.5);
   const V tail = half * erfcTail(a);
@@ -365,7 +365,7 @@ template <class V> MLBRIDGE_SHARED V geluDouble(V x) {
 
 // ---- pow ----------------------------------------------------------------------------------------
 
-template <class V> MLBRIDGE_SHARED V powDouble(V x, V y) {
+template <class V> MLBRIDGE_RARE V powDouble(V x, V y) {
   const V zero = constant<V>(0), one = constant<V>(1);
   const V a = absolute(x), magnitude = absolute(y);
   V lo;

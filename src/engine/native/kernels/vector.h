@@ -16,8 +16,11 @@
 // makes code for one network.
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 #define MLBRIDGE_SHARED MLBRIDGE_INLINE
+#define MLBRIDGE_RARE MLBRIDGE_INLINE
 #else
 #define MLBRIDGE_SHARED __attribute__((noinline))
+// For size rather than speed.
+#define MLBRIDGE_RARE __attribute__((noinline, cold))
 #endif
 
 namespace mlbridge::native::kernels {
