@@ -23,11 +23,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS, write
+from tfaot import LeftOutError, linked_client
 from tqdm import tqdm
 
 HERE = Path(__file__).parent
@@ -97,10 +98,11 @@ class Place:
     folder: Path
     env: dict[str, str]
     library: Path
+    linked: dict[str, Path] = field(default_factory=dict)
+    """Programs of the schemes whose models are linked in."""
 
-    @property
-    def client(self) -> Path:
-        return self.build / "bench/in-process-client"
+    def client(self, uri: str) -> Path:
+        return self.linked.get(uri.split(":")[0], self.build / "bench/in-process-client")
 
     def uri(self, engine: str, model: Path) -> str | None:
         """Of a model for an engine; None if there is no such engine, or not for this model."""
@@ -108,12 +110,21 @@ class Place:
             return self.compiled(model)
         uri = f"{engine}:{model}"
         if engine == "tfaot":
-            return None
+            return self.with_tensorflow(model)
         done = self.run("start", uri)
         if done.returncode == 0:
             return uri
         left_out(engine, model, done.stderr.strip())
         return None
+
+    def with_tensorflow(self, model: Path) -> str | None:
+        """Compiled by TensorFlow into a program of its own."""
+        try:
+            uri, self.linked["tfaot"] = linked_client(self.build, self.folder, model)
+        except LeftOutError as error:
+            left_out("tfaot", model, str(error))
+            return None
+        return uri
 
     def compiled(self, model: Path) -> str | None:
         """Compiled ahead of time to a shared object."""
@@ -129,7 +140,8 @@ class Place:
         return None
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [str(self.client), *map(str, arguments)]
+        uri = next((str(a) for a in arguments if ":" in str(a)), "")
+        command = [str(self.client(uri)), *map(str, arguments)]
         return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False)
 
 
@@ -147,7 +159,7 @@ def speeds(
     floor_onnx = place.build / "bench/in-process-floor-onnx"
     floor_kernels = place.build / "bench/in-process-floor-kernels"
     commands: dict[str, list[str | Path]] = {
-        engine: [place.client, "ask", uri, examples] for engine, uri in uris.items()
+        engine: [place.client(uri), "ask", uri, examples] for engine, uri in uris.items()
     }
     if floor_onnx.exists():
         for kind in ("packed", "plain"):

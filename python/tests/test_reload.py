@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`?reload` with each engine that reads a file: the new one is taken between two calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mlbridge
+from mlbridge.cli import main
+
+
+def export(path: Path, weight: float, *, output: str = "y") -> Path:
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], [output])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, [1])],
+        [numpy_helper.from_array(np.array([weight], np.float32), "w")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def put(engine: str, folder: Path, weight: float, *, output: str = "y") -> Path:
+    """The network as a file of this engine, renamed onto the one before."""
+    made, place = export(folder / "fresh.onnx", weight, output=output), folder / "policy"
+    if engine == "aot":
+        shared = folder / "fresh.so"
+        assert main(["compile", str(made), "--shared", "-o", str(shared)]) == 0
+        made = shared
+    return made.rename(place)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "native", "aot"])
+def test_a_renamed_file_is_taken_and_one_that_does_not_fit_is_not(
+    engine: str, tmp_path: Path
+) -> None:
+    place = put(engine, tmp_path, 2)
+    model = mlbridge.Model.open(f"{engine}:{place}?reload=0")
+    assert model.model_signature is not None
+    model.bind(model.model_signature)
+    runner = model.new_runner()
+    assert runner.evaluate_scalar(x=[10]) == 20
+    put(engine, tmp_path, 3)
+    assert runner.evaluate_scalar(x=[10]) == 30
+    put(engine, tmp_path, 4, output="z")
+    assert runner.evaluate_scalar(x=[10]) == 30
+    statistics = model.statistics()
+    assert (statistics["reload.loaded"], statistics["reload.failed"]) == ("1", "1")
+    assert "another signature" in statistics["reload.error"]
+    put(engine, tmp_path, 5)
+    assert runner.evaluate_scalar(x=[10]) == 50
+    place.write_text("damaged in place")
+    assert runner.evaluate_scalar(x=[10]) == 50
+    assert model.new_runner().evaluate_scalar(x=[1]) == 5
