@@ -554,9 +554,12 @@ int NAME_run(NAME *context);
       out += "/* " + harmless(specs[i].toString()) + " */\n";
       out += "#define " + large + "_" + upper(id) + "_SIZE " +
              number(elementCount(specs[i].shape).value_or(0)) + "\n";
-      out += "static inline " + type + " *" + name_ + "_" + id + "(" + (isInput ? "" : "const ") +
-             name_ + " *context) {\n  return (" + type + " *)" + name_ + "_" + what + "(context, " +
-             number(i) + ");\n}\n";
+      out += "static inline " + type;
+      out += " *" + name_;
+      out += "_" + id;
+      out += isInput ? "(" : "(const ";
+      out += name_ + " *context) {\n  return (" + type + " *)" + name_;
+      out += std::string("_") + what + "(context, " + number(i) + ");\n}\n";
     }
   };
   accessors(plan_.inputs, "input");

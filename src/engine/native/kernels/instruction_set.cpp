@@ -20,7 +20,8 @@ extern const Kernel NeonKernels[];
 struct MergedTable {
   Kernel kernels[static_cast<std::size_t>(KernelId::Count)];
   MergedTable() {
-    std::memcpy(kernels, Avx2Kernels, sizeof kernels);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(KernelId::Count); ++i)
+      kernels[i] = Avx2Kernels[i];
     for (const ChosenKernel *chosen = Avx512Kernels; chosen->id != KernelId::Count; ++chosen)
       kernels[static_cast<std::size_t>(chosen->id)] = chosen->kernel;
   }
