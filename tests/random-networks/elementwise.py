@@ -315,7 +315,8 @@ def normalization(net: Builder) -> bool:
         if net.opset < 17 or not isinstance(x.shape[-1], int) or x.shape[-1] < 2:
             return False
         n = x.shape[-1]
-        inputs = [x, net.weight((n,))] + ([net.weight((n,))] if net.chance(0.7) else [])
+        inputs = [x, net.weight((n,), 1.0, x.dtype)]
+        inputs += [net.weight((n,), 1.0, x.dtype)] if net.chance(0.7) else []
         options = {"axis": -1 if net.chance(0.7) else x.rank - 1}
         epsilon = {"epsilon": 1e-3} if net.chance(0.6) else {}
         net.node(kind, inputs, x.dtype, x.shape, -n, n, **options, **epsilon)

@@ -22,6 +22,8 @@ from network import Array, Network
 from onnx import TensorProto, helper, numpy_helper
 
 _FLOATING: dict[int, Any] = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64}
+# ONNX Runtime subtracts numbers near 1, so that small results have the error of those.
+_CANCELLING = ("Elu", "Selu", "Celu", "Tanh", "Mish", "Gelu", "Erf", "Softplus")
 _DRAWS = 3
 _NOISE = 8.0  # unit roundoffs
 _ALLOWED = 4.0
@@ -52,6 +54,7 @@ class Reference:
         self.outputs = [output.name for output in graph.output]
         self.weights: dict[str, Array] = {}
         self.noisy: list[str] = []  # intermediate values
+        self.cancelling: set[str] = set()
         kinds = _element_types(model)
         self._take_weights(graph, kinds)
         self._add_noise(graph, kinds)
@@ -101,6 +104,8 @@ class Reference:
                 graph.input.append(helper.make_tensor_value_info(f"{name}__noise", kind, None))
                 graph.output.append(helper.make_tensor_value_info(f"{name}__raw", kind, None))
                 self.noisy.append(name)
+                if node.op_type in _CANCELLING:
+                    self.cancelling.add(name)
         del graph.node[:]
         graph.node.extend(nodes)
 
@@ -133,7 +138,10 @@ class Reference:
         numbers = np.random.default_rng((seed, draws))
         with np.errstate(all="ignore"):
             for _ in range(draws):
-                noise = {f"{n}__noise": _noise(numbers, calm[n], strength) for n in self.noisy}
+                noise = {
+                    f"{n}__noise": _noise(numbers, calm[n], strength, n in self.cancelling)
+                    for n in self.noisy
+                }
                 moved = {
                     name: np.asarray(value * _noise(numbers, value, strength))
                     if np.asarray(value).dtype in (np.float32, np.float64)
@@ -153,8 +161,13 @@ def _roundoff(dtype: Any) -> float:
     return float(np.finfo(dtype).eps) / 2
 
 
-def _noise(numbers: np.random.Generator, value: Array, strength: float) -> Array:
-    scale = strength * _NOISE * _roundoff(value.dtype)
+def _noise(
+    numbers: np.random.Generator, value: Array, strength: float, cancelling: bool = False
+) -> Array:
+    scale: Any = strength * _NOISE * _roundoff(value.dtype)
+    if cancelling:  # the error is that of a number near 1
+        size = np.abs(np.where((value == 0) | ~np.isfinite(value), 1, value))
+        scale = scale * np.maximum(1, 0.25 / size)
     return np.asarray(1 + scale * numbers.uniform(-1, 1, value.shape), value.dtype)
 
 
