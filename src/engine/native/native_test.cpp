@@ -232,6 +232,29 @@ TEST(Native, LoopsAsOftenAsItsInputSays) {
   }
 }
 
+TEST(Native, ALoopWhoseListNobodyReadsKeepsItsCounter) {
+  Graph g = doubling(false);
+  g.outputs.pop_back();
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {1.0F}));
+  ASSERT_TRUE(runner.set("n", int64_t(3)));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<float>("y")[0], 8.0F);
+}
+
+TEST(Native, AnEmptyShapeIsAScalar) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {1, 1})};
+  g.outputs = {info("y", FloatType, {})};
+  g.initializers = {ints("shape", {0}, {})};
+  g.nodes = {node("Reshape", {"x", "shape"}, {"y"})};
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {4.0F}));
+  EXPECT_EQ(runner.evaluate<float>().valueOr(0), 4.0F) << runner.status().toString();
+}
+
 TEST(Native, ALoopWithoutEndHoldsTheDeadline) {
   const ModelFile file(doubling(true));
   Runner runner = runnerOf(file);
