@@ -101,11 +101,13 @@ class Builder:
     # What there is.
 
     def pick(self, *dtypes: str, rank: int | None = None, least: int = 0) -> Value | None:
-        """One of the values so far, rather a late one."""
+        """One of the values so far, rather a late one; none without elements, of which operators
+        make different things."""
         found = [
             v
             for v in self.values
             if v.dtype in dtypes and v.rank >= least and rank in (None, v.rank)
+            if 0 not in v.shape
         ]
         if not found:
             return None
