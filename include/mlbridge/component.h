@@ -151,8 +151,9 @@ typedef struct mlb_serdes {
 
   /* Null, or absent, in a serdes that takes no options. Like create, for one side of a signature
    * and with the options `proto`, `request` and `reply` of a URI: the codec is for the message that
-   * `request` names if side is 0 (inputs), and for that of `reply` if it is 1 (outputs). Errors:
-   * also NotFound, InvalidArgument, Mismatch (the specs do not fit the message; both are printed).
+   * `request` names if side is 0 (inputs), and for that of `reply` if it is 1 (outputs). One that
+   * is missing is that of the method which `call` names ("pkg.Service/Method"). Errors: also
+   * NotFound, InvalidArgument, Mismatch (the specs do not fit the message; both are printed).
    */
   mlb_code (*create_with)(const mlb_tensor_spec *specs, uint64_t specs_size, uint32_t side,
                           const mlb_option *options, uint64_t options_size, void **codec,
@@ -216,6 +217,15 @@ typedef struct mlb_transport {
   void (*drive)(void *listener, uint64_t left);
   /* Makes a drive that is under way, or else the next one, return at once. From any thread. */
   void (*interrupt)(void *listener);
+  /* One call of a service that is not MLBridge's, without a conversation. Where the URI has the
+   * option `call`, connect says nothing to the other side, and what it gives is for call and close
+   * only. `method` is what the service calls it ("pkg.Service/Method"), `request` the whole
+   * message; the whole reply is appended to *reply, whose limit is the option `max-message`. Blocks
+   * until `left` at most, which the service is told. Several threads may call at once. Errors:
+   * Unavailable, DeadlineExceeded, Unsupported (no such service or method), Busy, LimitExceeded,
+   * InvalidArgument or PolicyFailed (the service says why). */
+  mlb_code (*call)(void *connection, mlb_string method, const uint8_t *request,
+                   uint64_t request_size, uint64_t left, mlb_buffer *reply, mlb_error *error);
 } mlb_transport;
 
 /* ---- the component

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
 
+#include <map>
+
 namespace mlbridge {
 
 namespace {
@@ -48,6 +50,20 @@ void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why)
   open_ = true;
   left_ = Duration::zero();
   retryAt_ = now + pause_;
+}
+
+// Kept until the process ends: a model that was given up must not cost another deadline when it is
+// opened again.
+std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
+  if (!options.sharedBudget)
+    return std::make_shared<Circuit>(options.deadline);
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, options.deadline}];
+  if (!circuit)
+    circuit = std::make_shared<Circuit>(options.deadline);
+  return circuit;
 }
 
 } // namespace mlbridge

@@ -5,9 +5,11 @@
 #define MLBRIDGE_CONVERSATION_CIRCUIT_H
 
 #include <mlbridge/deadline.h>
-#include <mlbridge/status.h>
+#include <mlbridge/model.h>
+#include <mlbridge/uri.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -48,6 +50,9 @@ private:
   Duration pause_{0};
   std::string why_;
 };
+
+/// The budget of the address, which those share who ask for that.
+std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options);
 
 } // namespace mlbridge
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/remote.h"
 
-#include "conversation/circuit.h"
 #include "conversation/connection.h"
 #include "conversation/message_tensors.h"
+#include "conversation/retry.h"
 
 #include <cstdio>
 #include <cstring>
-#include <random>
-#include <thread>
 
 namespace mlbridge {
 
@@ -90,18 +88,6 @@ private:
   Welcome welcome_;
 };
 
-/// The budget of an address, for those who share it. Kept until the process ends: a model that was
-/// given up must not cost another deadline when it is opened again.
-std::shared_ptr<Circuit> sharedCircuit(const std::string &address, Duration deadline) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Circuit> &circuit = circuits[{address, deadline}];
-  if (!circuit)
-    circuit = std::make_shared<Circuit>(deadline);
-  return circuit;
-}
-
 class RemoteRunner final : public RunnerBackend {
 public:
   RemoteRunner(std::shared_ptr<RemoteModel> model, const Signature &bound, OpenOptions context)
@@ -140,20 +126,10 @@ public:
   }
 
   Status evaluate(Duration left) override {
-    Deadline::Clock::time_point now = Deadline::Clock::now();
-    const Deadline end = Deadline::after(left, now);
-    Status status = attempt(left, now);
-    for (uint32_t tries = 1; tries <= model_->retries && mayRepeat(status); ++tries) {
-      now = Deadline::Clock::now();
-      const Duration pause = backOff(tries);
-      if (!end.isNever() && now + pause >= end.when())
-        break;
-      std::this_thread::sleep_for(pause);
-      model_->circuit->waitedInVain(now, status);
-      now = Deadline::Clock::now();
-      status = attempt(end.isNever() ? left : Duration(end.when() - now), now);
-    }
-    return status;
+    return retry_(
+        model_->retries, left, *model_->circuit,
+        [this](Duration left, Deadline::Clock::time_point now) { return attempt(left, now); },
+        [this](const Status &status) { return mayRepeat(status); });
   }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
@@ -193,19 +169,10 @@ public:
 private:
   /// A request that was refused was not begun. One whose connection ended may have been answered,
   /// which matters only within an episode: a policy may count its steps.
-  bool mayRepeat(const Status &status) {
-    if (model_->circuit->isOpen())
-      return false;
+  bool mayRepeat(const Status &status) const {
     return status.code() == Code::Busy ||
            (!inEpisode_ && (status.code() == Code::Closed || status.code() == Code::Unavailable));
   }
-  /// Exponential, with full jitter and a cap.
-  Duration backOff(uint32_t tries) {
-    constexpr Duration First = std::chrono::milliseconds(20), Longest = std::chrono::seconds(1);
-    const Duration most = std::min(Longest, First * (1 << std::min<uint32_t>(tries, 10)));
-    return Duration(std::uniform_int_distribution<int64_t>(0, most.count())(jitter_));
-  }
-
   Status attempt(Duration left, Deadline::Clock::time_point since) {
     Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left, since));
     if (!admitted)
@@ -350,7 +317,7 @@ private:
   Buffer first_;                 ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false;
-  std::minstd_rand jitter_{std::random_device()()};
+  Retry retry_;
 };
 
 Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature &bound,
@@ -402,9 +369,7 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
   Expected<RemoteAddress> address = remoteAddress(uri);
   if (!address)
     return address.status();
-  auto circuit = options.sharedBudget
-                     ? sharedCircuit(uri.scheme + ":" + uri.place, options.deadline)
-                     : std::make_shared<Circuit>(options.deadline);
+  auto circuit = circuitOf(uri, options);
   auto model = std::make_shared<RemoteModel>(uri, *address->transport, *address->serdes,
                                              std::move(address->connecting), address->retries,
                                              options.deadline, std::move(circuit));

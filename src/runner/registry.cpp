@@ -2,6 +2,7 @@
 // Schemes: built in, registered by the program, or found as components.
 #include "runner/registry.h"
 
+#include "conversation/unary.h"
 #include "core/component.h"
 #include "core/nearest.h"
 #include "engine/aot/backend.h"
@@ -120,6 +121,11 @@ Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
                                     listOf(views) + ")");
 }
 
+/// A server of MLBridge's, or a service of the user's own.
+Expected<std::shared_ptr<ModelBackend>> openServer(const Uri &uri, const OpenOptions &options) {
+  return uri.options.count("call") ? openUnary(uri, options) : openRemote(uri, options);
+}
+
 /// Whether the place of such a URI may be a file; functions have no place, servers another one.
 bool mayBeFile(std::string_view scheme) {
   return scheme != "function" && scheme != "pipe" && scheme != "shm" && scheme != "unix" &&
@@ -211,7 +217,7 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
     return openNative(uri);
 #endif
   if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
-    return openRemote(uri, options);
+    return openServer(uri, options);
   if (const Factory factory = findFactory(registered().schemes, uri.scheme))
     return openWith(factory, uri);
   Expected<const mlb_engine *> linked = linkedEngine(uri);
@@ -227,7 +233,7 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
     return engine.status();
   Expected<const mlb_component *> transport = findComponent(ComponentKind::Transport, uri.scheme);
   if (transport)
-    return openRemote(uri, options);
+    return openServer(uri, options);
   if (transport.status().code() != Code::NotFound || contains(OptionalTransports, uri.scheme))
     return transport.status();
 

@@ -2,6 +2,7 @@
 // Translates between Codec and mlb_serdes, and holds the component to what it promises: a shape is
 // checked before storage is given, and every tensor comes exactly once.
 #include "serdes/component_serdes.h"
+#include "core/component_buffer.h"
 #include "core/component_values.h"
 
 namespace mlbridge {
@@ -12,36 +13,6 @@ mlb_code reply(const Status &status, mlb_error *error) {
     fill(error, status.message());
   return static_cast<mlb_code>(status.code());
 }
-
-/// The tail of a Buffer as a component sees it.
-class BufferTail : public mlb_buffer {
-public:
-  explicit BufferTail(Buffer &buffer) : buffer_(buffer) {
-    sync();
-    reserve = [](mlb_buffer *self, uint64_t capacity) -> mlb_code {
-      auto *tail = static_cast<BufferTail *>(self);
-      if (tail->size > tail->buffer_.capacity())
-        return static_cast<mlb_code>(Code::Internal);
-      (void)tail->buffer_.resize(tail->size); // so that growing keeps what was written
-      Status grown = tail->buffer_.reserve(capacity);
-      tail->sync();
-      return static_cast<mlb_code>(grown.code());
-    };
-  }
-  Status finish() {
-    if (size > buffer_.capacity())
-      return Status(Code::Internal, "the component wrote past the end of its buffer");
-    return buffer_.resize(size);
-  }
-
-private:
-  void sync() {
-    data = buffer_.data();
-    size = buffer_.size();
-    capacity = buffer_.capacity();
-  }
-  Buffer &buffer_;
-};
 
 /// A TensorSink as a component sees it.
 class SinkAdaptor : public mlb_tensor_sink {

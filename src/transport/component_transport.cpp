@@ -2,6 +2,7 @@
 #include "transport/component_transport.h"
 
 #include "core/component.h"
+#include "core/component_buffer.h"
 #include "core/component_values.h"
 
 #include <algorithm>
@@ -124,19 +125,47 @@ private:
   void *listener_;
 };
 
+class ComponentCaller final : public Caller {
+public:
+  ComponentCaller(const mlb_transport &table, void *connection, std::string scheme)
+      : table_(table), connection_(connection), scheme_(std::move(scheme)) {}
+  ~ComponentCaller() override { table_.close(connection_); }
+
+  Status call(const std::string &method, Span<const uint8_t> request, Deadline deadline,
+              Buffer &reply) override {
+    reply.clear();
+    ComponentError error;
+    BufferTail tail(reply);
+    const mlb_code code = table_.call(connection_, toComponent(method), request.data(),
+                                      request.size(), timeLeft(deadline), &tail, error.get());
+    const Status end = tail.finish();
+    return code ? error.status(code, scheme_) : end;
+  }
+
+private:
+  const mlb_transport &table_;
+  void *connection_;
+  const std::string scheme_;
+};
+
 class ComponentTransport final : public Transport {
 public:
   explicit ComponentTransport(const mlb_transport &table) : table_(complete(table)) {}
 
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
-    const ComponentOptions options(uri);
-    ComponentError error;
-    void *connection = nullptr;
-    if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),
-                                             timeLeft(deadline), &connection, error.get()))
-      return error.status(code, uri.scheme);
+    Expected<void *> connection = reach(uri, deadline);
+    if (!connection)
+      return connection.status();
     return std::unique_ptr<Channel>(
-        new ComponentChannel(table_, connection, ComponentChannel::Side::Connected));
+        new ComponentChannel(table_, *connection, ComponentChannel::Side::Connected));
+  }
+  Expected<std::unique_ptr<Caller>> caller(const Uri &uri, Deadline deadline) const override {
+    if (!table_.call)
+      return Transport::caller(uri, deadline);
+    Expected<void *> connection = reach(uri, deadline);
+    if (!connection)
+      return connection.status();
+    return std::unique_ptr<Caller>(new ComponentCaller(table_, *connection, uri.scheme));
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
     const ComponentOptions options(uri);
@@ -152,6 +181,16 @@ public:
   }
 
 private:
+  Expected<void *> reach(const Uri &uri, Deadline deadline) const {
+    const ComponentOptions options(uri);
+    ComponentError error;
+    void *connection = nullptr;
+    if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),
+                                             timeLeft(deadline), &connection, error.get()))
+      return error.status(code, uri.scheme);
+    return connection;
+  }
+
   const mlb_transport table_;
 };
 

@@ -16,6 +16,7 @@ Arena::~Arena() = default;
 ArenaView::~ArenaView() = default;
 Channel::~Channel() = default;
 Listener::~Listener() = default;
+Caller::~Caller() = default;
 Transport::~Transport() = default;
 
 short Channel::writeEvents() const { return POLLOUT; }
@@ -32,6 +33,12 @@ void Descriptor::reset() {
   if (fd_ >= 0)
     ::close(fd_);
   fd_ = -1;
+}
+
+Expected<std::unique_ptr<Caller>> Transport::caller(const Uri &uri, Deadline) const {
+  return Status(Code::Unsupported,
+                "option 'call': the transport '" + uri.scheme +
+                    "' only reaches servers of MLBridge, it calls no other services (grpc does)");
 }
 
 Expected<const Transport *> transportFor(std::string_view scheme) {

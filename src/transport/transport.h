@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_TRANSPORT_TRANSPORT_H
 #define MLBRIDGE_TRANSPORT_TRANSPORT_H
 
+#include "core/buffer.h"
 #include "transport/arena.h"
 
 #include <mlbridge/deadline.h>
@@ -75,6 +76,16 @@ public:
   virtual void interrupt() {}
 };
 
+/// Calls methods of one server that knows nothing of MLBridge.
+class Caller {
+public:
+  virtual ~Caller();
+  /// `method` as the service names it; the whole reply replaces what is in `reply`. Thread-safe.
+  /// Errors: those of mlb_transport::call.
+  virtual Status call(const std::string &method, Span<const uint8_t> request, Deadline deadline,
+                      Buffer &reply) = 0;
+};
+
 class Transport {
 public:
   virtual ~Transport();
@@ -82,6 +93,8 @@ public:
   virtual Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const = 0;
   /// Errors: Busy (another server), InvalidArgument.
   virtual Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const = 0;
+  /// For a URI with the option `call`. Errors: those of connect, and Unsupported.
+  virtual Expected<std::unique_ptr<Caller>> caller(const Uri &uri, Deadline deadline) const;
   /// Whether a handshake that got no answer may have met the remains of an earlier conversation, so
   /// that connecting once more makes sense.
   virtual bool mayBeStale() const { return false; }

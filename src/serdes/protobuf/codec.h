@@ -23,11 +23,14 @@ public:
 Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs);
 
 /// The message `name` of the file `proto`, whose fields are matched to the tensors by name; see
-/// docs/protocol.md. `side` is "inputs" or "outputs", for messages. Errors: NotFound (no such file
-/// or message), InvalidArgument (a file that is not correct), Mismatch (both sides are printed).
+/// docs/protocol.md. `side` is "inputs" or "outputs". If `name` is empty, the message is that of
+/// `method` ("pkg.Service/Method") on this side. Errors: NotFound (no such file, method or
+/// message), InvalidArgument (a file that is not correct), Unsupported (a method that streams),
+/// Mismatch (both sides are printed).
 Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> specs,
                                                  const std::string &side, const std::string &proto,
-                                                 const std::string &name);
+                                                 const std::string &name,
+                                                 const std::string &method);
 
 /// What a protobuf message may have at most.
 inline constexpr uint64_t MaxMessage = (uint64_t(1) << 31) - 1;

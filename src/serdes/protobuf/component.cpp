@@ -19,7 +19,7 @@ mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_e
 mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
                      const mlb_option *options, uint64_t options_size, void **codec,
                      mlb_error *error) {
-  std::string proto, message;
+  std::string proto, message, method;
   for (uint64_t i = 0; i < options_size; ++i) {
     const std::string_view key = mlbridge::fromComponent(options[i].key);
     const std::string_view value = mlbridge::fromComponent(options[i].value);
@@ -27,9 +27,11 @@ mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
       proto = value;
     else if (key == (side ? "reply" : "request"))
       message = value;
+    else if (key == "call")
+      method = value;
   }
   auto made = mlbridge::protobuf::newMessageCodec({specs, size}, side ? "outputs" : "inputs", proto,
-                                                  message);
+                                                  message, method);
   if (!made)
     return mlbridge::protobuf::fail(error, made.status().code(), made.status().message());
   *codec = (*made).release();

@@ -611,7 +611,8 @@ private:
 
 Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> specs,
                                                  const std::string &side, const std::string &proto,
-                                                 const std::string &name) {
+                                                 const std::string &name,
+                                                 const std::string &method) {
   std::vector<TensorSpec> own;
   for (const mlb_tensor_spec &from : specs) {
     Expected<TensorSpec> spec = fromComponent(from);
@@ -619,7 +620,7 @@ Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> spe
       return spec.status();
     own.push_back(std::move(*spec));
   }
-  Expected<Plan> plan = makePlan(std::move(own), side, proto, name);
+  Expected<Plan> plan = makePlan(std::move(own), side, proto, name, method);
   if (!plan)
     return plan.status();
   return std::unique_ptr<Codec>(std::make_unique<MessageCodec>(std::move(*plan)));

@@ -255,10 +255,29 @@ Status Planner::checkRequired(const pb::Descriptor &message, const Field &node) 
   return Status::ok();
 }
 
+/// What the method takes or returns.
+Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::string &method,
+                                const std::string &side, const std::string &proto) {
+  std::string dotted = method;
+  if (const size_t slash = dotted.rfind('/'); slash != std::string::npos)
+    dotted[slash] = '.';
+  const pb::MethodDescriptor *found = pool.FindMethodByName(dotted);
+  if (!found)
+    return Status(Code::NotFound,
+                  "'" + proto + "' has no method '" + method +
+                      "'; name its messages with the options 'request' and 'reply'");
+  if (found->client_streaming() || found->server_streaming())
+    return Status(Code::Unsupported, "'" + method +
+                                         "' is a method of streams; a call has one "
+                                         "request and one reply");
+  return std::string((side == "inputs" ? found->input_type() : found->output_type())->full_name());
+}
+
 } // namespace
 
 Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
-                        const std::string &proto, const std::string &name) {
+                        const std::string &proto, const std::string &stated,
+                        const std::string &method) {
   const size_t slash = proto.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : proto.substr(0, slash + 1);
   const std::string file = slash == std::string::npos ? proto : proto.substr(slash + 1);
@@ -275,6 +294,13 @@ Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
   const pb::FileDescriptor *parsed = importer.Import(file);
   if (!parsed)
     return Status(Code::InvalidArgument, folder + errors.first);
+  std::string name = stated;
+  if (name.empty() && !method.empty()) {
+    Expected<std::string> found = messageOf(*importer.pool(), method, side, proto);
+    if (!found)
+      return found.status();
+    name = std::move(*found);
+  }
   const pb::Descriptor *message = importer.pool()->FindMessageTypeByName(name);
   if (!message) {
     std::string known;

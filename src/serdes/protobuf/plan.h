@@ -50,7 +50,8 @@ struct Plan {
 
 /// Errors: see newMessageCodec.
 Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
-                        const std::string &proto, const std::string &name);
+                        const std::string &proto, const std::string &name,
+                        const std::string &method);
 
 } // namespace mlbridge::protobuf
 

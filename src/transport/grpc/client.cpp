@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/client.h"
 
+#include "transport/grpc/channel.h"
 #include "transport/grpc/library.h"
-
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
-#include <arpa/inet.h>
 
 namespace mlbridge::grpctransport {
 
@@ -15,36 +11,9 @@ namespace {
 // A server that is busy sees the end of a connection after a few milliseconds.
 constexpr Duration Linger = std::chrono::milliseconds(200);
 
-std::shared_ptr<grpc::ChannelCredentials> credentialsOf(const Settings &settings) {
-  if (!settings.tls)
-    return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = settings.authorities;
-  options.pem_private_key = settings.key;
-  options.pem_cert_chain = settings.certificate;
-  return grpc::SslCredentials(options);
-}
-
-std::shared_ptr<grpc::Channel> channelOf(const Settings &settings) {
-  grpc::ChannelArguments arguments;
-  setCommonArguments(settings, [&](const char *name, int value) { arguments.SetInt(name, value); });
-  // A connection of its own: no state of earlier attempts, no pause before the next.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetMaxReceiveMessageSize(LargestMessage);
-  if (!settings.tlsName.empty())
-    arguments.SetSslTargetNameOverride(settings.tlsName);
-  const char *scheme = settings.isIpv4 ? "ipv4:" : settings.isIpv6 ? "ipv6:" : "dns:///";
-  return grpc::CreateCustomChannel(scheme + placeOf(settings, settings.port),
-                                   credentialsOf(settings), arguments);
-}
-
 /// What a call that never began means.
 Status connectError(const grpc::Status &status, bool usesTls) {
-  std::string text = status.error_message();
-  const auto says = [&](const char *part) { return text.find(part) != text.npos; };
+  const std::string text = status.error_message();
   switch (status.error_code()) {
   case grpc::StatusCode::OK:
     return Status(Code::Protocol, "the server ended the call before it began");
@@ -58,23 +27,15 @@ Status connectError(const grpc::Status &status, bool usesTls) {
   case grpc::StatusCode::RESOURCE_EXHAUSTED:
     return Status(Code::Busy, text);
   default:
-    break;
+    return unreachable(text, usesTls);
   }
-  if (usesTls && (says("handshake") || says("ertificate") || says("Peer name")))
-    return Status(Code::InvalidArgument,
-                  "no TLS connection; do the server's certificate, tls-ca and tls-name fit, and "
-                  "does the server accept this certificate? (" +
-                      text + ")");
-  if (says("refused"))
-    return Status(Code::Unavailable, "no server there (connection refused)");
-  return Status(Code::Unavailable, text);
 }
 
 } // namespace
 
 ClientStream::ClientStream(const Settings &settings)
     : ByteStream(0), where_(placeOf(settings, settings.port)), usesTls_(settings.tls),
-      channel_(channelOf(settings)) {
+      channel_(channelOf(settings, LargestMessage)) {
   if (!settings.token.empty())
     context_.AddMetadata("authorization", "Bearer " + settings.token);
 }

@@ -4,9 +4,11 @@
 #include "transport/grpc/client.h"
 #include "transport/grpc/library.h"
 #include "transport/grpc/server.h"
+#include "transport/grpc/unary.h"
 
 #include "core/component_values.h"
 
+#include <algorithm>
 #include <new>
 
 namespace {
@@ -39,20 +41,37 @@ Deadline deadlineOf(uint64_t left) {
              : Deadline::after(Duration(static_cast<int64_t>(left)));
 }
 
-/// One end of a stream as the table knows it.
+/// One end of a stream as the table knows it, or what calls go through.
 struct Connection {
   std::unique_ptr<ClientStream> client; ///< or
-  ServerStream *server = nullptr;
+  ServerStream *server = nullptr;       ///< or
+  std::unique_ptr<UnaryClient> unary;
 
   ~Connection() {
-    if (isForked()) // a copy of the parent's, without the threads that it needs
+    if (isForked()) { // a copy of the parent's, without the threads that it needs
       (void)!client.release();
-    else if (server)
+      (void)!unary.release();
+    } else if (server) {
       server->close();
+    }
   }
 };
 
 Connection *of(void *connection) { return static_cast<Connection *>(connection); }
+
+bool isForCalls(const mlb_option *options, uint64_t count) {
+  return std::any_of(options, options + count,
+                     [](const mlb_option &o) { return fromComponent(o.key) == "call"; });
+}
+
+Expected<uint64_t> largestReply(const mlb_option *options, uint64_t count) {
+  constexpr std::string_view Key = "max-message";
+  Uri uri;
+  for (uint64_t i = 0; i < count; ++i)
+    if (fromComponent(options[i].key) == Key)
+      uri.options.emplace(Key, fromComponent(options[i].value));
+  return uri.number(Key, uint64_t(256) << 20);
+}
 
 mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_size, uint64_t left,
                  void **connection, mlb_error *error) {
@@ -65,12 +84,36 @@ mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_s
     if (Status s = startLibrary(); !s)
       return s;
     auto made = std::make_unique<Connection>();
+    if (isForCalls(options, options_size)) {
+      Expected<uint64_t> largest = largestReply(options, options_size);
+      if (!largest)
+        return largest.status();
+      Expected<std::unique_ptr<UnaryClient>> unary =
+          UnaryClient::connect(*settings, *largest, deadline);
+      if (!unary)
+        return unary.status();
+      made->unary = std::move(*unary);
+      *connection = made.release();
+      return Status::ok();
+    }
     Expected<std::unique_ptr<ClientStream>> client = ClientStream::connect(*settings, deadline);
     if (!client)
       return client.status();
     made->client = std::move(*client);
     *connection = made.release();
     return Status::ok();
+  });
+}
+
+mlb_code call(void *connection, mlb_string method, const uint8_t *request, uint64_t request_size,
+              uint64_t left, mlb_buffer *reply, mlb_error *error) {
+  const Deadline deadline = deadlineOf(left);
+  return guarded(error, [&] {
+    if (!of(connection)->unary)
+      return Status(Code::InvalidArgument, "this connection was not made for calls");
+    return of(connection)
+        ->unary->call(std::string(fromComponent(method)),
+                      {request, static_cast<size_t>(request_size)}, deadline, *reply);
   });
 }
 
@@ -193,7 +236,8 @@ constexpr mlb_transport Table = {sizeof(mlb_transport),
                                  wait,
                                  place,
                                  drive,
-                                 interrupt};
+                                 interrupt,
+                                 call};
 
 constexpr mlb_component Component = {sizeof(mlb_component),
                                      MLB_COMPONENT_ABI,
