@@ -214,23 +214,38 @@ def two_threads(place: Place, uri: str, examples: Path) -> float:
     return best["one"] / best["two"]
 
 
-def added_by_native(place: Place) -> float | None:
-    """Kilobytes that the engine adds to a plugin, which has the library and exports nothing of it.
+PLUGIN = """
+#include <mlbridge/model.h>
+extern "C" [[gnu::visibility("default")]] float ask(const char *uri) {
+  mlbridge::Runner runner = mlbridge::open(uri, {{mlbridge::TensorSpec::of<float>("x", {16})},
+                                                 {mlbridge::TensorSpec::of<float>("y", {2})}});
+  return runner.evaluateOr<float>([] { return 0.0F; });
+}
+"""
 
-    The library's objects are linked to a shared object with and without those of the engine.
+
+def added_by_native(place: Place) -> float | None:
+    """Kilobytes that the engine adds to a plugin, which exports one function that asks a model.
+
+    It is linked with an archive of the library's objects, and with one without the engine's.
     """
-    folder = place.build / "src/CMakeFiles/mlbridge.dir"
-    objects = sorted(folder.rglob("*.o"))
-    others = [o for o in objects if "native" not in o.relative_to(folder).parts]
+    query = ["ninja", "-C", str(place.build), "-t", "query", "src/libmlbridge.a"]
+    listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+    objects = [place.build / word for word in listed if word.endswith(".o")]
+    others = [o for o in objects if "native" not in o.parts]
     if len(objects) == len(others):
         return None
-    script = place.folder / "nothing.map"
-    script.write_text("{ local: *; };\n")
+    source, script = place.folder / "plugin.cpp", place.folder / "plugin.map"
+    source.write_text(PLUGIN)
+    script.write_text("{ global: ask; local: *; };\n")
+    options = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{ROOT / 'include'}"]
     sizes = []
-    for number, linked in enumerate((objects, others)):
-        out = place.folder / f"plugin-{number}.so"
-        command = ["g++", "-shared", "-s", f"-Wl,--version-script={script}", "-o", out, *linked]
-        subprocess.run(list(map(str, command)), check=True)
+    for number, packed in enumerate((objects, others)):
+        archive, out = place.folder / f"{number}.a", place.folder / f"plugin-{number}.so"
+        subprocess.run(["ar", "rcsD", archive, *packed], check=True)
+        command = ["g++", *options, "-shared", "-s", f"-Wl,--version-script={script}"]
+        command += ["-Wl,--exclude-libs,ALL", "-o", str(out), str(source), str(archive)]
+        subprocess.run([*command, "-pthread", "-ldl"], check=True)
         sizes.append(out.stat().st_size)
     return (sizes[0] - sizes[1]) / 1024
 
