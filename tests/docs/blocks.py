@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTED = ("sh", "console", "python", "cpp", "cmake")
+TESTED = ("sh", "console", "python", "c", "cpp", "cmake")
 
 
 @dataclass(frozen=True)
