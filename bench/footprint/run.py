@@ -67,9 +67,13 @@ class Tool:
         config = "llvm-config-22"
         flags = ["-I" + said(config, "--includedir")[0], "-O2", "-std=c++17", "-fno-rtti"]
         libraries = said(config, "--link-static", "--libs", "passes", "irreader", "bitwriter")
-        libraries += said(config, "--link-static", "--system-libs")
+        # Debian's llvm-22-dev doesn't bring zstd's link, only the library itself.
+        libraries += [
+            "-l:libzstd.so.1" if word == "-lzstd" else word
+            for word in said(config, "--link-static", "--system-libs")
+        ]
         self.link = [f"-L{said(config, '--libdir')[0]}", *libraries, "-fuse-ld=lld"]
-        self.compile = ["g++", *flags, "-DNDEBUG", str(HERE / "opt_like.cpp")]
+        self.compile = ["clang++-22", *flags, "-DNDEBUG", str(HERE / "opt_like.cpp")]
         bridge = ["-DWITH_BRIDGE", f"-I{ROOT}/include", str(build / "src/libmlbridge.a")]
         self.bridge = [*bridge, "-ldl", "-pthread"]
 
