@@ -130,13 +130,23 @@ extern "C" __attribute__((visibility("default"))) OrtStatus *
 RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   static const OrtApi *const api = base->GetApi(ApiVersion);
   static const OrtCustomOp op = description();
-  // Sessions refer to it for as long as they live; one for the process, since copies share it.
-  static OrtCustomOpDomain *domain = nullptr;
-  static OrtStatus *const failure = [] {
-    OrtStatus *status = api->CreateCustomOpDomain(Domain, &domain);
-    return status ? status : api->CustomOpDomain_Add(domain, &op);
-  }();
-  if (failure)
+  // Sessions refer to it for as long as they live; one for this library, since copies share it, and
+  // gone with it when the library is closed.
+  static const struct Owned {
+    OrtCustomOpDomain *domain = nullptr;
+    OrtStatus *failure = api->CreateCustomOpDomain(Domain, &domain);
+    Owned() {
+      if (!failure)
+        failure = api->CustomOpDomain_Add(domain, &op);
+    }
+    ~Owned() {
+      if (failure)
+        api->ReleaseStatus(failure);
+      if (domain)
+        api->ReleaseCustomOpDomain(domain);
+    }
+  } owned;
+  if (owned.failure)
     return api->CreateStatus(ORT_FAIL, "Bucketize: its domain could not be made");
-  return api->AddCustomOpDomain(options, domain);
+  return api->AddCustomOpDomain(options, owned.domain);
 }

@@ -148,7 +148,7 @@ Results call(Kernel kernel, const std::vector<Operand> &operands,
     if (operands[i].result)
       results.emplace_back(start, end);
     else
-      EXPECT_EQ(std::memcmp(start, operands[i].bytes.data(), operands[i].bytes.size()), 0)
+      EXPECT_TRUE(std::equal(start, end, operands[i].bytes.begin()))
           << "operand " << i << " was written";
     for (const unsigned char *p = memory[i].data(); p < start; ++p)
       EXPECT_EQ(*p, 0xa5) << "before operand " << i;
