@@ -115,8 +115,8 @@ inline bool staysInFolder(std::string_view location) {
 }
 
 inline bool readDecimal(std::string_view text, uint64_t &out) {
-  const char *end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, out);
   return error == std::errc() && stop == end;
 }
 

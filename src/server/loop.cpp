@@ -95,8 +95,12 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
     const auto look = [&] {
       if (!anyAwake_.load(std::memory_order_relaxed) || ++looks % LooksWithoutWait == 0)
         outcome = turn(0);
-      else if (attend(false) && (mayGoOn() || (outcome = turn(0)) == Outcome::TimedOut))
-        outcome = Outcome::Progress;
+      else if (attend(false)) {
+        if (!mayGoOn())
+          outcome = turn(0);
+        if (outcome == Outcome::TimedOut)
+          outcome = Outcome::Progress;
+      }
       return outcome != Outcome::TimedOut;
     };
     if (handover_.yieldUntil(look))

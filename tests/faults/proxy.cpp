@@ -186,6 +186,11 @@ Expected<std::unique_ptr<Proxy>> Proxy::start(const std::string &listenAt,
   proxy->server_ = *server;
   proxy->listener_ = std::move(*listener);
   proxy->thread_ = std::thread([p = proxy.get()] { p->run(); });
+  if (proxy->listener_->isDriven())
+    proxy->driver_ = std::thread([p = proxy.get()] {
+      while (!p->driven_)
+        p->listener_->drive(Deadline::never());
+    });
   return proxy;
 }
 
@@ -195,6 +200,11 @@ Proxy::~Proxy() {
     thread_.join();
   for (std::thread &relay : relays_)
     relay.join();
+  if (driver_.joinable()) { // until the relays have closed their ends
+    driven_ = true;
+    listener_->interrupt();
+    driver_.join();
+  }
 }
 
 void Proxy::arm(const Fault &fault) {

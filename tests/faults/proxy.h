@@ -76,6 +76,8 @@ private:
   std::atomic<int> live_{0};
   std::vector<std::thread> relays_;
   std::thread thread_;
+  std::thread driver_;              ///< of a listener that is driven
+  std::atomic<bool> driven_{false}; ///< enough
 };
 
 } // namespace mlbridge::faults

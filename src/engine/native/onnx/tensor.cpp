@@ -137,8 +137,8 @@ void normalize(ElementType type, Buffer &bytes) {
 } // namespace
 
 std::optional<ElementType> elementType(DataType type) {
-  constexpr ElementType None{};
-  constexpr ElementType Types[] = {
+  constexpr std::optional<ElementType> None;
+  constexpr std::optional<ElementType> Types[] = {
       None,
       ElementType::Float32,
       ElementType::UInt8,
@@ -155,9 +155,7 @@ std::optional<ElementType> elementType(DataType type) {
       ElementType::UInt64,
   };
   const auto index = static_cast<size_t>(type);
-  if (index >= std::size(Types) || Types[index] == None)
-    return std::nullopt;
-  return Types[index];
+  return index < std::size(Types) ? Types[index] : None;
 }
 
 std::string name(DataType type) {
