@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from policy import SMALL, weights
+from policy import LARGEST, SMALL, STEP, weights
 
 import mlbridge
 
 WEIGHTS = weights()
+LAYERS = [
+    WEIGHTS[: STEP * i] for i in range(LARGEST // STEP + 1)
+]  # made beforehand, as the floor's
 
 
 def sweep(observation: Mapping[str, Any], _context: mlbridge.Context) -> Any:
     """One fully connected layer."""
     x = observation["x"]
-    return x.dot(WEIGHTS[: x.size])
+    return x.dot(LAYERS[x.size // STEP])
 
 
 def small(observation: Mapping[str, Any], _context: mlbridge.Context) -> Any:
