@@ -98,44 +98,7 @@ inline Half16 narrow(double wide) {
   return {static_cast<std::uint16_t>(sign | result)};
 }
 
-/// Calls body with a value of the C++ type for a type of number; halves are Half16.
-template <class Body> inline void withType(std::int64_t type, const Body &body) {
-  switch (type) {
-  case 1:
-    body(std::int8_t());
-    break;
-  case 2:
-    body(std::int16_t());
-    break;
-  case 3:
-    body(std::int32_t());
-    break;
-  case 4:
-    body(std::int64_t());
-    break;
-  case 6:
-    body(std::uint16_t());
-    break;
-  case 7:
-    body(std::uint32_t());
-    break;
-  case 8:
-    body(std::uint64_t());
-    break;
-  case 9:
-    body(Half16());
-    break;
-  case 10:
-    body(float());
-    break;
-  case 11:
-    body(double());
-    break;
-  default:
-    body(std::uint8_t());
-    break; // uint8 and bool
-  }
-}
+/// Calls body with a value of the C++ type for a type of integer; bool is uint8.
 template <class Body> inline void withInteger(std::int64_t type, const Body &body) {
   switch (type) {
   case 1:
@@ -161,6 +124,23 @@ template <class Body> inline void withInteger(std::int64_t type, const Body &bod
     break;
   default:
     body(std::uint8_t());
+    break;
+  }
+}
+/// The same for a type of number; halves are Half16.
+template <class Body> inline void withType(std::int64_t type, const Body &body) {
+  switch (type) {
+  case 9:
+    body(Half16());
+    break;
+  case 10:
+    body(float());
+    break;
+  case 11:
+    body(double());
+    break;
+  default:
+    withInteger(type, body);
     break;
   }
 }
