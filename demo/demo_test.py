@@ -9,11 +9,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from rich.console import Console
 
 import demo.run
 from demo import report as reporting
+from demo.agreement import Unscored, agreements, first_difference, gap_of, scored
 from demo.measure import (
     Build,
     Configuration,
@@ -21,28 +25,42 @@ from demo.measure import (
     build_program,
     fallback_warnings,
 )
-from demo.report import draw_chart, failures, geometric_mean, print_table, report
+from demo.report import draw_chart, geometric_mean, print_agreements, print_table, report
 from programs.build import Compiled, Ran
 from programs.catalog import Program
 
 PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 
 
-def build(text: int, decisions: int = 0) -> Build:
-    return Build(text, 2.0, 3.0, {"a.c": b"object"}, decisions, [], b"output")
+def build(text: int, *actions: int) -> Build:
+    decided = {"a.c": actions} if actions else None
+    objects = {"a.c": b"object"}
+    return Build(text, 2.0, 3.0, objects, len(actions), [], b"output", actions=decided)
 
 
 def result(oz: int = 1000, onnx: int = 900) -> Result:
-    return Result(
-        PROGRAM,
-        {"oz": build(oz), "o2": build(1500), "onnx": build(onnx, 4), "server": build(onnx, 4)},
-    )
+    asked = {name: build(onnx, 5, 1, 4, 48) for name in ("onnx", "server", "native")}
+    return Result(PROGRAM, {"oz": build(oz), "o2": build(1500), **asked})
+
+
+def failures(results: list[Result], model: Path = Path("no.onnx")) -> list[str]:
+    return reporting.failures(results, agreements(results, model))
 
 
 def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
-    made = report([result(1000, 500), result(1000, 2000)])
+    results = [result(1000, 500), result(1000, 2000)]
+    made = report(results, agreements(results, Path("no.onnx")))
     assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
-    assert set(made) == {"programs", "geomean_onnx_over_oz"}
+    assert set(made) == {"programs", "geomean_onnx_over_oz", "engines"}
+    assert made["engines"][1] == {
+        "engine": "native",
+        "decisions": 8,
+        "same": 8,
+        "near_ties": [],
+        "different": [],
+        "objects": 2,
+        "objects_different": [],
+    }
     assert made["programs"][0] == {
         "name": "small",
         "oz_text": 1000,
@@ -94,7 +112,7 @@ def spoil_size(made: Result) -> None:
     [
         (spoil_output, "small server: its output differs"),
         (spoil_test, "small o2: ended with -11"),
-        (spoil_objects, r"objects differ between onnx and server: a\.c"),
+        (spoil_objects, r"server decided as onnx, but the object differs: small, a\.c"),
         (spoil_decisions, "small server: the model made no decision"),
         (spoil_model, "small onnx: fell back: a.c: warning: no server"),
         (spoil_size, r"1\.0010 x -Oz"),
@@ -113,7 +131,7 @@ def test_the_report_says_what_differs() -> None:
     made = result()
     spoil_output(made)
     spoil_objects(made)
-    (line,) = report([made])["programs"]
+    (line,) = report([made], [])["programs"]
     assert not line["output_identical"]
     assert not line["objects_identical"]
 
@@ -157,3 +175,79 @@ def test_json_is_written_whole(tmp_path: Path) -> None:
     reporting.write_json({"a": 1}, tmp_path / "x.json")
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_every_difference_is_counted_once_for_a_module() -> None:
+    assert first_difference((1, 2, 3), (1, 2, 3)) is None
+    assert first_difference((1, 2, 3), (1, 9, 3)) == 1
+    assert first_difference((1, 2), (1, 2, 3)) == 2
+    assert gap_of(np.array([[0.5, -4.0, 2.0, 1.0]], np.float32)) == 0.5
+
+
+def policy(path: Path, scores: dict[int, float]) -> Path:
+    """A model for the plugin that always likes the same actions, in this order."""
+    actions = 49
+    liked = np.full(actions, -1.0, np.float32)
+    liked[list(scores)] = list(scores.values())
+    half, never = np.array([0.5], np.float32), np.array([-1e30], np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Greater", ["action_mask", "half"], ["allowed"]),
+            helper.make_node("Where", ["allowed", "liked", "never"], ["ranked"]),
+            helper.make_node("ArgMax", ["ranked"], ["action"], axis=0, keepdims=1),
+        ],
+        "liked",
+        [helper.make_tensor_value_info("action_mask", TensorProto.FLOAT, [actions])],
+        [helper.make_tensor_value_info("action", TensorProto.INT64, [1])],
+        [
+            numpy_helper.from_array(half, "half"),
+            numpy_helper.from_array(liked, "liked"),
+            numpy_helper.from_array(never, "never"),
+        ],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def test_a_network_without_an_arg_max_has_no_scores(tmp_path: Path) -> None:
+    made = onnx.load(policy(tmp_path / "a.onnx", {}))
+    assert scored(made)[1] == "ranked"
+    made.graph.node[2].op_type = "TopK"
+    with pytest.raises(Unscored):
+        scored(made)
+
+
+@pytest.mark.parametrize(("second", "is_tie"), [(0.99999, True), (0.9, False)])
+def test_a_near_tie_is_told_from_another_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: float, is_tie: bool
+) -> None:
+    tree = tmp_path / "source"
+    tree.mkdir()
+    (tree / "main.c").write_text("int main(int n, char **v) { return n + !v == 7; }\n")
+    program = dataclasses.replace(PROGRAM, test=(("small",),))
+    for module in ("build", "catalog"):
+        monkeypatch.setattr(f"programs.{module}.source_tree", lambda *_: tree, raising=False)
+    expected = policy(tmp_path / "expected.onnx", {30: 1.0, 5: second})
+    other = policy(tmp_path / "other.onnx", {30: second, 5: 1.0})
+    uris = {"onnx": f"onnx:{expected}", "server": f"native:{expected}", "native": f"native:{other}"}
+    builds = {
+        way.name: build_program(program, way, tmp_path / way.name, 1)
+        for way in demo.run.configurations(uris)
+    }
+    found = agreements([Result(program, builds)], expected)
+    same, different = found
+    assert (same.engine, same.decisions, same.same) == ("server", 12, 12)
+    assert (same.objects, same.other_objects, same.differences) == (1, [], [])
+    (one,) = different.differences
+    assert (one.source, one.step, one.expected, one.chosen) == ("main.c", 0, 30, 5)
+    assert one.is_near_tie() == is_tie and one.gap == pytest.approx(1 - second, rel=0.1)
+    wrong = [
+        text
+        for text in failures([Result(program, builds)], expected)
+        if "decided differently" in text
+    ]
+    assert len(wrong) == (0 if is_tie else 1)
+    console = Console(width=132, record=True, file=(tmp_path / "table").open("w"))
+    print_agreements(found, console)
+    assert ("near-tie, native: small, main.c, step 0: 5" in console.export_text()) == is_tie

@@ -37,6 +37,8 @@ class Build:
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
     failure: str = ""
+    #: What was decided for each source; None of a build in which no model was asked.
+    actions: dict[str, tuple[int, ...]] | None = None
 
 
 @dataclass
@@ -52,8 +54,9 @@ class Result:
         return expected is not None and all(b.output == expected for b in self.builds.values())
 
     def objects_identical(self) -> bool:
-        """Whether asking in process and asking the server gave the same objects."""
-        return self.builds["onnx"].objects == self.builds["server"].objects
+        """Whether all ways of asking the model gave the same objects."""
+        asked = [build.objects for build in self.builds.values() if build.actions is not None]
+        return all(objects == asked[0] for objects in asked)
 
 
 def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
@@ -83,7 +86,8 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
     if configuration.asks:
-        build.decisions = read_decisions(logs).made
+        decisions = read_decisions(logs)
+        build.decisions, build.actions = decisions.made, decisions.actions
         build.fallbacks = fallback_warnings(compiled)
     try:
         link_program(program, compiled, folder / "bin")

@@ -15,6 +15,7 @@ import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
+from demo.agreement import Agreement
 from demo.measure import Result
 from programs.fetch import fetched_version
 
@@ -33,7 +34,7 @@ def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Any], float])
     return geometric_mean(of(r.builds[name]) / of(r.builds["oz"]) for r in results)
 
 
-def report(results: Sequence[Result]) -> dict[str, Any]:
+def report(results: Sequence[Result], engines: Sequence[Agreement]) -> dict[str, Any]:
     """What build/demo/report.json holds."""
     return {
         "programs": [
@@ -53,10 +54,11 @@ def report(results: Sequence[Result]) -> dict[str, Any]:
             for result in results
         ],
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
+        "engines": [engine.summary() for engine in engines],
     }
 
 
-def failures(results: Sequence[Result]) -> list[str]:
+def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[str]:
     """Everything that must not be: each makes the demo exit with 1."""
     found: list[str] = []
     for result in results:
@@ -67,13 +69,14 @@ def failures(results: Sequence[Result]) -> list[str]:
             elif build.output != result.builds["oz"].output:
                 found.append(f"{name} {configuration}: its output differs from the -Oz build's")
             found += [f"{name} {configuration}: fell back: {text}" for text in build.fallbacks]
-        if not result.objects_identical():
-            onnx, server = result.builds["onnx"].objects, result.builds["server"].objects
-            files = [source for source in onnx if onnx[source] != server.get(source)]
-            found.append(f"{name}: objects differ between onnx and server: {', '.join(files)}")
-        for configuration in ("onnx", "server"):
-            if result.builds[configuration].decisions == 0:
+            if build.actions is not None and build.decisions == 0:
                 found.append(f"{name} {configuration}: the model made no decision")
+    for engine in engines:
+        found += [f"{engine.engine} decided differently: {one}" for one in engine.different()]
+        found += [
+            f"{engine.engine} decided as onnx, but the object differs: {where}"
+            for where in engine.other_objects
+        ]
     mean = ratio_mean(results, "onnx", lambda b: b.text)
     if not mean <= 1.0:
         found.append(f"executable bytes are {mean:.4f} x -Oz in geometric mean, expected <= 1.00")
@@ -126,6 +129,34 @@ def print_table(results: Sequence[Result], console: Console) -> None:
         "-Oz; s: wall seconds of compiling.\nLast line: sums, and geometric means of the ratios.",
         highlight=False,
     )
+
+
+def print_agreements(engines: Sequence[Agreement], console: Console) -> None:
+    """How each engine decided beside onnx, and what each near-tie was."""
+    table = Table(title="Decisions beside those of onnx")
+    for heading in (
+        "engine",
+        "decisions",
+        "same",
+        "near-ties",
+        "different",
+        "objects",
+        "same bytes",
+    ):
+        table.add_column(heading, justify="left" if heading == "engine" else "right")
+    for engine in engines:
+        counts = (engine.decisions, engine.same, len(engine.near_ties()), len(engine.different()))
+        objects = (engine.objects, engine.objects - len(engine.other_objects))
+        table.add_row(engine.engine, *map(str, counts + objects))
+    console.print(table)
+    console.print(
+        "near-ties: another action, whose score is within the tolerance of the best; the rest of"
+        " that module isn't compared.\nobjects: of the modules decided the same.",
+        highlight=False,
+    )
+    for engine in engines:
+        for one in engine.near_ties():
+            console.print(f"near-tie, {engine.engine}: {one}", soft_wrap=True, highlight=False)
 
 
 def draw_chart(results: Sequence[Result], path: Path) -> None:

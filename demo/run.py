@@ -3,19 +3,21 @@
 
     python3 demo/run.py [--model FILE.onnx] [--jobs N] [PROGRAM ...]
 
-Each program is compiled at -Oz, at -O2, with the plugin asking the ONNX model in process, and with
-the plugin asking a Python server that runs the same file. All four are linked and run their own
-test. Prints a table; writes report.json, details.json and chart.png into build/demo. Exits with 1
-if an output or an object differs, a compiler fell back, no decision was made, or the code grew.
+Each program is compiled at -Oz, at -O2, and with the plugin asking the model: by ONNX Runtime in
+process, by a Python server that runs the same file, by the native engine, and compiled ahead of
+time. All are linked and run their own test. Prints tables; writes report.json, details.json and
+chart.png into build/demo. Exits with 1 if an output differs, an engine decided otherwise (but for
+near-ties) or made another object, a compiler fell back, no decision was made, or the code grew.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -23,8 +25,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from rich.console import Console
 from tqdm import tqdm
 
+from demo.agreement import agreements
 from demo.measure import Configuration, Result, measure
-from demo.report import details, draw_chart, failures, print_table, report, write_json
+from demo.report import (
+    details,
+    draw_chart,
+    failures,
+    print_agreements,
+    print_table,
+    report,
+    write_json,
+)
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch
@@ -34,13 +45,22 @@ OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
 
 
-def configurations(model: Path, server: str) -> list[Configuration]:
-    """The four ways that each program is built."""
-    return [
-        Configuration("oz", ("-Oz",)),
-        Configuration("o2", ("-O2",)),
-        Configuration("onnx", ("-Oz", *plugin_flags(f"onnx:{model}")), asks=True),
-        Configuration("server", ("-Oz", *plugin_flags(server)), asks=True),
+def compiled(model: Path, output: Path) -> Path:
+    """The model as a shared object of `mlbridge compile`."""
+    command = [sys.executable, "-m", "mlbridge", "compile", str(model), "--shared"]
+    done = subprocess.run(
+        [*command, "-o", str(output)], capture_output=True, text=True, timeout=600, check=False
+    )
+    if done.returncode != 0:
+        raise ProgramsError(f"the model cannot be compiled:\n{done.stderr.strip()}")
+    return output
+
+
+def configurations(uris: Mapping[str, str]) -> list[Configuration]:
+    """The ways that each program is built: without the model, and with it at each URI."""
+    plain = [Configuration("oz", ("-Oz",)), Configuration("o2", ("-O2",))]
+    return plain + [
+        Configuration(name, ("-Oz", *plugin_flags(uri)), asks=True) for name, uri in uris.items()
     ]
 
 
@@ -55,7 +75,14 @@ def run(model: Path, names: Sequence[str], jobs: int, console: Console) -> list[
     OUTPUT.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     with ModelServer(model, OUTPUT / "server.log") as server:
-        ways = configurations(model, server.uri)
+        ways = configurations(
+            {
+                "onnx": f"onnx:{model}",
+                "server": server.uri,
+                "native": f"native:{model}",
+                "aot": f"aot:{compiled(model, OUTPUT / 'policy.so')}",
+            }
+        )
         total = len(programs) * len(ways)
         with tqdm(total=total, desc="demo", unit="build", file=sys.stderr) as bar:
             for program in programs:
@@ -64,16 +91,18 @@ def run(model: Path, names: Sequence[str], jobs: int, console: Console) -> list[
                         program, ways, OUTPUT / "programs", jobs, bar.set_postfix_str, bar.update
                     )
                 )
+    engines = agreements(results, model)
     print_table(results, console)
+    print_agreements(engines, console)
     if not names:
-        write_json(report(results), OUTPUT / "report.json")
+        write_json(report(results, engines), OUTPUT / "report.json")
     flags = {way.name: way.flags for way in ways}
     write_json(details(results, flags, jobs), OUTPUT / "details.json")
     draw_chart(results, OUTPUT / "chart.png")
     console.print(f"the server answered {server.statistics.get('replies', 0)} requests")
     written = "details.json and chart.png" if names else "report.json, details.json and chart.png"
     console.print(f"{written} are in {OUTPUT}", soft_wrap=True, highlight=False)
-    return failures(results)
+    return failures(results, engines)
 
 
 def main(arguments: list[str]) -> int:

@@ -128,6 +128,26 @@ def output_name(source: str, suffix: str) -> str:
     return source.replace("/", "__").removesuffix(".c") + suffix
 
 
+def compile_file(
+    program: Program,
+    source: str,
+    target: Path,
+    compiler: Sequence[str] = ("clang-22",),
+    flags: Sequence[str] = ("-Oz",),
+    build: Path = BUILD,
+) -> Compiled:
+    """Compile one file of a fetched program into the absolute path `target`."""
+    command = compile_command(program, compiler, flags, source, target)
+    ran = run(command, source_tree(program, build), COMPILE_TIMEOUT)
+    if ran.code != 0 or not target.is_file():
+        text = ran.stderr.decode(errors="replace")
+        raise ProgramsError(
+            f"{program.name}: {source}: the compiler ended with {ran.code}\n"
+            f"{' '.join(command)}\n{text[-4000:]}"
+        )
+    return Compiled(source, target, ran)
+
+
 def compile_program(
     program: Program,
     output: Path,
@@ -138,21 +158,12 @@ def compile_program(
     suffix: str = ".o",
 ) -> list[Compiled]:
     """Compile all files of a fetched program into the folder `output`; the first error raises."""
-    tree = source_tree(program, build)
-    sources = program.sources(tree)
+    sources = program.sources(source_tree(program, build))
     output.mkdir(parents=True, exist_ok=True)
 
     def one(source: str) -> Compiled:
         target = output.resolve() / output_name(source, suffix)
-        command = compile_command(program, compiler, flags, source, target)
-        ran = run(command, tree, COMPILE_TIMEOUT)
-        if ran.code != 0 or not target.is_file():
-            text = ran.stderr.decode(errors="replace")
-            raise ProgramsError(
-                f"{program.name}: {source}: the compiler ended with {ran.code}\n"
-                f"{' '.join(command)}\n{text[-4000:]}"
-            )
-        return Compiled(source, target, ran)
+        return compile_file(program, source, target, compiler, flags, build)
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         try:

@@ -7,7 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs.catalog import ROOT, ProgramsError
@@ -41,19 +41,28 @@ class Decisions:
     made: int = 0
     finished: int = 0
     failed: int = 0
+    #: Of each source file, in order; of one that was compiled several times, the last log's.
+    actions: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 def read_decisions(folder: Path) -> Decisions:
     """The logs that the compiler plugin wrote into `folder`."""
     made = finished = failed = 0
+    actions: dict[str, tuple[int, ...]] = {}
     for log in sorted(folder.glob("*.jsonl")):
+        source = ""
         for number, line in enumerate(log.read_text().splitlines(), 1):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
-            made += "action" in entry
+            if "source" in entry:
+                source = entry["source"]
+                actions[source] = ()
+            if "action" in entry:
+                made += 1
+                actions[source] = (*actions.get(source, ()), entry["action"])
             if "outcome" in entry:
                 failed += entry["outcome"] == "failed"
                 finished += entry["outcome"] != "failed"
-    return Decisions(made, finished, failed)
+    return Decisions(made, finished, failed, actions)

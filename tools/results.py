@@ -87,11 +87,31 @@ def demo(path: Path) -> list[str]:
         measured(path)
         + " Bytes of executable sections of each program's own objects; seconds to compile."
         " None of these programs was seen in training. *Identical*: the program's output is that"
-        " of the -Oz build, and the objects of both runners are the same.",
+        " of the -Oz build, and the objects of all ways of asking are the same.",
         "",
         *table(head, rows),
         "",
         f"Geometric mean of onnx over -Oz: **{report['geomean_onnx_over_oz']:.4f}**",
+        "",
+        *decisions(report.get("engines", [])),
+    ]
+
+
+def decisions(engines: list[dict[str, Any]]) -> list[str]:
+    if not engines:
+        return []
+    rows = []
+    for e in engines:
+        near, other, bad = (len(e[k]) for k in ("near_ties", "different", "objects_different"))
+        counts = [e["decisions"], e["same"], near, other, e["objects"], bad]
+        rows.append([e["engine"], *map(str, counts)])
+    head = ["engine", "decisions", "same as onnx", "near-ties", "different"]
+    head += ["objects", "other bytes"]
+    return [
+        "The same model by other engines; *near-ties*: another action with a score within the"
+        " tolerance of the best; *objects*: of the files decided the same.",
+        "",
+        *table(head, rows),
         "",
     ]
 

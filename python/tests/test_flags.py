@@ -86,6 +86,9 @@ def test_all_options(
         ("onnx:my model.onnx", "onnx:{place}/my%20model.onnx"),
         ("onnx:zażółć$`'\"&;.onnx", None),
         ("replay:logs", "replay:{place}/logs"),
+        ("native:policy.onnx?reload=1s", "native:{place}/policy.onnx?reload=1s"),
+        ("aot:policy.so", "aot:{place}/policy.so"),
+        ("aot:linked_in", "aot:linked_in"),
     ],
 )
 def test_models(
@@ -97,7 +100,7 @@ def test_models(
 ) -> None:
     monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "path", [])
-    for name in ("my model.onnx", "zażółć$`'\"&;.onnx"):
+    for name in ("policy.so", "my model.onnx", "zażółć$`'\"&;.onnx"):
         (place / name).write_bytes(b"")
     (place / "logs").mkdir()
     line = flags(capsys, "--plugin", "plugin.so", "--model", given)
@@ -122,6 +125,8 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["vectorize-everything"], "there is phase-ordering"),
         (["phase-ordering", "--plugin", "no.so"], "there is no file"),
         (["phase-ordering", "--model", "onnx:no.onnx"], "is not there"),
+        (["phase-ordering", "--model", "native:no.onnx"], "expected an ONNX file"),
+        (["phase-ordering", "--model", "aot:no.so"], "a shared object of mlbridge compile"),
         (["phase-ordering", "--model", "policy.onnx"], "did you mean 'onnx:policy.onnx'"),
         (["phase-ordering", "--model", "onxx:policy.onnx"], "did you mean 'onnx'"),
         (["phase-ordering", "--model", "onnx:"], "names nothing"),

@@ -16,8 +16,13 @@ from collections.abc import Callable
 from .. import files
 from . import CommandError
 
-# Schemes that the library opens itself, and whether their place is a path.
-SCHEMES = {"onnx": True, "unix": True, "shm": True, "pipe": True, "replay": True, "function": False}
+# Schemes that the library opens itself, and what their place is: a model's file, another path, or a
+# name. That of aot is a name if it has neither a suffix nor a folder.
+SCHEMES = {
+    **dict.fromkeys(("onnx", "native", "aot"), "model"),
+    **dict.fromkeys(("unix", "shm", "pipe", "replay"), "path"),
+    "function": "name",
+}
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -58,12 +63,16 @@ def model_uri(text: str) -> str:
         return text
     if not place:
         raise CommandError(f"--model: '{text}' names nothing after '{scheme}:'")
-    if SCHEMES[scheme]:
+    kind = SCHEMES[scheme]
+    if scheme == "aot" and not re.search("[./]", place):
+        kind = "name"
+    if kind != "name":
         ending = "/" if place.endswith("/") else ""
         place = os.path.abspath(place) + ending
-    if scheme == "onnx" and not os.path.isfile(place):
+    if kind == "model" and not os.path.isfile(place):
         what = "a folder" if os.path.isdir(place) else "not there"
-        raise CommandError(f"--model: {place} is {what}; expected an ONNX file")
+        expected = "a shared object of mlbridge compile" if scheme == "aot" else "an ONNX file"
+        raise CommandError(f"--model: {place} is {what}; expected {expected}")
     if scheme == "replay" and not os.path.exists(place):
         raise CommandError(f"--model: there is no file or folder {place}")
     if scheme == "onnx" and "runtime=" not in options:

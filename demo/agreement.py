@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whether other engines decided as `onnx:` did, and what a decision that differs was about.
+
+Engines add up a network's sums in different orders, so two actions whose scores are nearly equal
+may change places. Such a near-tie is counted and shown; anything else that differs is a failure.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import mlbridge
+from demo.measure import COMPILER, Build, Result
+from programs.build import compile_file
+from programs.catalog import Program
+from programs.plugin import LOG, plugin_flags
+
+REFERENCE = "onnx"
+# What the native engine promises against ONNX Runtime (src/engine/native/README.md), relative to
+# the largest score.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first decision of a module that is another one; `gap` is that of the two best scores."""
+
+    program: str
+    source: str
+    step: int
+    expected: int | None
+    chosen: int | None
+    gap: float | None = None
+
+    def is_near_tie(self) -> bool:
+        return self.gap is not None and self.gap <= TOLERANCE
+
+    def __str__(self) -> str:
+        gap = "with unknown scores" if self.gap is None else f"{self.gap:.1e} apart"
+        return (
+            f"{self.program}, {self.source}, step {self.step}: {self.chosen} instead of"
+            f" {self.expected}, {gap}"
+        )
+
+
+@dataclass
+class Agreement:
+    """One engine against the reference. Decisions after a different one are of other modules."""
+
+    engine: str
+    decisions: int = 0
+    same: int = 0
+    objects: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    other_objects: list[str] = field(default_factory=list)  # although decided the same
+
+    def near_ties(self) -> list[Difference]:
+        return [one for one in self.differences if one.is_near_tie()]
+
+    def different(self) -> list[Difference]:
+        return [one for one in self.differences if not one.is_near_tie()]
+
+    def summary(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "engine": self.engine,
+            "decisions": self.decisions,
+            "same": self.same,
+            "near_ties": [str(one) for one in self.near_ties()],
+            "different": [str(one) for one in self.different()],
+            "objects": self.objects,
+            "objects_different": self.other_objects,
+        }
+
+
+def first_difference(expected: Sequence[int], chosen: Sequence[int]) -> int | None:
+    """The first step at which two episodes part, if they do."""
+    for step, (one, other) in enumerate(zip(expected, chosen, strict=False)):
+        if one != other:
+            return step
+    return min(len(expected), len(chosen)) if len(expected) != len(chosen) else None
+
+
+def compare(agreement: Agreement, program: str, expected: Build, build: Build) -> None:
+    """Add one program's builds to what is known of an engine."""
+    for source, data in expected.objects.items():
+        want, got = ((one.actions or {}).get(source, ()) for one in (expected, build))
+        step = first_difference(want, got)
+        if step is not None:
+            at = [episode[step] if step < len(episode) else None for episode in (want, got)]
+            agreement.differences.append(Difference(program, source, step, at[0], at[1]))
+            agreement.decisions += step + 1
+            agreement.same += step
+            continue
+        agreement.decisions += len(want)
+        agreement.same += len(want)
+        agreement.objects += 1
+        if build.objects.get(source) != data:
+            agreement.other_objects.append(f"{program}, {source}")
+
+
+def agreements(results: Sequence[Result], model: Path) -> list[Agreement]:
+    """Each engine that was asked besides the reference; scores are looked up where they differ."""
+    asked = [name for name, build in results[0].builds.items() if build.actions is not None]
+    found = []
+    for engine in asked:
+        if engine == REFERENCE:
+            continue
+        agreement = Agreement(engine)
+        for result in results:
+            compare(agreement, result.program.name, result.builds[REFERENCE], result.builds[engine])
+        programs = {result.program.name: result.program for result in results}
+        agreement.differences = [
+            with_gap(one, programs[one.program], model) for one in agreement.differences
+        ]
+        found.append(agreement)
+    return found
+
+
+def with_gap(difference: Difference, program: Program, model: Path) -> Difference:
+    """The same, with the gap of the scores: the reference decides the module once more."""
+    try:
+        with Scores(model) as scores, tempfile.TemporaryDirectory() as folder:
+            flags = [f.replace(LOG, folder) for f in ("-Oz", *plugin_flags(scores.uri))]
+            target = Path(folder) / "object.o"
+            compile_file(program, difference.source, target, (COMPILER,), flags)
+    except Unscored:
+        return difference
+    gap = scores.gaps[difference.step] if difference.step < len(scores.gaps) else None
+    return replace(difference, gap=gap)
+
+
+class Unscored(Exception):
+    """The network's action is no ArgMax, so that nothing is known of its scores."""
+
+
+def scored(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """The network with what its ArgMax chooses from as another output, and that output's name."""
+    makers = {name: node for node in model.graph.node for name in node.output}
+    node = makers.get(model.graph.output[0].name)
+    while node is not None and node.op_type in (
+        "Cast",
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+    ):
+        node = makers.get(node.input[0])
+    if node is None or node.op_type != "ArgMax":
+        raise Unscored
+    name = node.input[0]
+    model.graph.output.append(onnx.ValueInfoProto(name=name))
+    return model, name
+
+
+def gap_of(scores: np.ndarray[Any, Any]) -> float:
+    """The distance of the two largest, as a part of the larger one."""
+    second, best = np.sort(scores.astype(np.float64).ravel())[-2:]
+    return float((best - second) / max(abs(best), abs(second), np.finfo(np.float32).tiny))
+
+
+class Scores:
+    """Serves the network from this process and keeps, for each answer, the gap of its scores."""
+
+    def __init__(self, model: Path) -> None:
+        loaded, self._name = scored(onnx.load(model))
+        self._session = onnxruntime.InferenceSession(
+            loaded.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        opened = mlbridge.Model.open(f"onnx:{model}")
+        assert opened.model_signature is not None
+        self._action = opened.model_signature.outputs[0].name
+        self.gaps: list[float] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-scores-")
+        self._server = mlbridge.Server(
+            f"unix:{self._folder.name}/scores.sock", opened.model_signature, opened.metadata
+        )
+        self.uri = self._server.address
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(self._answer,))
+
+    def _answer(self, observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+        action, scores = self._session.run([self._action, self._name], dict(observation))
+        self.gaps.append(gap_of(scores))
+        return {self._action: action}
+
+    def __enter__(self) -> Scores:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop()
+        self._thread.join()
+        self._server.close()
+        self._folder.cleanup()
