@@ -3,11 +3,13 @@
 #ifndef MLBRIDGE_ENVIRONMENT_H
 #define MLBRIDGE_ENVIRONMENT_H
 
+#include <mlbridge/agent.h>
 #include <mlbridge/model.h>
 #include <mlbridge/runner.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mlbridge {
 
@@ -15,56 +17,88 @@ namespace mlbridge {
 /// Valid during the call that it is passed to.
 class Observation {
 public:
-  explicit Observation(Runner &agent) : agent_(agent) {}
+  explicit Observation(Runner &agent) : agent_(&agent) {}
+
+  /// That agent acts next, and what is written from now on is for it. If nobody is named, the agent
+  /// that has acted acts again; after reset, the first one. An agent that does not exist ends the
+  /// episode with InvalidArgument.
+  Observation &forAgent(size_t agent);
+  Observation &forAgent(std::string_view name);
+
   template <typename T> Status set(std::string_view name, const T &value) {
-    return agent_.set(name, value);
+    return agent_->set(name, value);
   }
-  template <typename T> Span<T> input(std::string_view name) { return agent_.input<T>(name); }
+  template <typename T> Status set(std::string_view name, std::initializer_list<T> values) {
+    return agent_->set(name, values);
+  }
+  template <typename T> Span<T> input(std::string_view name) { return agent_->input<T>(name); }
   template <typename T>
   Expected<Span<T>> resize(std::string_view name, std::initializer_list<int64_t> shape) {
-    return agent_.resize<T>(name, shape);
+    return agent_->resize<T>(name, shape);
   }
   /// Untyped access by index into the signature's inputs; for language bindings.
-  TensorView inputAt(size_t index) { return agent_.inputAt(index); }
+  TensorView inputAt(size_t index) { return agent_->inputAt(index); }
   Expected<TensorView> resizeAt(size_t index, Span<const int64_t> shape) {
-    return agent_.resizeAt(index, shape);
+    return agent_->resizeAt(index, shape);
   }
+  /// The inputs of the agent that acts next, for all that a Runner can.
+  Runner &runner() { return *agent_; }
 
 private:
-  Runner &agent_;
+  friend struct EpisodePlayer;
+  Observation(Span<Runner *const> agents, Span<const AgentSpec> specs)
+      : agent_(agents[0]), agents_(agents), specs_(specs) {}
+  Runner *agent_;
+  Span<Runner *const> agents_;
+  Span<const AgentSpec> specs_;
+  size_t next_ = 0;
+  Status unknown_; ///< agent that was named
 };
 
-/// What the agent answered: its outputs. Valid during the call that it is passed to.
+/// What an agent answered: its outputs. Valid during the call that it is passed to.
 class Action {
 public:
-  explicit Action(Runner &agent) : agent_(agent) {}
+  explicit Action(Runner &runner, size_t agent = 0) : runner_(runner), agent_(agent) {}
+  /// The number of the agent that acted.
+  size_t agent() const { return agent_; }
   /// The first element of the named output. Errors: InvalidArgument (name, type), PolicyFailed
   /// (empty).
   template <typename T> Expected<T> get(std::string_view name) const {
     Span<const T> values = all<T>(name);
     if (values.empty())
-      return agent_.status().isOk()
+      return runner_.status().isOk()
                  ? Status(Code::PolicyFailed, "output '" + std::string(name) + "' is empty")
-                 : agent_.status();
+                 : runner_.status();
     return values[0];
   }
+  /// The same of a discrete action: one of 0 ... choices - 1. Errors: also PolicyFailed (another
+  /// number).
+  Expected<int64_t> choice(std::string_view name, size_t choices) const;
   template <typename T> Span<const T> all(std::string_view name) const {
-    return agent_.output<T>(name);
+    return runner_.output<T>(name);
   }
   /// Untyped access by index into the signature's outputs; for language bindings.
-  TensorView outputAt(size_t index) const { return agent_.outputAt(index); }
+  TensorView outputAt(size_t index) const { return runner_.outputAt(index); }
+  Runner &runner() const { return runner_; }
 
 private:
-  Runner &agent_;
+  Runner &runner_;
+  size_t agent_;
 };
 
-/// A pass that decides step by step. Used by one thread at a time.
+/// A pass that decides step by step, asking one agent or several in turn. Used by one thread at a
+/// time.
 class Environment {
 public:
   virtual ~Environment();
 
-  /// The inputs are the observation, the outputs the action.
-  virtual const Signature &signature() const = 0;
+  /// Of the only agent: the inputs are the observation, the outputs the action. One of this and
+  /// agents() is to be overridden.
+  virtual const Signature &signature() const;
+  /// The agents, if there are several; their numbers are those of this list, which must not
+  /// change.
+  virtual Span<const AgentSpec> agents() const;
+
   /// Starts an episode, of context() and seed(), and writes its first observation. May call
   /// setDone() if nothing is to be decided.
   virtual Status reset(Observation &first) = 0;
@@ -73,26 +107,49 @@ public:
   virtual Status step(const Action &action, Observation &next) = 0;
 
   bool isDone() const { return doneCalls_ != 0; }
+  /// Whether setTruncated() ended the episode.
+  bool isTruncated() const { return truncated_; }
   /// What the episode is about (module, function), and its seed, as EpisodeOptions or a driver's
   /// reset give them; for reset().
   const std::string &context() const { return context_; }
   uint64_t seed() const { return seed_; }
-  /// The reward of the last step, sent to a model in training if it was set; 0 unless set.
-  double reward() const { return reward_; }
+  /// The reward of the last step, sent to a model in training if it was set; 0 unless set: of the
+  /// agent that acted, and of any.
+  double reward() const { return reward(acted_); }
+  double reward(size_t agent) const { return agent < rewards_.size() ? rewards_[agent].value : 0; }
 
 protected:
   /// The episode ends with this call of reset or step; to be called once.
   void setDone() { ++doneCalls_; }
-  void setReward(double reward) {
-    reward_ = reward;
-    hasReward_ = true;
+  /// The same, because of a limit of the environment's own: what comes after is not known.
+  void setTruncated() {
+    ++doneCalls_;
+    truncated_ = true;
+  }
+  /// Of the step that is taken: for the agent that acted, or for any. An agent is told, when it
+  /// acts next or at the end, the sum since it last acted.
+  void setReward(double reward) { setReward(acted_, reward); }
+  void setReward(size_t agent, double reward) {
+    if (agent < rewards_.size()) {
+      rewards_[agent].value = reward;
+      rewards_[agent].isSet = true;
+    } else {
+      unknownRewarded_ = true;
+    }
   }
 
 private:
-  friend struct EpisodeDriver;
+  friend struct EpisodePlayer;
+  struct Reward {
+    double value = 0; ///< of the last step
+    bool isSet = false;
+    double sum = 0; ///< since the agent acted
+    bool isOwed = false;
+  };
   unsigned doneCalls_ = 0;
-  bool hasReward_ = false;
-  double reward_ = 0;
+  bool truncated_ = false, unknownRewarded_ = false;
+  size_t acted_ = 0;
+  std::vector<Reward> rewards_; ///< for each agent
   std::string context_;
   uint64_t seed_ = 0;
 };
@@ -105,18 +162,34 @@ struct EpisodeOptions {
   std::string episode; ///< overrides OpenOptions::episode
   std::string context; ///< overrides OpenOptions::context: module, function
   uint64_t seed = 0;   ///< for the environment
+  /// Looks at values, too: a NaN or infinity in a reward or an observation, and an input named
+  /// "action_mask" that allows nothing, end the episode with InvalidArgument. Always on in a
+  /// library built without NDEBUG. What costs nothing is checked at all times: done twice, an
+  /// observation outside its signature, an unknown agent.
+  bool checkValues = false;
 };
 
 struct EpisodeResult {
-  Status status;      ///< Ok, or which step failed and why
-  uint64_t steps = 0; ///< actions applied
-  double totalReward = 0;
+  Status status;             ///< Ok, or which agent failed at which step, and why
+  uint64_t steps = 0;        ///< actions applied
+  double totalReward = 0;    ///< of all agents
   bool reachedLimit = false; ///< ended by maxSteps
+  bool truncated = false;    ///< ended by maxSteps or setTruncated()
+  /// The agent whose turn it was when the episode failed: its model or the environment's step may
+  /// have. -1 if it has not failed, or in reset.
+  int failedAgent = -1;
+  std::vector<double> agentRewards; ///< the total of each
 };
 
 /// The asking loop: reset, then evaluate and step until done, the limit, the deadline or an error.
-/// The model is told of the episode's begin, rewards and end. After an error the environment is
-/// left as its last successful step left it, and the pass falls back.
+/// The models are told of the episode's begin, rewards and end. After an error the environment is
+/// left as its last successful step left it, and the pass falls back. `agents` must have been
+/// opened for the environment's agents (Mismatch).
+EpisodeResult run(Environment &environment, Agents &agents, const EpisodeOptions &options = {});
+/// The same with one Runner for each agent, in their order; each bound to its agent's signature.
+EpisodeResult run(Environment &environment, Span<Runner *const> agents,
+                  const EpisodeOptions &options = {});
+/// For one agent.
 EpisodeResult run(Environment &environment, Runner &agent, const EpisodeOptions &options = {});
 /// The same with a Runner made from the model, which must be bound to environment.signature().
 EpisodeResult run(Environment &environment, const Model &model, const EpisodeOptions &options = {});
@@ -139,10 +212,14 @@ struct ServeResult {
 
 /// The other direction, for training: the environment waits for a driver (driver.h, or Python's
 /// mlbridge.drive) that resets and steps it. The server must have been made with
-/// ServerOptions::environment and this environment's signature. One driver at a time: a second one
-/// is told Busy while an episode of the first is open. A status that the environment gives fails
-/// that episode, and the driver is told why; so does an environment that calls setDone() twice.
+/// ServerOptions::environment and this environment's signature or agents. One driver at a time: a
+/// second one is told Busy while an episode of the first is open. A status that the environment
+/// gives fails that episode, and the driver is told why; so does an environment that calls
+/// setDone() twice.
 ServeResult serve(Environment &environment, Server &server, const ServeOptions &options = {});
+/// A mixture: the agents that the server names are driven, the others are asked here.
+ServeResult serve(Environment &environment, Server &server, Agents &others,
+                  const ServeOptions &options = {});
 
 } // namespace mlbridge
 

@@ -64,7 +64,8 @@ public:
   /// them. Blocks until the deadline of opening at most. Errors: Unsupported (a model in this
   /// process), Busy (asked by another thread), and those of an evaluation.
   Expected<Metadata> statistics() const;
-  /// The model's own signature; null for a model that takes any.
+  /// The model's own signature; null for a model that takes any. Of a server of several agents that
+  /// of OpenOptions::agent.
   const Signature *modelSignature() const;
 
   /// Holds the model to the caller's signature. Every model input must be among the caller's inputs
@@ -78,6 +79,11 @@ public:
 
   /// The signature of the last bind; null before it.
   const Signature *signature() const;
+
+  /// The same model, loaded or connected once, held to another signature: for the agents of one
+  /// server or function (agent.h). `agent` takes the place of OpenOptions::agent unless it is
+  /// empty. A failure is in its status(). Thread-safe.
+  Model boundTo(const Signature &signature, std::string_view agent = {}) const;
 
   /// One thread's way to evaluate this model. Cheap: allocates the buffers; out of process it sends
   /// one message, whose answer is awaited with the first evaluation at the latest. Thread-safe. A

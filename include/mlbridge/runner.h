@@ -122,11 +122,12 @@ public:
   /// process does nothing, and a function sees episode and context in its FunctionCall::context().
   Status beginEpisode(std::string_view episode, std::string_view context);
   Status reward(double value);
-  Status endEpisode(const Status &outcome);
+  /// `truncated`: a limit ended it, and not its last state.
+  Status endEpisode(const Status &outcome, bool truncated = false);
 
 private:
   friend class Model;
-  friend struct EpisodeDriver;
+  friend struct EpisodePlayer;
   friend Runner open(std::string_view, const struct OpenOptions &);
   struct State;
   explicit Runner(std::unique_ptr<State> state);

@@ -179,6 +179,21 @@ struct Signature {
   friend bool operator!=(const Signature &a, const Signature &b) { return !(a == b); }
 };
 
+/// One of several agents: what it observes (the inputs) and decides (the outputs).
+struct AgentSpec {
+  std::string name;
+  Signature signature;
+  friend bool operator==(const AgentSpec &a, const AgentSpec &b) {
+    return a.name == b.name && a.signature == b.signature;
+  }
+  friend bool operator!=(const AgentSpec &a, const AgentSpec &b) { return !(a == b); }
+};
+
+/// Each has a name of its own and a signature that is valid.
+Status checkAgents(Span<const AgentSpec> agents);
+/// The index, or -1.
+int findAgent(Span<const AgentSpec> agents, std::string_view name);
+
 /// A borrowed tensor: numbers are `count` elements of the type at `data`; for String, `data` is an
 /// array of std::string. Valid as long as its owner says.
 struct TensorView {

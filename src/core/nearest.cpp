@@ -54,6 +54,14 @@ std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) {
   return names;
 }
 
+std::vector<std::string_view> namesOf(Span<const AgentSpec> agents) {
+  std::vector<std::string_view> names;
+  names.reserve(agents.size());
+  for (const AgentSpec &agent : agents)
+    names.push_back(agent.name);
+  return names;
+}
+
 std::string listOf(Span<const std::string_view> words) {
   if (words.empty())
     return "none";

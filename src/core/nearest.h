@@ -16,6 +16,7 @@ std::string_view nearest(std::string_view word, Span<const std::string_view> kno
 /// "; did you mean 'x'?" or nothing.
 std::string didYouMean(std::string_view word, Span<const std::string_view> known);
 std::vector<std::string_view> namesOf(Span<const TensorSpec> specs);
+std::vector<std::string_view> namesOf(Span<const AgentSpec> agents);
 /// "a, b, c", or "none".
 std::string listOf(Span<const std::string_view> words);
 

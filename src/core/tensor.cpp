@@ -185,6 +185,28 @@ static int find(const std::vector<TensorSpec> &specs, std::string_view name) {
 int Signature::findInput(std::string_view name) const { return find(inputs, name); }
 int Signature::findOutput(std::string_view name) const { return find(outputs, name); }
 
+Status checkAgents(Span<const AgentSpec> agents) {
+  for (size_t i = 0; i < agents.size(); ++i) {
+    const std::string where = "agent " + std::to_string(i);
+    if (agents[i].name.empty() && agents.size() > 1)
+      return Status(Code::InvalidArgument, where + " has no name");
+    if (Status s = agents[i].signature.check(); !s)
+      return s.withContext(where + ", '" + agents[i].name + "'");
+    if (const int same = findAgent(agents, agents[i].name); static_cast<size_t>(same) != i)
+      return Status(Code::InvalidArgument, "agents " + std::to_string(same) + " and " +
+                                               std::to_string(i) + " are both called '" +
+                                               agents[i].name + "'");
+  }
+  return Status::ok();
+}
+
+int findAgent(Span<const AgentSpec> agents, std::string_view name) {
+  for (size_t i = 0; i < agents.size(); ++i)
+    if (agents[i].name == name)
+      return static_cast<int>(i);
+  return -1;
+}
+
 Tensor::Tensor(TensorSpec spec) {
   Expected<Tensor> made = make(spec, spec.shape);
   if (made)

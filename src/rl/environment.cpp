@@ -1,107 +1,310 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The asking loop.
-#include <mlbridge/environment.h>
+#include "rl/player.h"
 
+#include "core/nearest.h"
 #include "runner/runner_state.h"
+
+#include <cmath>
 
 namespace mlbridge {
 
+namespace {
+
+#ifdef NDEBUG
+constexpr bool IsDebugBuild = false;
+#else
+constexpr bool IsDebugBuild = true;
+#endif
+
+template <typename T> bool hasOnlyFinite(const TensorView &view) {
+  for (const T x : view.as<T>())
+    if (!std::isfinite(x))
+      return false;
+  return true;
+}
+
+template <typename T> bool allowsNothing(const TensorView &view) {
+  for (const T x : view.as<T>())
+    if (x)
+      return false;
+  return view.count != 0;
+}
+
+/// Of the elements that a mask may have.
+bool isAllZero(const TensorView &view) {
+  switch (view.type) {
+  case ElementType::Bool:
+    return allowsNothing<bool>(view);
+  case ElementType::Int8:
+    return allowsNothing<int8_t>(view);
+  case ElementType::UInt8:
+    return allowsNothing<uint8_t>(view);
+  case ElementType::Int32:
+    return allowsNothing<int32_t>(view);
+  case ElementType::Int64:
+    return allowsNothing<int64_t>(view);
+  case ElementType::Float32:
+    return allowsNothing<float>(view);
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 Environment::~Environment() = default;
 
-struct EpisodeDriver {
-  Environment &environment;
-  Runner &agent;
-  const EpisodeOptions &options;
-  EpisodeResult result = {};
+const Signature &Environment::signature() const {
+  static const auto *none = new Signature;
+  return *none;
+}
 
-  std::string stepName() const { return "step " + std::to_string(result.steps); }
+Span<const AgentSpec> Environment::agents() const { return {}; }
 
-  // Before anything happens: is this an agent for this environment?
-  Status checkAgent() const {
-    const Runner::State *state = agent.state_.get();
-    if (!state || !state->failure.isOk())
-      return agent.status();
-    const Signature &wanted = environment.signature();
-    const Signature *has = agent.signature();
-    if (!has)
+Observation &Observation::forAgent(size_t agent) {
+  const size_t count = agents_.empty() ? 1 : agents_.size();
+  if (agent >= count) {
+    unknown_ = Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
+                                                 " of " + std::to_string(count));
+    return *this;
+  }
+  next_ = agent;
+  if (!agents_.empty())
+    agent_ = agents_[agent];
+  return *this;
+}
+
+Observation &Observation::forAgent(std::string_view name) {
+  if (const int agent = findAgent(specs_, name); agent >= 0)
+    return forAgent(static_cast<size_t>(agent));
+  const std::vector<std::string_view> names = mlbridge::namesOf(specs_);
+  unknown_ = Status(Code::InvalidArgument, "there is no agent '" + std::string(name) + "'" +
+                                               didYouMean(name, names) +
+                                               " (agents: " + listOf(names) + ")");
+  return *this;
+}
+
+Expected<int64_t> Action::choice(std::string_view name, size_t choices) const {
+  Expected<int64_t> chosen = get<int64_t>(name);
+  if (chosen && (*chosen < 0 || static_cast<uint64_t>(*chosen) >= choices))
+    return Status(Code::PolicyFailed, "output '" + std::string(name) + "' is " +
+                                          std::to_string(*chosen) + ", of " +
+                                          std::to_string(choices) + " choices");
+  return chosen;
+}
+
+std::string EpisodePlayer::where(size_t agent) const {
+  std::string text = "step " + std::to_string(result.steps);
+  if (!specs.empty())
+    text += ", agent '" + specs[agent].name + "'";
+  return text;
+}
+
+// Before anything happens: is this an agent for this environment?
+Status EpisodePlayer::checkAgent(size_t number) const {
+  const std::string who = specs.empty() ? "the agent" : "agent '" + specs[number].name + "'";
+  if (!runners[number])
+    return Status(Code::NotFound, "no model was named for " + who);
+  const Runner &runner = *runners[number];
+  const Runner::State *state = runner.state_.get();
+  if (!state || !state->failure.isOk())
+    return specs.empty() ? runner.status() : runner.status().withContext(who);
+  const Signature &wanted = specs.empty() ? environment.signature() : specs[number].signature;
+  const Signature *has = runner.signature();
+  if (!has)
+    return Status(Code::InvalidArgument,
+                  who + " was opened without the environment's signature " + wanted.toString());
+  if (*has != wanted)
+    return Status(Code::Mismatch, "the environment states " + wanted.toString() + ", " + who +
+                                      " is bound to " + has->toString());
+  return Status::ok();
+}
+
+// What reset and step have to leave behind them.
+Status EpisodePlayer::checkEnvironment(const Observation &next) const {
+  if (environment.doneCalls_ > 1)
+    return Status(Code::InvalidArgument, "the environment called setDone() twice");
+  if (!next.unknown_.isOk())
+    return next.unknown_;
+  if (environment.unknownRewarded_)
+    return Status(Code::InvalidArgument,
+                  "the environment gave a reward to an agent that does not exist");
+  const Runner::State &state = *next.agent_->state_;
+  if (state.wrongInputs || !state.unknownInput.isOk())
+    return state.last.withContext("the environment wrote outside its signature");
+  return Status::ok();
+}
+
+Status EpisodePlayer::checkValues(const Observation &next) const {
+  for (const Environment::Reward &reward : environment.rewards_)
+    if (!std::isfinite(reward.value))
+      return Status(Code::InvalidArgument, "the environment gave a reward that is not finite");
+  if (environment.isDone())
+    return Status::ok();
+  for (const Runner::State::Input &input : next.agent_->state_->inputs) {
+    const TensorView &view = input.view;
+    const bool isFinite = view.type == ElementType::Float32   ? hasOnlyFinite<float>(view)
+                          : view.type == ElementType::Float64 ? hasOnlyFinite<double>(view)
+                                                              : true;
+    if (!isFinite)
       return Status(Code::InvalidArgument,
-                    "the agent was opened without the environment's signature " +
-                        wanted.toString());
-    if (*has != wanted)
-      return Status(Code::Mismatch, "the environment states " + wanted.toString() +
-                                        ", the agent is bound to " + has->toString());
-    return Status::ok();
+                    "the environment wrote a number that is not finite to '" +
+                        input.port->spec.toString() + "'");
+    if (input.port->spec.name == "action_mask" && isAllZero(view))
+      return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
   }
+  return Status::ok();
+}
 
-  // What reset and step have to leave behind them.
-  Status checkEnvironment() const {
-    if (environment.doneCalls_ > 1)
-      return Status(Code::InvalidArgument, "the environment called setDone() twice");
-    const Runner::State &state = *agent.state_;
-    if (state.wrongInputs || !state.unknownInput.isOk())
-      return state.last.withContext("the environment wrote outside its signature");
+Status EpisodePlayer::checked(const Observation &next) const {
+  Status s = checkEnvironment(next);
+  return s.isOk() && (IsDebugBuild || options.checkValues) ? checkValues(next) : s;
+}
+
+Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
+  if (end.isNever())
+    return agent.evaluate(); // which needs no clock in process
+  const Duration left = end.left();
+  if (left <= Duration::zero())
+    return Status(Code::DeadlineExceeded, "the time of the episode is over");
+  return agent.evaluateWithin(std::min(left, agent.state_->options.deadline));
+}
+
+/// Tells an agent what it was given since it acted.
+Status EpisodePlayer::tell(size_t agent) {
+  Environment::Reward &reward = environment.rewards_[agent];
+  if (!reward.isOwed)
     return Status::ok();
-  }
+  reward.isOwed = false;
+  return runners[agent]->reward(reward.sum);
+}
 
-  Status play() {
-    const Deadline end = Deadline::after(options.deadline);
-    Observation observation(agent);
-    const Action action(agent);
-    Status s = environment.reset(observation);
+void EpisodePlayer::collectRewards() {
+  for (size_t i = 0; i < environment.rewards_.size(); ++i) {
+    Environment::Reward &reward = environment.rewards_[i];
+    if (!reward.isSet)
+      continue;
+    reward.sum += reward.value;
+    reward.isOwed = true;
+    result.agentRewards[i] += reward.value;
+    result.totalReward += reward.value;
+  }
+}
+
+Status EpisodePlayer::play() {
+  const Deadline end =
+      options.deadline == Duration::max() ? Deadline::never() : Deadline::after(options.deadline);
+  Observation next(runners, specs);
+  Status s = environment.reset(next);
+  if (s)
+    s = checked(next);
+  if (!s)
+    return s.withContext("reset");
+  while (!environment.isDone()) {
+    if (options.maxSteps && result.steps >= options.maxSteps) {
+      result.reachedLimit = result.truncated = true;
+      return Status::ok();
+    }
+    const size_t acting = next.next_;
+    Runner &agent = *runners[acting];
+    const auto failed = [&](const Status &why) {
+      result.failedAgent = static_cast<int>(acting);
+      return why.withContext(where(acting));
+    };
+    if (s = tell(acting); !s) {
+      result.failedAgent = static_cast<int>(acting);
+      return s.withContext("the reward of step " + std::to_string(result.steps - 1));
+    }
+    if (s = evaluate(agent, end); !s)
+      return failed(s);
+    for (Environment::Reward &reward : environment.rewards_) {
+      reward.value = 0;
+      reward.isSet = false;
+    }
+    environment.rewards_[acting].sum = 0;
+    environment.acted_ = acting;
+    s = environment.step(Action(agent, acting), next);
     if (s)
-      s = checkEnvironment();
+      s = checked(next);
     if (!s)
-      return s.withContext("reset");
-    while (!environment.isDone()) {
-      if (options.maxSteps && result.steps >= options.maxSteps) {
-        result.reachedLimit = true;
-        return Status::ok();
-      }
-      const Deadline own = Deadline::after(agent.state_->options.deadline);
-      if (end.hasPassed())
-        return Status(Code::DeadlineExceeded, stepName() + ": the time of the episode is over");
-      if (s = agent.evaluate(earlier(own, end)); !s)
-        return s.withContext(stepName());
-      environment.reward_ = 0;
-      environment.hasReward_ = false;
-      s = environment.step(action, observation);
-      if (s)
-        s = checkEnvironment();
-      if (!s)
-        return s.withContext(stepName());
-      ++result.steps;
-      result.totalReward += environment.reward_;
-      if (environment.hasReward_)
-        if (s = agent.reward(environment.reward_); !s)
-          return s.withContext("the reward of step " + std::to_string(result.steps - 1));
-    }
-    return Status::ok();
+      return failed(s);
+    ++result.steps;
+    collectRewards();
   }
+  result.truncated = environment.truncated_;
+  return Status::ok();
+}
 
-  EpisodeResult run() {
-    result.status = checkAgent();
-    if (!result.status)
-      return result;
-    agent.clearStatus();
-    environment.doneCalls_ = 0;
-    environment.context_ = options.context;
-    environment.seed_ = options.seed;
-    environment.reward_ = 0;
-    environment.hasReward_ = false;
-    result.status = agent.beginEpisode(options.episode, options.context);
-    if (!result.status) {
-      result.status = result.status.withContext("the begin of the episode");
-      return result;
+Status EpisodePlayer::begin() {
+  for (size_t i = 0; i < runners.size(); ++i)
+    if (Status s = checkAgent(i); !s)
+      return s;
+  environment.doneCalls_ = 0;
+  environment.truncated_ = environment.unknownRewarded_ = false;
+  environment.acted_ = 0;
+  environment.context_ = options.context;
+  environment.seed_ = options.seed;
+  environment.rewards_.assign(runners.size(), {});
+  result.agentRewards.assign(runners.size(), 0);
+  return Status::ok();
+}
+
+EpisodeResult EpisodePlayer::run() {
+  result.status = begin();
+  if (!result.status)
+    return std::move(result);
+  size_t begun = 0;
+  for (; begun < runners.size() && result.status; ++begun) {
+    runners[begun]->clearStatus();
+    result.status = runners[begun]->beginEpisode(options.episode, options.context);
+  }
+  if (!result.status) {
+    --begun; // that one has not
+    if (!specs.empty()) {
+      result.failedAgent = static_cast<int>(begun);
+      result.status = result.status.withContext("agent '" + specs[begun].name + "'");
     }
+    result.status = result.status.withContext("the begin of the episode");
+  } else {
     result.status = play();
-    // The episode has happened; that nobody could be told is seen by the next evaluation.
-    (void)agent.endEpisode(result.status);
+  }
+  // The episode has happened; that nobody could be told is seen by the next evaluation.
+  for (size_t i = 0; i < begun; ++i) {
+    (void)tell(i);
+    (void)runners[i]->endEpisode(result.status, result.truncated);
+  }
+  return std::move(result);
+}
+
+EpisodeResult run(Environment &environment, Span<Runner *const> agents,
+                  const EpisodeOptions &options) {
+  EpisodeResult result;
+  const Span<const AgentSpec> specs = environment.agents();
+  result.status = checkAgents(specs);
+  if (const size_t wanted = std::max<size_t>(specs.size(), 1);
+      result.status.isOk() && agents.size() != wanted)
+    result.status =
+        Status(Code::Mismatch, "the environment has " + std::to_string(wanted) + " agents, " +
+                                   std::to_string(agents.size()) + " were given");
+  if (!result.status)
+    return result;
+  return EpisodePlayer{environment, agents, specs, options}.run();
+}
+
+EpisodeResult run(Environment &environment, Agents &agents, const EpisodeOptions &options) {
+  const std::vector<Runner *> runners = EpisodePlayer::runnersOf(agents);
+  if (runners.empty()) {
+    EpisodeResult result;
+    result.status = agents.status();
     return result;
   }
-};
+  return run(environment, Span<Runner *const>(runners), options);
+}
 
 EpisodeResult run(Environment &environment, Runner &agent, const EpisodeOptions &options) {
-  return EpisodeDriver{environment, agent, options}.run();
+  Runner *const only = &agent;
+  return run(environment, Span<Runner *const>(&only, 1), options);
 }
 
 EpisodeResult run(Environment &environment, const Model &model, const EpisodeOptions &options) {

@@ -26,6 +26,8 @@ public:
 
   virtual Status beginEpisode(std::string_view, std::string_view) { return Status::ok(); }
   virtual Status reward(double) { return Status::ok(); }
+  /// Before endEpisode: a limit ends the episode, and not its last state.
+  virtual void truncateEpisode() {}
   virtual Status endEpisode(const Status &) { return Status::ok(); }
 };
 
@@ -36,6 +38,8 @@ public:
   virtual const Metadata &metadata() const = 0;
   /// Null: takes any.
   virtual const Signature *signature() const = 0;
+  /// Of one agent of several. Errors: NotFound (there is no such agent).
+  virtual Expected<const Signature *> signatureOf(std::string_view) const { return signature(); }
   /// `bound`: all inputs and outputs of signature() in its order, with Dynamic dimensions replaced
   /// where the caller's lengths are fixed; or, if signature() is null, the caller's signature.
   /// Thread-safe.

@@ -60,6 +60,7 @@ public:
     return inner_->beginEpisode(episode, context);
   }
   Status reward(double value) override { return inner_->reward(value); }
+  void truncateEpisode() override { inner_->truncateEpisode(); }
   Status endEpisode(const Status &outcome) override { return inner_->endEpisode(outcome); }
 
 private:

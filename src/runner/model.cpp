@@ -93,15 +93,18 @@ std::optional<std::string> Model::metadata(std::string_view key) const {
 }
 
 const Signature *Model::modelSignature() const {
-  return state_->backend ? state_->backend->signature() : nullptr;
+  if (!state_->backend)
+    return nullptr;
+  return state_->backend->signatureOf(state_->options.agent).valueOr(nullptr);
 }
 
 Status Model::bind(const Signature &signature) {
   State &s = *state_;
   s.status = s.opening;
   if (s.status) {
+    Expected<const Signature *> own = s.backend->signatureOf(s.options.agent);
     Expected<std::shared_ptr<const Binding>> binding =
-        bindSignature(signature, s.backend->signature());
+        own ? bindSignature(signature, *own) : own.status();
     if (binding) {
       s.binding = std::move(*binding);
       return Status::ok();
@@ -111,6 +114,14 @@ Status Model::bind(const Signature &signature) {
   // So that a pass that fills buffers in place need not look whether there is a model.
   s.binding = signature.check() ? bindToNothing(signature) : nullptr;
   return s.status;
+}
+
+Model Model::boundTo(const Signature &signature, std::string_view agent) const {
+  Model other(std::make_shared<State>(*state_));
+  if (!agent.empty())
+    other.state_->options.agent = std::string(agent);
+  (void)other.bind(signature); // its failure is in its status
+  return other;
 }
 
 const Signature *Model::signature() const {

@@ -227,6 +227,7 @@ public:
     return runner_->beginEpisode(episode, context);
   }
   Status reward(double value) override { return runner_->reward(value); }
+  void truncateEpisode() override { runner_->truncateEpisode(); }
   Status endEpisode(const Status &outcome) override { return runner_->endEpisode(outcome); }
 
 private:

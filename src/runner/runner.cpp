@@ -318,10 +318,14 @@ Status Runner::reward(double value) {
   return state_->inferring ? Status::ok() : state_->runner->reward(value);
 }
 
-Status Runner::endEpisode(const Status &outcome) {
+Status Runner::endEpisode(const Status &outcome, bool truncated) {
   if (!state_ || !state_->failure.isOk())
     return status();
-  return state_->inferring ? Status::ok() : state_->runner->endEpisode(outcome);
+  if (state_->inferring)
+    return Status::ok();
+  if (truncated)
+    state_->runner->truncateEpisode();
+  return state_->runner->endEpisode(outcome);
 }
 
 } // namespace mlbridge

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who decides in an environment: any Model for each of its agents, in process, out of process, or
+// some here and some there.
+#ifndef MLBRIDGE_AGENT_H
+#define MLBRIDGE_AGENT_H
+
+#include <mlbridge/model.h>
+#include <mlbridge/runner.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace mlbridge {
+
+class Environment;
+
+/// One thread's agents: a Runner for each agent of an environment. Never null: what could not be
+/// opened carries its failure, and an episode with it ends at once. Movable; used by one thread at
+/// a time.
+class Agents {
+public:
+  /// Carries InvalidArgument: there are none.
+  Agents();
+  ~Agents();
+  Agents(Agents &&) noexcept;
+  Agents &operator=(Agents &&) noexcept;
+
+  /// `uris` says where the model of each agent is:
+  ///
+  ///     unix:/run/policy.sock                     one model for all: a server is told the agent
+  ///     onnx:models/{agent}.onnx?choose=argmax    the agent's name is put in
+  ///     split=function:first; *=unix:/run/p.sock  NAME=URI or *=URI for the others; ';' between
+  ///
+  /// Agents with the same URI share one Model: one connection, one file loaded. An agent that is
+  /// not named has none. Blocks as Model::open does, for each URI. Errors, in status(): those of
+  /// Model::open and bind, with the agent; InvalidArgument (`uris` names an agent that does not
+  /// exist, or one twice; the environment's agents are malformed).
+  static Agents open(const Environment &environment, std::string_view uris,
+                     const OpenOptions &options = {});
+  static Agents open(Span<const AgentSpec> agents, std::string_view uris,
+                     const OpenOptions &options = {});
+
+  /// Lets this model decide for the agent, whoever did so before: one that the program made
+  /// itself, for instance. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
+  Status set(std::string_view agent, const Model &model);
+
+  /// The agents of the environment, in its order.
+  Span<const AgentSpec> specs() const;
+  /// Ok, or the first failure: NotFound if an agent has no model.
+  Status status() const;
+  explicit operator bool() const { return status().isOk(); }
+  bool hasModel(size_t agent) const;
+  /// Requires agent < specs().size().
+  Runner &runner(size_t agent);
+
+  /// For another thread: Runners of its own for the same models.
+  Agents newAgents() const;
+
+private:
+  friend struct EpisodePlayer;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace mlbridge
+
+#endif
