@@ -16,7 +16,8 @@ namespace mlbridge {
 struct DriverOptions {
   /// Connecting, each reset and each step take no longer; `deadline` of the URI goes first.
   Duration deadline = std::chrono::seconds(60);
-  std::string agent, episode; ///< told to the environment, for logs
+  /// Told to the environment, for logs. `agent` is for one agent: several have names.
+  std::string agent, episode;
 };
 
 /// Used by one thread at a time. After an error an episode is over: the environment may or may not
@@ -31,8 +32,13 @@ public:
   /// Leaves; the environment is told.
   ~Driver();
 
-  /// The inputs are the observation, the outputs the action.
+  /// Of the agent that acts next: the inputs are the observation, the outputs the action.
   const Signature &signature() const;
+  /// The agents, if the environment has several.
+  Span<const AgentSpec> agents() const;
+  /// The number of the agent that acts next, after the last reset or step; once the episode is
+  /// done, of the one that acted last.
+  size_t agent() const;
   const Metadata &metadata() const;
 
   /// Begins an episode. `context` says of what (a module); empty: the same again. Blocks until the
@@ -42,13 +48,18 @@ public:
   /// Applies the action. Errors: InvalidArgument (no episode is open) and those of reset.
   Status step();
 
-  /// Of the last reset or step.
+  /// Of the last reset or step. Truncated: done, because of a limit.
   bool isDone() const;
+  bool isTruncated() const;
+  /// What agent() has been given since it acted before; with one agent, of the last step.
   double reward() const;
+  /// The same of any agent: at its turn, and at the end, all that its last action has earned.
+  double reward(size_t agent) const;
   /// Actions applied in this episode.
   uint64_t steps() const;
 
-  /// Where output `index` of the signature is written before step(). Keeps its value.
+  /// Where output `index` of the signature is written before step(). Each agent's keep their
+  /// values.
   TensorView action(size_t index);
   Expected<TensorView> resizeAction(size_t index, Span<const int64_t> shape);
   template <typename T> Span<T> action(std::string_view name) {

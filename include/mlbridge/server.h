@@ -22,8 +22,12 @@ struct ServerOptions {
   uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
   uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
   uint64_t maxQueuedBytes = uint64_t(1) << 30; ///< of those requests; one more is answered Busy
+  /// Several agents instead of `signature`: a compiler says which one it asks, and is held to its
+  /// signature.
+  std::vector<AgentSpec> agents;
   /// What is served is no model but an environment, which needs the signature: whoever connects
-  /// drives it with Reset and Step. Its inputs are the observation, its outputs the action.
+  /// drives it with Reset and Step. Its inputs are the observation, its outputs the action. With
+  /// several agents each answer says who acts next.
   bool environment = false;
   /// A request whose compiler has given up (deadline passed, cancelled, gone) is dropped
   /// unanswered.
@@ -64,12 +68,21 @@ public:
   const RequestContext &context() const;
   double reward() const;
   const Status &outcome() const;
+  /// Of EpisodeEnd: a limit ended it, and not its last state.
+  bool isTruncated() const;
   /// Of a Reset: the seed that the driver gave.
   uint64_t seed() const;
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;
   TensorView input(size_t index) const;
+  /// Of an environment with several agents: what is written is the observation of this one, which
+  /// acts next; a number of ServerOptions::agents. Without it the agent that acted acts again;
+  /// after Reset, the first one. To be called before the outputs are written. Errors:
+  /// InvalidArgument.
+  Status setAgent(size_t agent);
+  /// Whose outputs are to be written: signature(), or that of the agent that was set.
+  const Signature &answerSignature() const;
   /// Outputs of fixed shape are allocated; others are given their shape by resizeOutput.
   TensorView output(size_t index);
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape);
@@ -84,7 +97,9 @@ public:
   Status reply();
   /// The same for a Reset or Step, with the reward of the step. With `done` the episode has ended
   /// and the outputs are not sent.
-  Status reply(double reward, bool done);
+  Status reply(double reward, bool done, bool truncated = false);
+  /// Of an environment with several agents: what each has been given since it acted.
+  Status reply(Span<const double> rewards, bool done, bool truncated = false);
   /// Sends an error with this text to that compiler; the server lives on.
   Status fail(const Status &why);
 
@@ -138,6 +153,8 @@ public:
   ~Server();
 
   const std::string &uri() const;
+  /// Those of ServerOptions.
+  Span<const AgentSpec> agents() const;
 
   /// Waits for the next event. Errors: DeadlineExceeded; Cancelled after stop(), or when a signal
   /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a

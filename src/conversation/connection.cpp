@@ -180,6 +180,8 @@ Status Connection::frame(const FrameHeader &header) {
     return Status::ok();
   case FrameKind::Reward:
     return rewardFrame(header);
+  case FrameKind::Turn:
+    return turnFrame(header);
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
   case FrameKind::Welcome: // of an earlier hello over the same FIFOs
@@ -243,6 +245,16 @@ Status Connection::rewardFrame(const FrameHeader &header) {
   return Status::ok();
 }
 
+Status Connection::turnFrame(const FrameHeader &header) {
+  Expected<TurnMessage> turn = decodeTurn(incoming_.span());
+  if (!turn)
+    return turn.status();
+  const Lock lock(mutex_);
+  if (const auto found = streams_.find(header.stream); found != streams_.end())
+    found->second->turn = std::move(*turn);
+  return Status::ok();
+}
+
 void Connection::answer(const FrameHeader &header) {
   const Lock lock(mutex_);
   const auto found = streams_.find(header.stream);
@@ -263,6 +275,7 @@ void Connection::answer(const FrameHeader &header) {
   slot.answered = true;
   slot.error = std::move(error);
   slot.done = (header.flags & FlagDone) != 0;
+  slot.truncated = (header.flags & FlagTruncated) != 0;
   if (header.kind == FrameKind::Reply || header.kind == FrameKind::Statistics)
     slot.reply.swap(incoming_);
   if (slot.waiting)
@@ -335,6 +348,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     slot.awaiting = request;
     slot.answered = false;
     slot.reward = 0;
+    slot.turn.reset();
   }
   Status sent = send(frames, count, deadline);
   sentAll = sent.isOk();

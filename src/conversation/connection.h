@@ -27,6 +27,8 @@ struct StreamSlot {
   Buffer reply;
   double reward = 0; ///< that came with it, from an environment
   bool done = false; ///< the answer ends the episode
+  bool truncated = false;
+  std::optional<TurnMessage> turn; ///< that came with it, from one with several agents
   std::condition_variable wake;
 };
 
@@ -81,6 +83,7 @@ private:
   Status frame(const FrameHeader &header) override;
   Status welcomeFrame(const FrameHeader &header);
   Status rewardFrame(const FrameHeader &header);
+  Status turnFrame(const FrameHeader &header);
   void answer(const FrameHeader &header);
   void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);

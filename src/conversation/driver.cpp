@@ -9,31 +9,56 @@
 namespace mlbridge {
 
 struct Driver::State {
+  /// One agent: its stream, its action to be sent, and what it observes.
+  struct Agent {
+    std::string name;
+    Signature signature;
+    StreamSlot slot;
+    MessageTensors observation, action;
+    Buffer message; ///< header and payload of a step
+    uint64_t request = 0;
+
+    Status prepare(const SerDes &serdes) {
+      if (Status s = observation.prepareFor(signature.inputs, serdes, Side::Inputs); !s)
+        return s;
+      if (Status s = action.prepareFor(signature.outputs, serdes, Side::Outputs); !s)
+        return s;
+      const size_t payload = action.layout() ? action.layout()->size : 0;
+      if (Status s = message.resize(FrameHeaderSize + payload); !s)
+        return s;
+      std::memset(message.data(), 0, message.size());
+      return Status::ok();
+    }
+  };
+
   Uri uri;
   RemoteAddress address;
   DriverOptions options;
   Welcome welcome;
-  Signature signature;
   std::shared_ptr<Connection> connection;
-  StreamSlot slot;
-  MessageTensors observation, action;
-  Buffer message; ///< header and payload of a step
-  uint64_t request = 0, steps = 0;
-  bool inEpisode = false, hasObservation = false, done = false;
-  double reward = 0;
+  std::vector<std::unique_ptr<Agent>> agents; ///< one, without a name, if there are not several
+  size_t acting = 0;                          ///< the agent that acts next
+  const StreamSlot *answered = nullptr;       ///< where its observation is
+  uint64_t steps = 0;
+  bool inEpisode = false, hasObservation = false, done = false, truncated = false;
+  std::vector<double> rewards;
 
   ~State() { leave(); }
+  Agent &agent() { return *agents[acting]; }
   void leave() {
     if (connection)
-      connection->removeStream(slot);
+      for (const std::unique_ptr<Agent> &agent : agents)
+        connection->removeStream(agent->slot);
     connection.reset();
   }
   Status join(Deadline deadline);
+  Status openStreams();
   Status ask(FrameKind kind, Buffer &frame, Deadline deadline);
-  Status take();
+  Status take(Agent &asked);
+  Status takeTurn(const Agent &asked);
 };
 
-/// Connects, and opens the one stream.
+/// Connects, and opens a stream for each agent.
 Status Driver::State::join(Deadline deadline) {
   leave();
   Expected<std::shared_ptr<Connection>> made =
@@ -41,44 +66,65 @@ Status Driver::State::join(Deadline deadline) {
   if (!made)
     return made.status();
   const Welcome &now = (*made)->welcome();
-  if (!now.signature)
+  if (!now.signature && now.agents.empty())
     return Status(Code::Protocol, "the environment states no signature");
-  if (!signature.inputs.empty() && *now.signature != signature)
+  if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
     return Status(Code::Mismatch,
-                  "another environment is served there now: " + now.signature->toString() +
-                      " instead of " + signature.toString());
+                  "another environment is served there now" +
+                      (now.signature && welcome.signature
+                           ? ": " + now.signature->toString() + " instead of " +
+                                 welcome.signature->toString()
+                           : std::string()));
   welcome = now;
-  signature = *now.signature;
   connection = *made;
-  slot.refused = Status::ok();
-  slot.awaiting = 0;
-  request = 0;
-  connection->addStream(slot);
-  OpenStream open;
-  open.signature = signature;
-  open.agent = options.agent;
-  open.episode = options.episode;
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(open, frame); !s)
-    return s;
-  FrameHeader header;
-  header.kind = FrameKind::OpenStream;
-  header.stream = slot.id;
-  header.length = frame.size() - FrameHeaderSize;
-  encode(header, frame.data());
-  return connection->post(frame.data(), frame.size());
+  if (agents.empty()) {
+    std::vector<AgentSpec> specs = welcome.agents;
+    if (specs.empty())
+      specs.push_back({options.agent, *welcome.signature});
+    for (AgentSpec &spec : specs) {
+      agents.push_back(std::make_unique<Agent>());
+      agents.back()->name = std::move(spec.name);
+      agents.back()->signature = std::move(spec.signature);
+    }
+    rewards.resize(agents.size());
+  }
+  return openStreams();
+}
+
+Status Driver::State::openStreams() {
+  Buffer frames;
+  for (const std::unique_ptr<Agent> &agent : agents) {
+    agent->slot.refused = Status::ok();
+    agent->slot.awaiting = 0;
+    agent->request = 0;
+    connection->addStream(agent->slot);
+    OpenStream open;
+    open.signature = agent->signature;
+    open.agent = agent->name;
+    open.episode = options.episode;
+    const size_t begin = frames.size();
+    if (Status s = frames.resize(begin + FrameHeaderSize); !s)
+      return s;
+    if (Status s = encode(open, frames); !s)
+      return s;
+    FrameHeader header;
+    header.kind = FrameKind::OpenStream;
+    header.stream = agent->slot.id;
+    header.length = frames.size() - begin - FrameHeaderSize;
+    encode(header, frames.data() + begin);
+  }
+  return connection->post(frames.data(), frames.size());
 }
 
 Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
+  Agent &asked = agent();
   hasObservation = false;
-  done = false;
-  reward = 0;
+  done = truncated = false;
+  rewards.assign(rewards.size(), 0);
   FrameHeader header;
   header.kind = kind;
-  header.stream = slot.id;
-  header.request = ++request;
+  header.stream = asked.slot.id;
+  header.request = ++asked.request;
   header.length = frame.size() - FrameHeaderSize;
   header.left = wireTime(deadline);
   if (const uint64_t limit = welcome.maxMessage; header.length > limit)
@@ -88,26 +134,54 @@ Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
   encode(header, frame.data());
   const iovec part{frame.data(), frame.size()};
   bool sent = false;
-  Status status = connection->exchange(slot, header.request, &part, 1, deadline, sent);
+  Status status = connection->exchange(asked.slot, header.request, &part, 1, deadline, sent);
   if (status)
-    status = take();
+    status = take(asked);
   inEpisode = status.isOk() && !done;
   return status;
 }
 
-Status Driver::State::take() {
-  reward = slot.reward;
-  done = slot.done;
+/// Who acts next, and what each agent has earned.
+Status Driver::State::takeTurn(const Agent &asked) {
+  if (welcome.agents.empty()) {
+    rewards[0] = asked.slot.reward;
+    return Status::ok();
+  }
+  const std::optional<TurnMessage> &turn = asked.slot.turn;
+  if (!turn)
+    return Status(Code::Protocol, "the environment has several agents and did not say who acts");
+  if (turn->rewards.size() != agents.size())
+    return Status(Code::Protocol, "the environment gave " + std::to_string(turn->rewards.size()) +
+                                      " rewards to " + std::to_string(agents.size()) + " agents");
+  rewards = turn->rewards;
   if (done)
     return Status::ok();
+  if (turn->agent >= agents.size())
+    return Status(Code::Protocol, "the environment says that agent number " +
+                                      std::to_string(turn->agent) + " of " +
+                                      std::to_string(agents.size()) + " acts next");
+  acting = turn->agent;
+  return Status::ok();
+}
+
+Status Driver::State::take(Agent &asked) {
+  done = asked.slot.done;
+  truncated = done && asked.slot.truncated;
+  if (Status s = takeTurn(asked); !s)
+    return s;
+  if (done)
+    return Status::ok();
+  answered = &asked.slot;
+  const Span<const uint8_t> reply = answered->reply.span();
+  MessageTensors &observation = agent().observation;
   if (const Codec::Layout *layout = observation.layout()) {
-    if (slot.reply.size() != layout->size)
-      return Status(Code::Protocol, "the observation has " + std::to_string(slot.reply.size()) +
+    if (reply.size() != layout->size)
+      return Status(Code::Protocol, "the observation has " + std::to_string(reply.size()) +
                                         " bytes, " + std::to_string(layout->size) +
                                         " were expected");
-    if (Status s = observation.codec().check(slot.reply.span()); !s)
+    if (Status s = observation.codec().check(reply); !s)
       return s;
-  } else if (Status s = observation.codec().decode(slot.reply.span(), observation); !s) {
+  } else if (Status s = observation.codec().decode(reply, observation); !s) {
     return s;
   }
   hasObservation = true;
@@ -148,25 +222,22 @@ Expected<Driver> Driver::open(std::string_view uri, const DriverOptions &options
   if (Status s = state->join(Deadline::after(*deadline)); !s)
     return failed(s);
   state->address.connecting.wait = Duration::zero();
-  if (Status s = state->observation.prepareFor(state->signature.inputs, *state->address.serdes,
-                                               Side::Inputs);
-      !s)
-    return failed(s);
-  if (Status s =
-          state->action.prepareFor(state->signature.outputs, *state->address.serdes, Side::Outputs);
-      !s)
-    return failed(s);
-  const size_t payload = state->action.layout() ? state->action.layout()->size : 0;
-  if (Status s = state->message.resize(FrameHeaderSize + payload); !s)
-    return s;
-  std::memset(state->message.data(), 0, state->message.size());
+  for (const std::unique_ptr<State::Agent> &agent : state->agents)
+    if (Status s = agent->prepare(*state->address.serdes); !s)
+      return failed(agent->name.empty() ? s : s.withContext("agent '" + agent->name + "'"));
   return Driver(std::move(state));
 }
 
-const Signature &Driver::signature() const { return state_->signature; }
+const Signature &Driver::signature() const { return state_->agent().signature; }
+Span<const AgentSpec> Driver::agents() const { return state_->welcome.agents; }
+size_t Driver::agent() const { return state_->acting; }
 const Metadata &Driver::metadata() const { return state_->welcome.metadata; }
 bool Driver::isDone() const { return state_->done; }
-double Driver::reward() const { return state_->reward; }
+bool Driver::isTruncated() const { return state_->truncated; }
+double Driver::reward() const { return reward(state_->acting); }
+double Driver::reward(size_t agent) const {
+  return agent < state_->rewards.size() ? state_->rewards[agent] : 0;
+}
 uint64_t Driver::steps() const { return state_->steps; }
 
 Status Driver::reset(std::string_view context, uint64_t seed) {
@@ -174,6 +245,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   const Deadline deadline = Deadline::after(s.options.deadline);
   s.inEpisode = false;
   s.steps = 0;
+  s.acting = 0;
   if (!s.connection || !s.connection->isUsable())
     if (Status joined = s.join(deadline); !joined)
       return at("reset", joined);
@@ -190,16 +262,17 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
 
 Status Driver::step() {
   State &s = *state_;
+  State::Agent &agent = s.agent();
   const std::string where = "step " + std::to_string(s.steps);
   if (!s.inEpisode)
     return Status(Code::InvalidArgument, where + ": no episode is open, reset first");
-  if (!s.action.layout()) {
-    if (Status sized = s.message.resize(FrameHeaderSize); !sized)
+  if (!agent.action.layout()) {
+    if (Status sized = agent.message.resize(FrameHeaderSize); !sized)
       return sized;
-    if (Status written = s.action.encode(s.message); !written)
+    if (Status written = agent.action.encode(agent.message); !written)
       return written.withContext(where);
   }
-  Status status = s.ask(FrameKind::Step, s.message, Deadline::after(s.options.deadline));
+  Status status = s.ask(FrameKind::Step, agent.message, Deadline::after(s.options.deadline));
   if (!status)
     return at(where, status);
   ++s.steps;
@@ -207,28 +280,32 @@ Status Driver::step() {
 }
 
 TensorView Driver::action(size_t index) {
-  State &s = *state_;
-  if (index >= s.signature.outputs.size())
+  State::Agent &agent = state_->agent();
+  if (index >= agent.signature.outputs.size())
     return {};
-  return s.action.layout() ? s.action.inMessage(index, s.message.data() + FrameHeaderSize)
-                           : s.action.own(index);
+  return agent.action.layout()
+             ? agent.action.inMessage(index, agent.message.data() + FrameHeaderSize)
+             : agent.action.own(index);
 }
 
 Expected<TensorView> Driver::resizeAction(size_t index, Span<const int64_t> shape) {
-  State &s = *state_;
-  if (index >= s.signature.outputs.size())
+  State::Agent &agent = state_->agent();
+  if (index >= agent.signature.outputs.size())
     return Status(Code::InvalidArgument, "there is no output number " + std::to_string(index));
-  if (Status fits = checkShape(s.signature.outputs[index], shape); !fits)
+  if (Status fits = checkShape(agent.signature.outputs[index], shape); !fits)
     return fits;
-  return s.action.layout() ? Expected<TensorView>(action(index)) : s.action.prepare(index, shape);
+  return agent.action.layout() ? Expected<TensorView>(action(index))
+                               : agent.action.prepare(index, shape);
 }
 
 TensorView Driver::observation(size_t index) const {
-  State &s = *state_;
-  if (index >= s.signature.inputs.size() || !s.hasObservation)
+  State::Agent &agent = state_->agent();
+  if (index >= agent.signature.inputs.size() || !state_->hasObservation)
     return {};
-  return s.observation.layout() ? s.observation.inMessage(index, s.slot.reply.data())
-                                : s.observation.own(index);
+  return agent.observation.layout()
+             ? agent.observation.inMessage(index,
+                                           const_cast<uint8_t *>(state_->answered->reply.data()))
+             : agent.observation.own(index);
 }
 
 } // namespace mlbridge

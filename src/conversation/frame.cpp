@@ -141,6 +141,8 @@ const char *name(FrameKind kind) {
     return "statistics";
   case FrameKind::Bye:
     return "bye";
+  case FrameKind::Turn:
+    return "turn";
   }
   return nullptr;
 }

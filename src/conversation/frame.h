@@ -31,6 +31,7 @@ enum class FrameKind : uint16_t {
   EpisodeEnd = 17,
   Statistics = 18,
   Bye = 19,
+  Turn = 20,
 };
 
 /// "request", …; "kind 77" is spelt by the caller for one that is unknown (null).
@@ -50,6 +51,7 @@ struct MemoryPlace {
 
 inline constexpr uint16_t FlagInMemory = 4; ///< large inputs of a Request lie in the arena
 inline constexpr uint16_t FlagDone = 2;     ///< the answer to Reset or Step ends the episode
+inline constexpr uint16_t FlagTruncated = 8; ///< with FlagDone: because of a limit
 inline constexpr uint64_t NoDeadline = UINT64_MAX;
 inline constexpr uint16_t ProtocolMajor = 1;
 inline constexpr uint16_t ProtocolMinor = 0;

@@ -91,6 +91,8 @@ private:
       return encodeAgain(decodeReset(p), out);
     case FrameKind::Busy:
       return encodeAgain(decodeBusy(p), out);
+    case FrameKind::Turn:
+      return encodeAgain(decodeTurn(p), out);
     case FrameKind::Error: {
       const Status error = decodeError(p);
       return error.code() == Code::Protocol ? error : encodeError(error, out);

@@ -215,8 +215,13 @@ Status encode(const Welcome &m, Buffer &out) {
   if (m.signature)
     w.signature(*m.signature);
   w.map(m.metadata);
-  if (m.role != ServerRole::Model)
+  if (m.role != ServerRole::Model || !m.agents.empty())
     w.number(static_cast<uint8_t>(m.role));
+  if (!m.agents.empty()) {
+    w.number(static_cast<uint32_t>(m.agents.size()));
+    for (const AgentSpec &agent : m.agents)
+      w.text(agent.name).signature(agent.signature);
+  }
   return w.done();
 }
 
@@ -240,6 +245,16 @@ Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
     if (role > static_cast<uint8_t>(ServerRole::Environment))
       in.fail("is " + std::to_string(role), "role");
     m.role = static_cast<ServerRole>(role);
+  }
+  if (in.hasMore()) {
+    const uint32_t count = in.number<uint32_t>("agents");
+    for (uint32_t i = 0; i < count && in.status().isOk(); ++i) {
+      std::string name = in.text("agents");
+      m.agents.push_back({std::move(name), in.signature()});
+    }
+    if (in.status().isOk())
+      if (Status s = checkAgents(m.agents); !s)
+        in.fail("is wrong: " + s.message(), "agents");
   }
   return in.result(std::move(m));
 }
@@ -271,11 +286,11 @@ Expected<EpisodeBegin> decodeEpisodeBegin(Span<const uint8_t> bytes) {
 }
 
 Status encode(const EpisodeEnd &m, Buffer &out) {
-  return Writer(out)
-      .number(static_cast<int32_t>(m.outcome.code()))
-      .text(m.outcome.message())
-      .number(m.steps)
-      .done();
+  Writer w(out);
+  w.number(static_cast<int32_t>(m.outcome.code())).text(m.outcome.message()).number(m.steps);
+  if (m.truncated)
+    w.number(static_cast<uint8_t>(m.truncated));
+  return w.done();
 }
 
 Expected<EpisodeEnd> decodeEpisodeEnd(Span<const uint8_t> bytes) {
@@ -283,6 +298,8 @@ Expected<EpisodeEnd> decodeEpisodeEnd(Span<const uint8_t> bytes) {
   EpisodeEnd m;
   m.outcome = readStatus(in);
   m.steps = in.number<uint64_t>("steps");
+  if (in.hasMore())
+    m.truncated = in.number<uint8_t>("truncated") != 0;
   return in.result(std::move(m));
 }
 
@@ -307,6 +324,28 @@ Expected<BusyMessage> decodeBusy(Span<const uint8_t> bytes) {
   BusyMessage m;
   m.retryAfter = in.number<uint64_t>("retry-after");
   m.text = in.text("text");
+  return in.result(std::move(m));
+}
+
+Status encode(const TurnMessage &m, Buffer &out) {
+  Writer w(out);
+  w.number(m.agent).number(static_cast<uint32_t>(m.rewards.size()));
+  return w.raw(m.rewards.data(), m.rewards.size() * sizeof(double)).done();
+}
+
+Expected<TurnMessage> decodeTurn(Span<const uint8_t> bytes) {
+  Reader in("turn", bytes);
+  TurnMessage m;
+  m.agent = in.number<uint32_t>("agent");
+  const uint32_t count = in.number<uint32_t>("rewards");
+  if (in.status().isOk() && count > bytes.size() / sizeof(double))
+    in.fail("are said to be " + std::to_string(count) + ", in a message of " +
+                std::to_string(bytes.size()) + " bytes",
+            "rewards");
+  if (in.status().isOk()) {
+    m.rewards.resize(count);
+    in.raw("rewards", m.rewards.data(), m.rewards.size() * sizeof(double));
+  }
   return in.result(std::move(m));
 }
 

@@ -36,6 +36,7 @@ struct Welcome {
   std::optional<Signature> signature;
   Metadata metadata;
   ServerRole role = ServerRole::Model;
+  std::vector<AgentSpec> agents; ///< if there are several; there is no signature then
 };
 
 struct OpenStream {
@@ -50,6 +51,14 @@ struct EpisodeBegin {
 struct EpisodeEnd {
   Status outcome;
   uint64_t steps = 0;
+  bool truncated = false;
+};
+
+/// Before the answer to a reset or step, in an environment of several agents.
+struct TurnMessage {
+  static constexpr uint32_t Nobody = UINT32_MAX;
+  uint32_t agent = Nobody;     ///< who acts next, a number of the welcome's list
+  std::vector<double> rewards; ///< of each agent, since it acted
 };
 
 struct ResetMessage {
@@ -70,6 +79,7 @@ Status encode(const EpisodeBegin &, Buffer &);
 Status encode(const EpisodeEnd &, Buffer &);
 Status encode(const ResetMessage &, Buffer &);
 Status encode(const BusyMessage &, Buffer &);
+Status encode(const TurnMessage &, Buffer &);
 Status encodeError(const Status &, Buffer &);
 Status encodeReward(double, Buffer &);
 Status encodeText(std::string_view, Buffer &); ///< Bye
@@ -83,6 +93,7 @@ Expected<EpisodeBegin> decodeEpisodeBegin(Span<const uint8_t>);
 Expected<EpisodeEnd> decodeEpisodeEnd(Span<const uint8_t>);
 Expected<ResetMessage> decodeReset(Span<const uint8_t>);
 Expected<BusyMessage> decodeBusy(Span<const uint8_t>);
+Expected<TurnMessage> decodeTurn(Span<const uint8_t>);
 /// What the peer reported (never Ok: an error frame that says Ok is a Protocol error too).
 Status decodeError(Span<const uint8_t>);
 Expected<double> decodeReward(Span<const uint8_t>);

@@ -4,6 +4,7 @@
 #include "conversation/connection.h"
 #include "conversation/message_tensors.h"
 #include "conversation/retry.h"
+#include "core/nearest.h"
 
 #include <cstdio>
 #include <cstring>
@@ -41,6 +42,16 @@ public:
   const Signature *signature() const override {
     return welcome_.signature ? &*welcome_.signature : nullptr;
   }
+  Expected<const Signature *> signatureOf(std::string_view agent) const override {
+    if (welcome_.agents.empty())
+      return signature();
+    if (const int known = findAgent(welcome_.agents, agent); known >= 0)
+      return &welcome_.agents[static_cast<size_t>(known)].signature;
+    const std::vector<std::string_view> names = namesOf(Span<const AgentSpec>(welcome_.agents));
+    return Status(Code::NotFound, "the server has no agent '" + std::string(agent) + "'" +
+                                      didYouMean(agent, names) + " (agents: " + listOf(names) +
+                                      ")");
+  }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override;
 
@@ -68,7 +79,8 @@ public:
       return fresh.status();
     }
     const Welcome &now = (*fresh)->welcome();
-    if (connection_ && (now.signature != welcome_.signature || now.metadata != welcome_.metadata))
+    if (connection_ && (now.signature != welcome_.signature || now.agents != welcome_.agents ||
+                        now.metadata != welcome_.metadata))
       return Status(Code::Mismatch, "another model is served there now; open it anew");
     connection_ = *fresh;
     return connection_;
@@ -149,14 +161,17 @@ public:
       return s;
     return queue(FrameKind::Reward, payload);
   }
+  void truncateEpisode() override { truncated_ = true; }
   Status endEpisode(const Status &outcome) override {
+    const bool truncated = truncated_;
+    truncated_ = false;
     if (!inEpisode_)
       return Status::ok();
     inEpisode_ = false;
     if (!connection_->isUsable())
       return connection_->failure();
     Buffer payload;
-    if (Status s = encode(EpisodeEnd{outcome, request_}, payload); !s)
+    if (Status s = encode(EpisodeEnd{outcome, request_, truncated}, payload); !s)
       return s;
     if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
       return s;
@@ -316,7 +331,7 @@ private:
   Buffer places_;                ///< or said to be there
   Buffer first_;                 ///< frames that go before it
   uint64_t request_ = 0;
-  bool inEpisode_ = false;
+  bool inEpisode_ = false, truncated_ = false;
   Retry retry_;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // An environment that is driven from outside. To the asking loop the driver is an agent: an
 // evaluation answers the last reset or step with the observation, and waits for the next step.
+// Several agents are several Runners of one conversation; others may be asked in its middle.
 #include <mlbridge/environment.h>
 #include <mlbridge/server.h>
 
+#include "rl/player.h"
 #include "runner/backend.h"
 
 #include <cstring>
@@ -14,14 +16,31 @@ namespace {
 
 /// The conversation with the driver, between episodes and within one.
 struct Drive {
-  explicit Drive(Server &from) : server(from) {}
+  Drive(Server &from, const Environment &served) : server(from), environment(served) {}
   Server &server;
+  const Environment &environment;
+  std::vector<size_t> driven; ///< the environment's number of each agent of the server; empty: one
   Event pending;      ///< the reset or step that is to be answered
   bool owed = false;  ///< there is one
   bool again = false; ///< it is a reset that came instead of a step
   bool left = false;  ///< the driver has gone
+  bool truncated = false;
   uint64_t steps = 0;
-  double reward = 0;
+  std::vector<double> rewards;
+
+  /// What each agent has been given since it acted.
+  Status reply(bool done) {
+    owed = false;
+    if (driven.empty())
+      return pending.reply(pending.kind() == EventKind::Step
+                               ? EpisodePlayer::rewardSince(environment, 0)
+                               : 0,
+                           done, truncated);
+    rewards.clear();
+    for (const size_t agent : driven)
+      rewards.push_back(EpisodePlayer::rewardSince(environment, agent));
+    return pending.reply(Span<const double>(rewards), done, truncated);
+  }
 
   /// The next reset or step, in `pending`. Errors: Closed (the driver has left), Cancelled (stop),
   /// DeadlineExceeded.
@@ -59,7 +78,9 @@ Status copy(const TensorView &from, const TensorView &to) {
 
 class DrivenRunner final : public RunnerBackend {
 public:
-  DrivenRunner(Drive &drive, const Signature &signature) : drive_(drive), signature_(signature) {
+  /// `agent`: a number of the server's, or -1 for the only one.
+  DrivenRunner(Drive &drive, const Signature &signature, int agent, std::string name)
+      : drive_(drive), signature_(signature), agent_(agent), name_(std::move(name)) {
     for (const TensorSpec &spec : signature.inputs)
       observation_.push_back(spec.isDynamic() ? Tensor() : Tensor(spec));
   }
@@ -72,6 +93,9 @@ public:
   TensorView output(size_t index) override { return drive_.pending.input(index); }
 
   Status evaluate(Duration) override {
+    if (agent_ >= 0)
+      if (Status s = drive_.pending.setAgent(static_cast<size_t>(agent_)); !s)
+        return s;
     for (size_t i = 0; i < observation_.size(); ++i) {
       const TensorView from = observation_[i].view();
       Expected<TensorView> to = drive_.pending.resizeOutput(i, from.shape);
@@ -80,68 +104,113 @@ public:
       if (Status s = copy(from, *to); !s)
         return s;
     }
-    drive_.owed = false;
     // A driver that has gone shows when the next message is awaited.
-    (void)drive_.pending.reply(drive_.reward, false);
-    drive_.reward = 0;
+    (void)drive_.reply(false);
     if (Status s = drive_.await(Deadline::never()); !s)
       return s;
     drive_.again = drive_.pending.kind() == EventKind::Reset;
     if (drive_.again)
       return Status(Code::Cancelled, "the driver began another episode");
+    if (agent_ >= 0 && drive_.pending.context().agent != name_)
+      return Status(Code::InvalidArgument, "the driver sent an action of agent '" +
+                                               std::string(drive_.pending.context().agent) + "'");
     ++drive_.steps;
     return Status::ok();
   }
-  Status reward(double value) override {
-    drive_.reward = value;
-    return Status::ok();
-  }
+  void truncateEpisode() override { drive_.truncated = true; }
   Status endEpisode(const Status &outcome) override {
     if (!drive_.owed || drive_.again) // a reset is the next episode's to answer
       return Status::ok();
+    if (outcome)
+      return drive_.reply(true);
     drive_.owed = false;
-    Status sent =
-        outcome ? drive_.pending.reply(drive_.reward, true) : drive_.pending.fail(outcome);
-    drive_.reward = 0;
-    return sent;
+    return drive_.pending.fail(outcome);
   }
 
 private:
   Drive &drive_;
   const Signature signature_;
+  const int agent_;
+  const std::string name_;
   std::vector<Tensor> observation_;
 };
 
 class DrivenModel final : public ModelBackend {
 public:
-  DrivenModel(Drive &drive, Signature signature)
-      : drive_(drive), signature_(std::move(signature)) {}
+  DrivenModel(Drive &drive, Signature signature, int agent, std::string name)
+      : drive_(drive), signature_(std::move(signature)), agent_(agent), name_(std::move(name)) {}
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &signature_; }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &) override {
-    return std::unique_ptr<RunnerBackend>(std::make_unique<DrivenRunner>(drive_, bound));
+    return std::unique_ptr<RunnerBackend>(
+        std::make_unique<DrivenRunner>(drive_, bound, agent_, name_));
   }
 
 private:
   Drive &drive_;
   const Metadata metadata_;
   const Signature signature_;
+  const int agent_;
+  const std::string name_;
+};
+
+Runner drivenRunner(Drive &drive, const Signature &signature, int agent, const std::string &name) {
+  OpenOptions forever;
+  forever.deadline = Duration::max();
+  Model model = Model::fromBackend(
+      std::make_shared<DrivenModel>(drive, signature, agent, name), forever);
+  (void)model.bind(signature); // its failure is in the Runner
+  return model.newRunner();
+}
+
+/// All agents of an episode: those that the server names are driven, the others are asked.
+struct Cast {
+  std::vector<Runner> driven;
+  std::vector<Runner *> all;
+
+  Status gather(Environment &environment, Drive &drive, Agents *others) {
+    const Span<const AgentSpec> specs = environment.agents();
+    if (Status s = checkAgents(specs); !s)
+      return s;
+    const Span<const AgentSpec> named = drive.server.agents();
+    if (specs.empty()) {
+      driven.push_back(drivenRunner(drive, environment.signature(), -1, ""));
+      all.push_back(&driven.back());
+      return driven.back().status();
+    }
+    if (others && others->specs().size() == specs.size())
+      all = EpisodePlayer::runnersOf(*others);
+    all.resize(specs.size());
+    driven.reserve(named.size());
+    for (size_t i = 0; i < named.size(); ++i) {
+      const int number = findAgent(specs, named[i].name);
+      if (number < 0 || specs[static_cast<size_t>(number)] != named[i])
+        return Status(Code::Mismatch, "the server was made with an agent '" + named[i].name +
+                                          "' that the environment does not have so");
+      driven.push_back(
+          drivenRunner(drive, named[i].signature, static_cast<int>(i), named[i].name));
+      drive.driven.push_back(static_cast<size_t>(number));
+      all[static_cast<size_t>(number)] = &driven.back();
+    }
+    for (size_t i = 0; i < all.size(); ++i)
+      if (!all[i])
+        return Status(Code::NotFound,
+                      "agent '" + specs[i].name + "' is neither driven nor has it a model");
+    return Status::ok();
+  }
 };
 
 } // namespace
 
-ServeResult serve(Environment &environment, Server &server, const ServeOptions &options) {
+static ServeResult serve(Environment &environment, Server &server, Agents *others,
+                         const ServeOptions &options) {
   ServeResult result;
-  Drive drive{server};
-  OpenOptions forever;
-  forever.deadline = Duration::max();
-  Model model =
-      Model::fromBackend(std::make_shared<DrivenModel>(drive, environment.signature()), forever);
-  result.status = model.bind(environment.signature());
+  Drive drive{server, environment};
+  Cast cast;
+  result.status = cast.gather(environment, drive, others);
   if (!result.status)
     return result;
-  Runner agent = model.newRunner();
   while (true) {
     if (!drive.owed)
       result.status = drive.await(Deadline::after(options.idle));
@@ -157,9 +226,9 @@ ServeResult serve(Environment &environment, Server &server, const ServeOptions &
     episode.maxSteps = options.maxSteps;
     episode.context = std::string(drive.pending.context().context);
     episode.seed = drive.pending.seed();
-    drive.again = false;
+    drive.again = drive.truncated = false;
     const uint64_t before = drive.steps;
-    const EpisodeResult played = run(environment, agent, episode);
+    const EpisodeResult played = run(environment, Span<Runner *const>(cast.all), episode);
     if (drive.owed && !drive.again) { // it could not even begin
       drive.owed = false;
       (void)drive.pending.fail(played.status);
@@ -176,6 +245,15 @@ ServeResult serve(Environment &environment, Server &server, const ServeOptions &
     }
   }
   return result;
+}
+
+ServeResult serve(Environment &environment, Server &server, const ServeOptions &options) {
+  return serve(environment, server, nullptr, options);
+}
+
+ServeResult serve(Environment &environment, Server &server, Agents &others,
+                  const ServeOptions &options) {
+  return serve(environment, server, &others, options);
 }
 
 } // namespace mlbridge

@@ -24,8 +24,14 @@ struct Event::State : TensorSink {
   RequestContext context;
   bool open = false; ///< a request that has not been answered
   bool done = false; ///< the answer ends the episode
+  bool truncated = false;
+  TurnMessage turn; ///< of an environment with several agents
+  /// Whose observation it is, if not that of the agent that acted.
+  std::shared_ptr<ServerStream> answering;
 
   ServerStream &stream() const { return *event.stream; }
+  ServerStream &target() const { return answering ? *answering : *event.stream; }
+  bool hasAgents() const { return !server->options.agents.empty(); }
 
   Status takeIn();
   Status takeInFromMemory();
@@ -35,6 +41,8 @@ struct Event::State : TensorSink {
   bool adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) override;
   void place(size_t index, Span<const int64_t> shape, void *data, size_t count);
   Status answer(Status (*send)(State &));
+  Status sendTurn();
+  void endEpisode();
   void release();
 };
 
@@ -172,7 +180,7 @@ void Event::State::place(size_t index, Span<const int64_t> shape, void *data, si
 }
 
 Status Event::State::prepareOutputs() {
-  ServerStream &s = stream();
+  ServerStream &s = target();
   if (!outputs)
     outputs = std::make_unique<OutputStorage>();
   if (const Codec::Layout *layout = s.outputs->layout()) {
@@ -228,11 +236,14 @@ void Event::State::release() {
         event.inputs && !event.inputs->mapped.empty() && event.inputs->mapped.front()->isKept();
     if (event.inputs && event.inputs.use_count() == 1 && !isKept && !event.stream->spareInputs)
       event.stream->spareInputs = std::move(event.inputs);
-    if (outputs && !event.stream->spareOutputs)
-      event.stream->spareOutputs = std::move(outputs);
+    if (outputs && !target().spareOutputs)
+      target().spareOutputs = std::move(outputs);
   }
   outputs.reset();
-  done = false;
+  answering.reset();
+  done = truncated = false;
+  turn.agent = TurnMessage::Nobody;
+  turn.rewards.clear();
   event = QueuedEvent();
   context = RequestContext();
 }
@@ -266,22 +277,55 @@ TensorView Event::input(size_t index) const {
   return in.views[index];
 }
 
+const Signature &Event::answerSignature() const {
+  return state_ ? state_->target().signature : signature();
+}
+
+bool Event::isTruncated() const { return state_ && state_->event.truncated; }
+
+Status Event::setAgent(size_t agent) {
+  if (!state_ || !state_->open || (kind() != EventKind::Reset && kind() != EventKind::Step) ||
+      !state_->hasAgents())
+    return Status(Code::InvalidArgument,
+                  "only a reset or step of an environment with several agents says who acts next");
+  State &s = *state_;
+  const std::vector<AgentSpec> &agents = s.server->options.agents;
+  if (agent >= agents.size())
+    return Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
+                                             " of " + std::to_string(agents.size()));
+  s.turn.agent = static_cast<uint32_t>(agent);
+  {
+    const std::lock_guard<std::mutex> lock(s.server->mutex);
+    std::shared_ptr<ServerStream> stream = s.event.session->streamOf(agents[agent].name);
+    if (!stream)
+      return Status(Code::InvalidArgument,
+                    "the driver has no stream for agent '" + agents[agent].name + "'");
+    if (stream.get() == &s.target())
+      return Status::ok();
+    if (s.outputs && !s.target().spareOutputs)
+      s.target().spareOutputs = std::move(s.outputs);
+    s.outputs = std::move(stream->spareOutputs);
+    s.answering = std::move(stream);
+  }
+  return s.prepareOutputs();
+}
+
 TensorView Event::output(size_t index) {
-  if (!state_ || !state_->open || index >= signature().outputs.size())
+  if (!state_ || !state_->open || index >= answerSignature().outputs.size())
     return {};
-  if (state_->stream().outputs->layout())
-    return viewInMessage(signature().outputs[index], *state_->stream().outputs, index,
+  if (state_->target().outputs->layout())
+    return viewInMessage(answerSignature().outputs[index], *state_->target().outputs, index,
                          state_->outputs->frame.data() + FrameHeaderSize);
   return state_->outputs->tensors[index].view();
 }
 
 Expected<TensorView> Event::resizeOutput(size_t index, Span<const int64_t> shape) {
-  if (!state_ || !state_->open || index >= signature().outputs.size())
+  if (!state_ || !state_->open || index >= answerSignature().outputs.size())
     return Status(Code::InvalidArgument, "there is no output number " + std::to_string(index));
-  const TensorSpec &spec = signature().outputs[index];
+  const TensorSpec &spec = answerSignature().outputs[index];
   if (Status s = checkShape(spec, shape); !s)
     return s;
-  if (state_->stream().outputs->layout())
+  if (state_->target().outputs->layout())
     return output(index);
   Tensor &tensor = state_->outputs->tensors[index];
   if (Status s = tensor.reshape(spec, shape); !s)
@@ -297,45 +341,91 @@ uint64_t Event::storage() const {
   return state_ && state_->event.inputs ? state_->event.inputs->id : 0;
 }
 
-Status Event::reply(double reward, bool done) {
+static Status noReward() {
+  return Status(Code::InvalidArgument, "only a reset or step is answered with a reward");
+}
+
+Status Event::reply(double reward, bool done, bool truncated) {
   if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
-    return Status(Code::InvalidArgument, "only a reset or step is answered with a reward");
+    return noReward();
+  if (state_->hasAgents())
+    return Status(Code::InvalidArgument,
+                  "an environment of several agents answers with a reward for each");
   state_->event.reward = reward;
   state_->done = done;
+  state_->truncated = truncated;
   return reply();
+}
+
+Status Event::reply(Span<const double> rewards, bool done, bool truncated) {
+  if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
+    return noReward();
+  if (!state_->hasAgents() || rewards.size() != state_->server->options.agents.size())
+    return Status(Code::InvalidArgument,
+                  std::to_string(rewards.size()) + " rewards for the " +
+                      std::to_string(state_->server->options.agents.size()) +
+                      " agents that the server was made with");
+  state_->turn.rewards.assign(rewards.begin(), rewards.end());
+  state_->done = done;
+  state_->truncated = truncated;
+  return reply();
+}
+
+/// What an environment says before its answer.
+Status Event::State::sendTurn() {
+  if (event.kind == EventKind::Request)
+    return Status::ok();
+  if (!hasAgents())
+    return event.kind == EventKind::Step ? event.session->sendReward(stream().id, event.reward)
+                                         : Status::ok();
+  const std::vector<AgentSpec> &agents = server->options.agents;
+  turn.rewards.resize(agents.size());
+  if (done)
+    turn.agent = TurnMessage::Nobody;
+  else if (turn.agent == TurnMessage::Nobody)
+    turn.agent = static_cast<uint32_t>(findAgent(agents, stream().agent));
+  return event.session->sendTurn(stream().id, turn);
+}
+
+/// An episode has ended, and another driver may come.
+void Event::State::endEpisode() {
+  stream().inEpisode = false;
+  if (const std::shared_ptr<ServerStream> driver = server->driver.lock())
+    driver->inEpisode = false;
 }
 
 Status Event::reply() {
   if (!state_)
     return Status(Code::InvalidArgument, "an empty event takes no answer");
   return state_->answer([](State &state) {
-    ServerStream &stream = state.stream();
+    ServerStream &stream = state.stream(), &target = state.target();
     Buffer &frame = state.outputs->frame;
     Status status;
     if (state.done) {
       status = frame.resize(FrameHeaderSize);
-    } else if (!stream.outputs->layout()) {
+    } else if (!target.outputs->layout()) {
       std::vector<TensorView> views;
       for (size_t i = 0; i < state.outputs->tensors.size(); ++i) {
         Tensor &tensor = state.outputs->tensors[i];
         if (status.isOk() && tensor.spec().name.empty())
           status = Status(Code::PolicyFailed, "the policy gave no shape to output '" +
-                                                  stream.signature.outputs[i].name + "'");
+                                                  target.signature.outputs[i].name + "'");
         views.push_back(tensor.view());
       }
       if (status.isOk())
         status = frame.resize(FrameHeaderSize);
       if (status.isOk())
-        status = stream.outputs->encode(views, frame);
+        status = target.outputs->encode(views, frame);
     }
-    if (status.isOk() && state.event.kind == EventKind::Step)
-      status = state.event.session->sendReward(stream.id, state.event.reward);
+    if (status.isOk())
+      status = state.sendTurn();
+    const uint16_t flags = state.done ? FlagDone | (state.truncated ? FlagTruncated : 0) : 0;
     if (status.isOk())
       status = state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request,
-                                              frame, state.done ? FlagDone : 0);
+                                              frame, flags);
     if (status.isOk()) {
       if (state.done)
-        stream.inEpisode = false;
+        state.endEpisode();
       ++state.server->statistics.replies;
       state.server->statistics.latency.add(Deadline::Clock::now() - state.event.arrived);
       ++stream.step;
@@ -355,6 +445,8 @@ Status Event::fail(const Status &why) {
       why.isOk() ? Status(Code::PolicyFailed, "the policy failed without saying why") : why;
   return state_->answer([](State &state) {
     ++state.server->statistics.errors;
+    if (state.event.kind != EventKind::Request)
+      state.endEpisode();
     return state.event.session->sendError(state.stream().id, state.event.request,
                                           state.event.outcome);
   });
@@ -417,11 +509,15 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
   Expected<Uri> parsed = Uri::parse(uri);
   if (!parsed)
     return parsed.status();
-  if (options.environment && !options.signature)
+  if (options.environment && !options.signature && options.agents.empty())
     return Status(Code::InvalidArgument, "an environment was served without its signature");
+  if (options.signature && !options.agents.empty())
+    return Status(Code::InvalidArgument, "a server has a signature or several agents, not both");
   if (options.signature)
     if (Status s = options.signature->check(); !s)
       return s;
+  if (Status s = checkAgents(options.agents); !s)
+    return s;
   Expected<const Transport *> transport = transportFor(parsed->scheme);
   if (!transport)
     return transport.status();
@@ -464,6 +560,7 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
 }
 
 const std::string &Server::uri() const { return state_->uri; }
+Span<const AgentSpec> Server::agents() const { return state_->options.agents; }
 
 Expected<Event> Server::next(Deadline deadline) {
   State &s = *state_;

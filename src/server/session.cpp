@@ -162,6 +162,7 @@ Status Session::onHello() {
   welcome.software = softwareName();
   welcome.signature = host_.options.signature;
   welcome.metadata = host_.options.metadata;
+  welcome.agents = host_.options.agents;
   if (host_.options.environment)
     welcome.role = ServerRole::Environment;
   Buffer frame;
@@ -189,15 +190,21 @@ Status Session::onOpenStream(const FrameHeader &header) {
     return refuseStream(Status(Code::Busy, "the server takes " +
                                                std::to_string(host_.options.maxStreams) +
                                                " streams of one connection"));
-  if (host_.options.signature) {
-    Expected<std::shared_ptr<const Binding>> binding =
-        bindSignature(open->signature, &*host_.options.signature);
+  const Signature *own = host_.options.signature ? &*host_.options.signature : nullptr;
+  if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
+    const int agent = findAgent(agents, open->agent);
+    if (agent < 0)
+      return refuseStream(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
+    own = &agents[static_cast<size_t>(agent)].signature;
+  }
+  if (own) {
+    Expected<std::shared_ptr<const Binding>> binding = bindSignature(open->signature, own);
     if (!binding)
       return refuseStream(binding.status());
-    if (open->signature.inputs.size() != host_.options.signature->inputs.size())
+    if (open->signature.inputs.size() != own->inputs.size())
       return refuseStream(Status(Code::Mismatch, "the stream has other inputs than the model: " +
                                                      open->signature.toString() + " against " +
-                                                     host_.options.signature->toString()));
+                                                     own->toString()));
   }
   auto stream = std::make_shared<ServerStream>();
   stream->id = header.stream;
@@ -292,23 +299,12 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                                            " requests are waiting for the policy"));
     return Status::ok();
   }
-  if (host_.options.environment) {
-    const std::shared_ptr<ServerStream> driver = host_.driver.lock();
-    if (driver && driver.get() != stream && driver->inEpisode) {
-      ++host_.statistics.refused;
-      (void)sendError(header.stream, header.request,
-                      Status(Code::Busy, "another driver is in the middle of an episode"));
+  if (host_.options.environment)
+    if (Status admitted = admitDriver(header, event.kind); !admitted) {
+      host_.statistics.refused += admitted.code() == Code::Busy;
+      (void)sendError(header.stream, header.request, admitted);
       return Status::ok();
     }
-    if (event.kind == EventKind::Reset) {
-      host_.driver = streams_[header.stream];
-      stream->inEpisode = true;
-    } else if (!stream->inEpisode) {
-      (void)sendError(header.stream, header.request,
-                      Status(Code::InvalidArgument, "a step without an episode: reset first"));
-      return Status::ok();
-    }
-  }
   const uint64_t bytes = event.inputs ? event.inputs->message.size() : 0;
   if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes) {
     ++host_.statistics.refused;
@@ -325,6 +321,24 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   event.arrived = host_.now;
   ++host_.queuedRequests;
   host_.queue.push_back(std::move(event));
+  return Status::ok();
+}
+
+/// One connection at a time drives an environment, with a stream for each of its agents.
+Status Session::admitDriver(const FrameHeader &header, EventKind kind) {
+  const std::shared_ptr<ServerStream> driver = host_.driver.lock();
+  const bool inEpisode = driver && driver->inEpisode;
+  const bool isOurs = driver && find(driver->id) == driver.get();
+  if (inEpisode && !isOurs)
+    return Status(Code::Busy, "another driver is in the middle of an episode");
+  if (kind == EventKind::Step)
+    return inEpisode ? Status::ok()
+                     : Status(Code::InvalidArgument, "a step without an episode: reset first");
+  if (driver)
+    driver->inEpisode = false;
+  const std::shared_ptr<ServerStream> &stream = streams_[header.stream];
+  stream->inEpisode = true;
+  host_.driver = stream;
   return Status::ok();
 }
 
@@ -357,6 +371,7 @@ Status Session::onEpisode(const FrameHeader &header) {
       return end.status();
     event.kind = EventKind::EpisodeEnd;
     event.outcome = std::move(end->outcome);
+    event.truncated = end->truncated;
     stream->inEpisode = false;
   }
   host_.queue.push_back(std::move(event));
@@ -367,6 +382,9 @@ void Session::endStream(ServerStream &stream, const Status &why) {
   // An environment is also told when its driver leaves between episodes.
   if (!stream.inEpisode && !host_.options.environment)
     return;
+  if (const std::shared_ptr<ServerStream> driver = host_.driver.lock();
+      driver && driver->inEpisode && driver.get() != &stream && find(driver->id) != driver.get())
+    return; // another one drives
   stream.inEpisode = false;
   QueuedEvent event;
   event.kind = EventKind::EpisodeEnd;
@@ -442,6 +460,22 @@ Status Session::sendReward(uint32_t stream, double reward) {
   if (Status s = encodeReward(reward, frame); !s)
     return s;
   return sendFrame(FrameKind::Reward, stream, 0, frame);
+}
+
+Status Session::sendTurn(uint32_t stream, const TurnMessage &turn) {
+  Buffer frame;
+  if (Status s = frame.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encode(turn, frame); !s)
+    return s;
+  return sendFrame(FrameKind::Turn, stream, 0, frame);
+}
+
+std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
+  for (const auto &[id, stream] : streams_)
+    if (stream->agent == agent)
+      return stream;
+  return nullptr;
 }
 
 Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {

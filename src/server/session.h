@@ -67,6 +67,7 @@ struct QueuedEvent {
   uint64_t seed = 0;
   Status outcome;
   Deadline::Clock::time_point arrived;
+  bool truncated = false;
   std::string episode, context; ///< of EpisodeBegin, which takes effect in its turn
 };
 
@@ -114,6 +115,9 @@ public:
   Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
                    uint16_t flags = 0);
   Status sendReward(uint32_t stream, double reward);
+  Status sendTurn(uint32_t stream, const TurnMessage &turn);
+  /// The stream of an agent on this connection; null if there is none.
+  std::shared_ptr<ServerStream> streamOf(std::string_view agent) const;
   Status sendError(uint32_t stream, uint64_t request, const Status &why);
 
 private:
@@ -125,6 +129,7 @@ private:
   Status onRequest(const FrameHeader &header);
   Status onReset(const FrameHeader &header);
   Status enqueue(const FrameHeader &header, QueuedEvent event);
+  Status admitDriver(const FrameHeader &header, EventKind kind);
   Status onEpisode(const FrameHeader &header);
   Status sendStatistics(uint64_t request);
   ServerStream *find(uint32_t id);

@@ -35,6 +35,7 @@ KINDS = {
     "episode-end": 17,
     "statistics": 18,
     "bye": 19,
+    "turn": 20,
 }
 NEVER = 2**64 - 1
 NONCE = bytes(range(16))
@@ -103,9 +104,28 @@ REQUEST = struct.pack("<4fq", 1.0, 2.0, 3.0, 4.5, 21)
 REPLY = struct.pack("<f4xq", 10.5, 42)
 
 
-def welcome(sign: bytes | None, metadata: dict[str, str]) -> bytes:
-    head = HELLO + text("bitstream") + text("golden")
-    return head + (b"\0" if sign is None else b"\1" + sign) + mapping(metadata)
+def welcome(
+    sign: bytes | None,
+    metadata: dict[str, str],
+    role: int | None = None,
+    agents: dict[str, bytes] | None = None,
+) -> bytes:
+    out = HELLO + text("bitstream") + text("golden")
+    out += (b"\0" if sign is None else b"\1" + sign) + mapping(metadata)
+    if role is not None:
+        out += struct.pack("<B", role)
+    if agents:
+        out += struct.pack("<I", len(agents))
+        out += b"".join(text(name) + own for name, own in agents.items())
+    return out
+
+
+def turn(agent: int, rewards: list[float], count: int | None = None) -> bytes:
+    size = len(rewards) if count is None else count
+    return struct.pack(f"<II{len(rewards)}d", agent, size, *rewards)
+
+
+NOBODY = 2**32 - 1
 
 
 GOOD: dict[str, bytes] = {
@@ -122,6 +142,13 @@ GOOD: dict[str, bytes] = {
     ),
     "welcome-any-signature": frame("welcome", welcome(None, {})),
     "welcome": frame("welcome", welcome(SUM, {"a": "1", "phase": "ordering ü"})),
+    "welcome-of-an-environment": frame("welcome", welcome(SUM, {}, role=1)),
+    "welcome-of-several-agents": frame(
+        "welcome", welcome(None, {"a": "1"}, role=0, agents={"node": SUM, "colour ü": GRAPH})
+    ),
+    "welcome-of-an-environment-of-several-agents": frame(
+        "welcome", welcome(None, {}, role=1, agents={"node": SUM, "colour": GRAPH})
+    ),
     "open-stream": frame("open-stream", SUM + text("") + text("episode 7") + text("a.c"), stream=1),
     "open-stream-dynamic": frame(
         "open-stream", GRAPH + text("colour") + text("") + text(""), stream=4294967295
@@ -145,6 +172,12 @@ GOOD: dict[str, bytes] = {
     "episode-end": frame(
         "episode-end", struct.pack("<i", 0) + text("") + struct.pack("<Q", 12), stream=1
     ),
+    "episode-end-by-a-limit": frame(
+        "episode-end", struct.pack("<i", 0) + text("") + struct.pack("<QB", 12, 1), stream=1
+    ),
+    "turn": frame("turn", turn(1, [0.5, -2.0]), stream=1),
+    "turn-of-nobody": frame("turn", turn(NOBODY, [0.0, 10.0]), stream=1),
+    "observation-that-a-limit-ends": frame("reply", b"", flags=2 | 8, stream=1, request=2),
     "statistics-request": frame("statistics", request=1),
     "statistics": frame("statistics", mapping({"requests": "7", "errors": "0"}), request=1),
     "bye": frame("bye", text("the server stopped")),
@@ -202,6 +235,20 @@ BAD: dict[str, tuple[bytes, str]] = {
         "protocol",
     ),
     "open-stream-truncated": (frame("open-stream", SUM[:-3], stream=1), "protocol"),
+    "welcome-role-7": (frame("welcome", welcome(SUM, {}, role=7)), "protocol"),
+    "welcome-too-many-agents": (
+        frame("welcome", welcome(None, {}, role=1) + struct.pack("<I", NOBODY)),
+        "protocol",
+    ),
+    "welcome-agents-of-one-name": (
+        frame(
+            "welcome", welcome(None, {}, role=1) + struct.pack("<I", 2) + 2 * (text("a") + SUM)
+        ),
+        "protocol",
+    ),
+    "turn-truncated": (frame("turn", struct.pack("<I", 1), stream=1), "protocol"),
+    "turn-too-many-rewards": (frame("turn", turn(0, [1.0], count=NOBODY), stream=1), "protocol"),
+    "turn-rewards-missing": (frame("turn", turn(0, [1.0], count=2), stream=1), "protocol"),
     "reward-truncated": (frame("reward", b"\0\0\0", stream=1), "protocol"),
     "episode-end-truncated": (frame("episode-end", struct.pack("<i", 0), stream=1), "protocol"),
 }
