@@ -164,6 +164,8 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
   const TensorSpec &spec = input.port->spec;
   if (Status s = checkShape(spec, shape); !s)
     return s;
+  if (!spec.isDynamic())
+    return input.view;
   // The old buffer may be gone even if there is no new one.
   const auto lost = [&](const Status &why) {
     unsizedInputs += input.sized && input.port->model >= 0;
