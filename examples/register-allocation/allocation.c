@@ -31,7 +31,8 @@ void allocation_begin(Allocation *a, uint64_t seed) {
     range->uses = 1 + below(&random, 12);
     for (uint32_t u = 0; u < range->uses; ++u) {
       range->use_weight[u] = (float)(1 + below(&random, 64)) / 16;
-      range->use_distance[u] = (float)(u ? range->use_distance[u - 1] + (float)below(&random, 8) : 0);
+      range->use_distance[u] =
+          (float)(u ? range->use_distance[u - 1] + (float)below(&random, 8) : 0);
       range->weight += range->use_weight[u];
     }
     for (uint32_t d = 0; d < StateSize; ++d)

@@ -39,9 +39,7 @@ template <typename Call> int64_t decide(const Call &call, std::string_view agent
   const auto properties = in<float>(call, "node_properties");
   if (agent == "select_node") {
     const auto weights = in<float>(call, "spill_weights"), notes = in<float>(call, "annotations");
-    return best(mask, -1, [&](size_t i) {
-      return 4 * weights[i] + state[i * 100] - notes[3 * i];
-    });
+    return best(mask, -1, [&](size_t i) { return 4 * weights[i] + state[i * 100] - notes[3 * i]; });
   }
   if (agent == "select_task")
     return mask[1] && properties[3] > 3 && (properties[1] < 2 || state[7] > 1) ? 1 : 0;

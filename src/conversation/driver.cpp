@@ -69,12 +69,11 @@ Status Driver::State::join(Deadline deadline) {
   if (!now.signature && now.agents.empty())
     return Status(Code::Protocol, "the environment states no signature");
   if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
-    return Status(Code::Mismatch,
-                  "another environment is served there now" +
-                      (now.signature && welcome.signature
-                           ? ": " + now.signature->toString() + " instead of " +
-                                 welcome.signature->toString()
-                           : std::string()));
+    return Status(Code::Mismatch, "another environment is served there now" +
+                                      (now.signature && welcome.signature
+                                           ? ": " + now.signature->toString() + " instead of " +
+                                                 welcome.signature->toString()
+                                           : std::string()));
   welcome = now;
   connection = *made;
   if (agents.empty()) {

@@ -49,8 +49,8 @@ struct MemoryPlace {
   uint64_t bytes = 0;    ///< at its begin
 };
 
-inline constexpr uint16_t FlagInMemory = 4; ///< large inputs of a Request lie in the arena
-inline constexpr uint16_t FlagDone = 2;     ///< the answer to Reset or Step ends the episode
+inline constexpr uint16_t FlagInMemory = 4;  ///< large inputs of a Request lie in the arena
+inline constexpr uint16_t FlagDone = 2;      ///< the answer to Reset or Step ends the episode
 inline constexpr uint16_t FlagTruncated = 8; ///< with FlagDone: because of a limit
 inline constexpr uint64_t NoDeadline = UINT64_MAX;
 inline constexpr uint16_t ProtocolMajor = 1;

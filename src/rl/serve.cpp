@@ -20,10 +20,10 @@ struct Drive {
   Server &server;
   const Environment &environment;
   std::vector<size_t> driven; ///< the environment's number of each agent of the server; empty: one
-  Event pending;      ///< the reset or step that is to be answered
-  bool owed = false;  ///< there is one
-  bool again = false; ///< it is a reset that came instead of a step
-  bool left = false;  ///< the driver has gone
+  Event pending;              ///< the reset or step that is to be answered
+  bool owed = false;          ///< there is one
+  bool again = false;         ///< it is a reset that came instead of a step
+  bool left = false;          ///< the driver has gone
   bool truncated = false;
   uint64_t steps = 0;
   std::vector<double> rewards;
@@ -32,10 +32,9 @@ struct Drive {
   Status reply(bool done) {
     owed = false;
     if (driven.empty())
-      return pending.reply(pending.kind() == EventKind::Step
-                               ? EpisodePlayer::rewardSince(environment, 0)
-                               : 0,
-                           done, truncated);
+      return pending.reply(
+          pending.kind() == EventKind::Step ? EpisodePlayer::rewardSince(environment, 0) : 0, done,
+          truncated);
     rewards.clear();
     for (const size_t agent : driven)
       rewards.push_back(EpisodePlayer::rewardSince(environment, agent));
@@ -158,8 +157,8 @@ private:
 Runner drivenRunner(Drive &drive, const Signature &signature, int agent, const std::string &name) {
   OpenOptions forever;
   forever.deadline = Duration::max();
-  Model model = Model::fromBackend(
-      std::make_shared<DrivenModel>(drive, signature, agent, name), forever);
+  Model model =
+      Model::fromBackend(std::make_shared<DrivenModel>(drive, signature, agent, name), forever);
   (void)model.bind(signature); // its failure is in the Runner
   return model.newRunner();
 }
@@ -188,8 +187,7 @@ struct Cast {
       if (number < 0 || specs[static_cast<size_t>(number)] != named[i])
         return Status(Code::Mismatch, "the server was made with an agent '" + named[i].name +
                                           "' that the environment does not have so");
-      driven.push_back(
-          drivenRunner(drive, named[i].signature, static_cast<int>(i), named[i].name));
+      driven.push_back(drivenRunner(drive, named[i].signature, static_cast<int>(i), named[i].name));
       drive.driven.push_back(static_cast<size_t>(number));
       all[static_cast<size_t>(number)] = &driven.back();
     }

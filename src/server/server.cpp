@@ -361,10 +361,9 @@ Status Event::reply(Span<const double> rewards, bool done, bool truncated) {
   if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
     return noReward();
   if (!state_->hasAgents() || rewards.size() != state_->server->options.agents.size())
-    return Status(Code::InvalidArgument,
-                  std::to_string(rewards.size()) + " rewards for the " +
-                      std::to_string(state_->server->options.agents.size()) +
-                      " agents that the server was made with");
+    return Status(Code::InvalidArgument, std::to_string(rewards.size()) + " rewards for the " +
+                                             std::to_string(state_->server->options.agents.size()) +
+                                             " agents that the server was made with");
   state_->turn.rewards.assign(rewards.begin(), rewards.end());
   state_->done = done;
   state_->truncated = truncated;

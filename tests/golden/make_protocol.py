@@ -241,9 +241,7 @@ BAD: dict[str, tuple[bytes, str]] = {
         "protocol",
     ),
     "welcome-agents-of-one-name": (
-        frame(
-            "welcome", welcome(None, {}, role=1) + struct.pack("<I", 2) + 2 * (text("a") + SUM)
-        ),
+        frame("welcome", welcome(None, {}, role=1) + struct.pack("<I", 2) + 2 * (text("a") + SUM)),
         "protocol",
     ),
     "turn-truncated": (frame("turn", struct.pack("<I", 1), stream=1), "protocol"),

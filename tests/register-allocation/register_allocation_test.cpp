@@ -79,8 +79,8 @@ std::vector<double> drive(Driver &driver) {
     while (s.isOk() && !driver.isDone()) {
       const size_t agent = driver.agent();
       earned[agent] += driver.reward(agent);
-      driver.action(0).as<int64_t>()[0] = policies::decide(
-          Driven{driver}, driver.agents()[agent].name);
+      driver.action(0).as<int64_t>()[0] =
+          policies::decide(Driven{driver}, driver.agents()[agent].name);
       s = driver.step();
     }
     EXPECT_TRUE(s) << s.toString();
@@ -152,17 +152,19 @@ TEST_P(Over, DrivenAgentsDecideTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Over,
-    ::testing::Values(std::pair("unix", "bitstream"), std::pair("unix", "json"),
-                      std::pair("shm", "bitstream"), std::pair("pipe", "bitstream"),
-                      std::pair("rendezvous", "json")
+INSTANTIATE_TEST_SUITE_P(All, Over,
+                         ::testing::Values(std::pair("unix", "bitstream"),
+                                           std::pair("unix", "json"), std::pair("shm", "bitstream"),
+                                           std::pair("pipe", "bitstream"),
+                                           std::pair("rendezvous", "json")
 #ifdef MLBRIDGE_TEST_GRPC
-                          ,
-                      std::pair("grpc", "bitstream")
+                                               ,
+                                           std::pair("grpc", "bitstream")
 #endif
-                          ),
-    [](const auto &info) { return std::string(info.param.first) + "_" + info.param.second; });
+                                               ),
+                         [](const auto &info) {
+                           return std::string(info.param.first) + "_" + info.param.second;
+                         });
 
 TEST(RegisterAllocation, UsesAllFourAgents) {
   const Trajectory &played = inProcess();
