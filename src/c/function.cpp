@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "c/values.h"
-
-#include <mlbridge/function.h>
+#include "c/handles.h"
 
 using namespace mlbridge;
 using namespace mlbridge::c;
 
-struct mlbridge_call {
-  FunctionCall &call;
-  std::string message; ///< of fail
-};
+Status mlbridge::c::readMetadata(const char *const *pairs, uint64_t size, Metadata &to) {
+  if (size % 2 || (size && !pairs))
+    return Status(Code::InvalidArgument, "metadata: expected pairs of key and value");
+  for (uint64_t i = 0; i < size; i += 2)
+    to[textOf(pairs[i])] = textOf(pairs[i + 1]);
+  return Status::ok();
+}
 
-// The data of a view of this type; null if it is another.
-static void *numbers(const TensorView &view, mlbridge_type type, uint64_t *count) {
+void *mlbridge::c::numbers(const TensorView &view, mlbridge_type type, uint64_t *count) {
   const bool fits = type == static_cast<mlbridge_type>(view.type) && type != MLBRIDGE_STRING;
   if (count)
     *count = fits ? view.count : 0;
@@ -89,6 +89,16 @@ mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *n
   return MLBRIDGE_OK;
 }
 
+const char *mlbridge_call_agent(const mlbridge_call *call) {
+  return call ? call->call.context().agent.c_str() : "";
+}
+const char *mlbridge_call_episode(const mlbridge_call *call) {
+  return call ? call->call.context().episode.c_str() : "";
+}
+const char *mlbridge_call_context(const mlbridge_call *call) {
+  return call ? call->call.context().context.c_str() : "";
+}
+
 mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const char *message) {
   if (call)
     call->message = textOf(message);
@@ -118,10 +128,8 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
       return finish(signature.status());
     made.signature = std::move(*signature);
   }
-  if (stated.metadata_size % 2 || (stated.metadata_size && !stated.metadata))
-    return finish(Status(Code::InvalidArgument, "metadata: expected pairs of key and value"));
-  for (uint64_t i = 0; i < stated.metadata_size; i += 2)
-    made.metadata[textOf(stated.metadata[i])] = textOf(stated.metadata[i + 1]);
+  if (Status s = readMetadata(stated.metadata, stated.metadata_size, made.metadata); !s)
+    return finish(s);
   made.newFunction = [function = stated.function, data = stated.data] {
     return Function([function, data](FunctionCall &asked) {
       mlbridge_call call{asked, {}};

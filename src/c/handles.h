@@ -5,7 +5,10 @@
 
 #include "c/values.h"
 
+#include <mlbridge/environment.h>
+#include <mlbridge/function.h>
 #include <mlbridge/model.h>
+#include <mlbridge/server.h>
 
 #include <memory>
 #include <optional>
@@ -17,8 +20,45 @@ struct mlbridge_model {
 };
 
 struct mlbridge_runner {
-  mlbridge::Runner runner;
-  mlbridge::Status wrong; ///< the same
+  mlbridge_runner() : runner(own) {}
+  explicit mlbridge_runner(mlbridge::Runner &borrowed) : runner(borrowed) {}
+  mlbridge::Runner own;
+  mlbridge::Runner &runner; ///< own, or the library's during a callback
+  mlbridge::Status wrong;   ///< the same
 };
+
+struct mlbridge_call {
+  mlbridge::FunctionCall &call;
+  std::string message; ///< of fail
+};
+
+struct mlbridge_server {
+  std::optional<mlbridge::Server> server;
+  mlbridge::Status last;
+};
+
+struct mlbridge_agents {
+  mlbridge::Agents agents;
+  mlbridge::Status wrong;   ///< a bad call
+  mlbridge::Status current; ///< whose message was asked for
+};
+
+namespace mlbridge::c {
+
+OpenOptions optionsOf(const mlbridge_open_options *stated, Status &wrong);
+/// Errors: InvalidArgument.
+Status readMetadata(const char *const *pairs, uint64_t size, Metadata &to);
+Status readAgents(const mlbridge_agent_spec *agents, uint64_t size, std::vector<AgentSpec> &to);
+/// The data of a view of numbers of this type; null if it is another.
+void *numbers(const TensorView &view, mlbridge_type type, uint64_t *count);
+/// Fills the part of a result that the caller knows; nothing if it states no size.
+template <typename T> void giveResult(T *to, T result) {
+  if (!to || to->size < sizeof to->size)
+    return;
+  result.size = to->size;
+  std::memcpy(to, &result, std::min<uint64_t>(to->size, sizeof result));
+}
+
+} // namespace mlbridge::c
 
 #endif

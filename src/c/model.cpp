@@ -6,7 +6,7 @@
 using namespace mlbridge;
 using namespace mlbridge::c;
 
-static OpenOptions optionsOf(const mlbridge_open_options *stated, Status &wrong) {
+OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &wrong) {
   OpenOptions options;
   mlbridge_open_options known{};
   if (!stated)

@@ -53,7 +53,10 @@ static T answerOr(mlbridge_runner *runner, T (*heuristic)(void *), void *data) {
 
 extern "C" {
 
-void mlbridge_runner_destroy(mlbridge_runner *runner) { delete runner; }
+void mlbridge_runner_destroy(mlbridge_runner *runner) {
+  if (runner && &runner->runner == &runner->own) // else it is the library's
+    delete runner;
+}
 
 mlbridge_code mlbridge_runner_code(const mlbridge_runner *runner) {
   if (!runner)

@@ -2,6 +2,7 @@
 // Four agents in one pass: the same observations and actions, bit by bit, wherever the agents are,
 // over every transport, whoever drives.
 #include "allocator.h"
+#include "allocator_c.h"
 #include "policies.h"
 
 #include "testing/server_thread.h"
@@ -91,6 +92,74 @@ std::vector<double> drive(Driver &driver) {
   return rewards;
 }
 
+/// The same pass, written in C.
+struct InC {
+  InC() { allocator_begin(&pass); }
+  ~InC() { allocator_end(&pass); }
+  Trajectory play(const std::string &uris) {
+    Trajectory trajectory;
+    mlbridge_agents *agents = mlbridge_agents_open(pass.environment, uris.c_str(), nullptr);
+    EXPECT_EQ(mlbridge_agents_code(agents), MLBRIDGE_OK) << mlbridge_agents_message(agents);
+    for (uint64_t seed = 0; seed < Episodes; ++seed) {
+      const std::string function = functionName(seed);
+      mlbridge_episode_options options = {};
+      options.size = sizeof options;
+      options.seed = seed;
+      options.context = function.c_str();
+      options.max_steps = 1000;
+      options.check_values = true;
+      mlbridge_episode_result result = {};
+      result.size = sizeof result;
+      EXPECT_EQ(mlbridge_environment_run(pass.environment, agents, &options, &result), MLBRIDGE_OK)
+          << mlbridge_environment_message(pass.environment);
+      trajectory.traces.push_back(pass.allocation.trace);
+      for (uint64_t i = 0; i < AllocatorAgents; ++i)
+        trajectory.rewards.push_back(mlbridge_environment_total_reward(pass.environment, i));
+      trajectory.steps += result.steps;
+    }
+    mlbridge_agents_close(agents);
+    return trajectory;
+  }
+  Allocator pass;
+};
+
+/// What a driver in C sees.
+struct DrivenFromC {
+  mlbridge_driver *driver;
+  std::vector<AgentSpec> specs;
+  const Signature &signature() const { return specs[mlbridge_driver_agent(driver)].signature; }
+  TensorView input(size_t index) const {
+    const TensorSpec &spec = signature().inputs[index];
+    uint64_t count = 0;
+    const void *data = mlbridge_driver_observation(driver, spec.name.c_str(),
+                                                   static_cast<mlbridge_type>(spec.type), &count);
+    return {spec.type, const_cast<void *>(data), count, {}};
+  }
+};
+
+std::vector<double> driveFromC(mlbridge_driver *driver, std::vector<AgentSpec> specs) {
+  std::vector<double> rewards;
+  const DrivenFromC driven{driver, std::move(specs)};
+  for (uint64_t seed = 0; seed < Episodes; ++seed) {
+    std::vector<double> earned(mlbridge_driver_agents(driver));
+    const std::string function = functionName(seed);
+    EXPECT_EQ(mlbridge_driver_reset(driver, function.c_str(), seed), MLBRIDGE_OK)
+        << mlbridge_driver_message(driver);
+    while (mlbridge_driver_code(driver) == MLBRIDGE_OK && !mlbridge_driver_is_done(driver)) {
+      const uint64_t agent = mlbridge_driver_agent(driver);
+      const char *output = mlbridge_driver_signature(driver, agent)->outputs[0].name;
+      earned[agent] += mlbridge_driver_reward(driver, agent);
+      const int64_t choice = policies::decide(driven, mlbridge_driver_agent_name(driver, agent));
+      *static_cast<int64_t *>(mlbridge_driver_action(driver, output, MLBRIDGE_INT64, nullptr)) =
+          choice;
+      EXPECT_EQ(mlbridge_driver_step(driver), MLBRIDGE_OK) << mlbridge_driver_message(driver);
+    }
+    for (size_t i = 0; i < earned.size(); ++i)
+      rewards.push_back(earned[i] + mlbridge_driver_reward(driver, i));
+  }
+  return rewards;
+}
+
 class Over : public ::testing::TestWithParam<std::pair<const char *, const char *>> {
 protected:
   void SetUp() override { (void)inProcess(); }
@@ -117,6 +186,79 @@ TEST_P(Over, AskedAgentsDecideTheSame) {
   EXPECT_TRUE(play("select_node=function:register-allocation; split_node=function:"
                    "register-allocation; *=" +
                    withSerdes(server.server().uri())) == inProcess());
+}
+
+/// A policy in C: the agent's name and tensors are those of the call.
+mlbridge_code answerInC(mlbridge_call *call, void *) {
+  struct Seen {
+    mlbridge_call *call;
+    const Signature &own;
+    const Signature &signature() const { return own; }
+    TensorView input(size_t index) const {
+      const TensorSpec &spec = own.inputs[index];
+      uint64_t count = 0;
+      const void *data = mlbridge_call_input(call, spec.name.c_str(),
+                                             static_cast<mlbridge_type>(spec.type), &count);
+      return {spec.type, const_cast<void *>(data), count, {}};
+    }
+  };
+  const RegisterAllocator pass;
+  const std::string agent = mlbridge_call_agent(call);
+  const int number = findAgent(pass.agents(), agent);
+  if (number < 0)
+    return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "an agent that is none");
+  const Signature &own = pass.agents()[static_cast<size_t>(number)].signature;
+  auto *choice = static_cast<int64_t *>(
+      mlbridge_call_output(call, own.outputs[0].name.c_str(), MLBRIDGE_INT64, nullptr));
+  *choice = policies::decide(Seen{call, own}, agent);
+  return MLBRIDGE_OK;
+}
+
+TEST_P(Over, ThePassAndTheServerInCDecideTheSame) {
+  mlbridge_server_options options = {};
+  options.size = sizeof options;
+  options.agents = allocator_agents();
+  options.agents_size = AllocatorAgents;
+  mlbridge_server *server = mlbridge_server_listen(address().c_str(), &options);
+  ASSERT_EQ(mlbridge_server_code(server), MLBRIDGE_OK) << mlbridge_server_message(server);
+  std::thread thread(
+      [&] { EXPECT_EQ(mlbridge_server_serve(server, answerInC, nullptr), MLBRIDGE_CANCELLED); });
+  const std::string uri = withSerdes(mlbridge_server_uri(server));
+  EXPECT_TRUE(InC().play(uri) == inProcess());
+  EXPECT_TRUE(InC().play("*=function:register-allocation; colour_node=" + uri) == inProcess());
+  EXPECT_TRUE(play(uri) == inProcess());
+  EXPECT_GT(mlbridge_server_statistic(server, "replies"), inProcess().steps);
+  mlbridge_server_stop(server);
+  thread.join();
+  mlbridge_server_close(server);
+}
+
+TEST_P(Over, ThePassInCIsDrivenFromC) {
+  InC pass;
+  mlbridge_server_options options = {};
+  options.size = sizeof options;
+  options.agents = allocator_agents();
+  options.agents_size = AllocatorAgents;
+  options.environment = true;
+  mlbridge_server *server = mlbridge_server_listen(address().c_str(), &options);
+  ASSERT_EQ(mlbridge_server_code(server), MLBRIDGE_OK) << mlbridge_server_message(server);
+  mlbridge_serve_result result = {};
+  result.size = sizeof result;
+  std::thread thread([&] {
+    EXPECT_EQ(mlbridge_environment_serve(pass.pass.environment, server, nullptr, nullptr, &result),
+              MLBRIDGE_OK)
+        << mlbridge_environment_message(pass.pass.environment);
+  });
+  mlbridge_driver *driver =
+      mlbridge_driver_open(withSerdes(mlbridge_server_uri(server)).c_str(), 0);
+  EXPECT_EQ(mlbridge_driver_code(driver), MLBRIDGE_OK) << mlbridge_driver_message(driver);
+  EXPECT_EQ(driveFromC(driver, agentsOf(RegisterAllocator())), inProcess().rewards);
+  mlbridge_driver_close(driver);
+  thread.join();
+  EXPECT_EQ(result.episodes, Episodes);
+  EXPECT_EQ(result.steps, inProcess().steps);
+  EXPECT_EQ(pass.pass.allocation.trace, inProcess().traces.back());
+  mlbridge_server_close(server);
 }
 
 TEST_P(Over, DrivenAgentsDecideTheSame) {
@@ -165,6 +307,11 @@ INSTANTIATE_TEST_SUITE_P(All, Over,
                          [](const auto &info) {
                            return std::string(info.param.first) + "_" + info.param.second;
                          });
+
+TEST(RegisterAllocation, IsTheSameInC) {
+  const Trajectory &expected = inProcess();
+  EXPECT_TRUE(InC().play("function:register-allocation") == expected);
+}
 
 TEST(RegisterAllocation, UsesAllFourAgents) {
   const Trajectory &played = inProcess();

@@ -10,9 +10,12 @@
 #ifndef MLBRIDGE_C_MLBRIDGE_H
 #define MLBRIDGE_C_MLBRIDGE_H
 
+#include <mlbridge/c/driver.h>
+#include <mlbridge/c/environment.h>
 #include <mlbridge/c/function.h>
 #include <mlbridge/c/model.h>
 #include <mlbridge/c/runner.h>
+#include <mlbridge/c/server.h>
 #include <mlbridge/c/status.h>
 #include <mlbridge/c/tensor.h>
 

@@ -61,6 +61,13 @@ typedef struct mlbridge_signature {
   uint64_t outputs_size;
 } mlbridge_signature;
 
+/* One of several agents. Copied by every function that takes it. */
+typedef struct mlbridge_agent_spec {
+  uint64_t size; /* sizeof(mlbridge_agent_spec) */
+  const char *name;
+  const mlbridge_signature *signature;
+} mlbridge_agent_spec;
+
 #ifndef __cplusplus
 /* For initializers: MLBRIDGE_TENSOR("embedding", MLBRIDGE_FLOAT32, 300). */
 #define MLBRIDGE_TENSOR(name, type, ...)                                                           \
@@ -75,6 +82,8 @@ typedef struct mlbridge_signature {
 #define MLBRIDGE_SIGNATURE(inputs, outputs)                                                        \
   {sizeof(mlbridge_signature), (inputs), sizeof(inputs) / sizeof(*(inputs)), (outputs),            \
    sizeof(outputs) / sizeof(*(outputs))}
+
+#define MLBRIDGE_AGENT(name, signature) {sizeof(mlbridge_agent_spec), (name), (signature)}
 
 /* The element type that a pointer points to. */
 #define MLBRIDGE_TYPE_OF(pointer)                                                                  \

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface: the model's side out of process, or an environment that is driven.
+ */
+#ifndef MLBRIDGE_C_SERVER_H
+#define MLBRIDGE_C_SERVER_H
+
+#include <mlbridge/c/function.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Used by one thread at a time, except for stop. */
+typedef struct mlbridge_server mlbridge_server;
+/* One thing that a compiler, or a driver, sent. */
+typedef struct mlbridge_event mlbridge_event;
+
+/* Zero stands for the default of each field. */
+typedef struct mlbridge_server_options {
+  uint64_t size;                       /* sizeof(mlbridge_server_options) */
+  const mlbridge_signature *signature; /* null: takes what each compiler states, or `agents` */
+  const mlbridge_agent_spec *agents;   /* several, instead of a signature */
+  uint64_t agents_size;
+  const char *const *metadata; /* key, value, key, value, ... */
+  uint64_t metadata_size;      /* number of strings */
+  bool environment;            /* it is driven, with reset and step, and not asked */
+  uint32_t max_connections, max_streams, max_queued;
+  uint64_t max_message, max_queued_bytes;
+} mlbridge_server_options;
+
+/* Makes the socket or FIFOs and begins to accept. Never null: a server that could not be made
+ * carries its failure. The caller closes it, after its events. */
+mlbridge_server *mlbridge_server_listen(const char *uri, const mlbridge_server_options *options);
+/* Says goodbye to all. Null is nothing to close. */
+void mlbridge_server_close(mlbridge_server *server);
+/* Of listening, or of the last call. The message lives until the next call. */
+mlbridge_code mlbridge_server_code(const mlbridge_server *server);
+const char *mlbridge_server_message(const mlbridge_server *server);
+/* Where it listens, with the port that it was given; lives as long as the server. */
+const char *mlbridge_server_uri(const mlbridge_server *server);
+/* What it has done, by the names of docs/protocol.md ("requests"); a number, 0 for another name. */
+uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *name);
+
+/* Makes `next` and `serve` return MLBRIDGE_CANCELLED now and from now on. From any thread or signal
+ * handler. */
+void mlbridge_server_stop(mlbridge_server *server);
+bool mlbridge_server_is_stopped(const mlbridge_server *server);
+/* Writing a byte to it makes `next` return MLBRIDGE_CANCELLED once; -1 without a server. */
+int mlbridge_server_wake_descriptor(const mlbridge_server *server);
+
+/* Answers requests with the function (function.h) until the server is stopped; `data` is handed to
+ * each call. A function that fails, fails that request. Returns MLBRIDGE_CANCELLED, or the server's
+ * failure. */
+mlbridge_code mlbridge_server_serve(mlbridge_server *server, mlbridge_function function,
+                                    void *data);
+
+/* The next event, which the caller destroys; null, with the server's code, if there is none within
+ * so many nanoseconds (negative: no limit): MLBRIDGE_DEADLINE_EXCEEDED, MLBRIDGE_CANCELLED. */
+mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanoseconds);
+/* One that was not answered is answered MLBRIDGE_POLICY_FAILED. Null is nothing. */
+void mlbridge_event_destroy(mlbridge_event *event);
+
+typedef uint32_t mlbridge_event_kind;
+enum {
+  MLBRIDGE_EVENT_REQUEST = 0,       /* answer with reply or fail */
+  MLBRIDGE_EVENT_EPISODE_BEGIN = 1, /* no answer */
+  MLBRIDGE_EVENT_REWARD = 2,        /* no answer */
+  MLBRIDGE_EVENT_EPISODE_END = 3,   /* no answer */
+  MLBRIDGE_EVENT_RESET = 4,         /* of an environment: answer with reply_step or fail */
+  MLBRIDGE_EVENT_STEP = 5           /* the same */
+};
+mlbridge_event_kind mlbridge_event_get_kind(const mlbridge_event *event);
+/* Its inputs and outputs, for the functions mlbridge_call_*, with agent, episode and context. For
+ * an environment the inputs are the action, the outputs the observation. Belongs to the event. */
+mlbridge_call *mlbridge_event_call(mlbridge_event *event);
+/* The number of the connection, of the stream on it, and of the requests answered in this episode
+ * before. */
+uint64_t mlbridge_event_connection(const mlbridge_event *event);
+uint32_t mlbridge_event_stream(const mlbridge_event *event);
+uint64_t mlbridge_event_step(const mlbridge_event *event);
+double mlbridge_event_reward(const mlbridge_event *event); /* of a reward */
+uint64_t mlbridge_event_seed(const mlbridge_event *event); /* of a reset */
+/* Of the end of an episode; the message lives as long as the event. */
+mlbridge_code mlbridge_event_outcome(const mlbridge_event *event, const char **message);
+bool mlbridge_event_is_truncated(const mlbridge_event *event);
+
+/* Sends the outputs. Errors: MLBRIDGE_CLOSED (the compiler is gone), MLBRIDGE_LIMIT_EXCEEDED,
+ * MLBRIDGE_INVALID_ARGUMENT (answered already, or no request). */
+mlbridge_code mlbridge_event_reply(mlbridge_event *event);
+/* Of an environment of several agents, before the outputs are written: they are the observation of
+ * this one, which acts next. */
+mlbridge_code mlbridge_event_set_agent(mlbridge_event *event, uint64_t agent);
+/* Answers a reset or step: `rewards` has one number for each agent of the server, or one, since it
+ * acted. With `done` the outputs are not sent. */
+mlbridge_code mlbridge_event_reply_step(mlbridge_event *event, const double *rewards,
+                                        uint64_t rewards_size, bool done, bool truncated);
+/* Answers with an error; the server lives on. */
+mlbridge_code mlbridge_event_fail(mlbridge_event *event, mlbridge_code code, const char *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
