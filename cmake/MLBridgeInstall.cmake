@@ -1,12 +1,14 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core json protobuf grpc onnx phase-ordering).
+# Installation rules: find_package(MLBridge 0.1 COMPONENTS core compat json protobuf grpc onnx phase-ordering).
 # Relocatable: what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 
 set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)
 set(MLBRIDGE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/MLBridge)
 
-install(TARGETS mlbridge EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS mlbridge mlbridge_compat EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development
         FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY proto/mlbridge DESTINATION ${MLBRIDGE_PROTO_DIR} COMPONENT development)
 install(EXPORT MLBridgeTargets NAMESPACE MLBridge:: FILE MLBridgeTargets.cmake DESTINATION ${MLBRIDGE_CMAKE_DIR}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// BitstreamSerDes of the 2024 release; docs/migrating.md has its bytes.
+#ifndef MLBRIDGE_COMPAT_BITSTREAMSERDES_H
+#define MLBRIDGE_COMPAT_BITSTREAMSERDES_H
+
+#include "SerDes/baseSerDes.h"
+#include "SerDes/TensorSpec.h"
+
+namespace MLBridge {
+
+class BitstreamSerDes : public BaseSerDes {
+public:
+  BitstreamSerDes() : BaseSerDes(Kind::Bitstream) {}
+  static bool classof(const BaseSerDes *S) { return S->getKind() == Kind::Bitstream; }
+
+  using BaseSerDes::setFeature;
+#define SET_FEATURE(TYPE, _)                                                                       \
+  void setFeature(const std::string &name, const TYPE value) override;                             \
+  void setFeature(const std::string &name, const std::vector<TYPE> &value) override;
+  SUPPORTED_TYPES(SET_FEATURE)
+#undef SET_FEATURE
+
+  void *getSerializedData() override;
+  void *deserializeUntyped(void *data) override;
+  void cleanDataStructures() override;
+
+private:
+  void add(TensorSpec spec, const void *data);
+  std::vector<TensorSpec> Specs;
+  std::string Raw; ///< the tensors, one after another
+  std::string Message;
+  std::string Reply;
+};
+
+} // namespace MLBridge
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The header's Environment and ONNXModelRunner are global; those of C++ are in MLBridge, and their
+// headers, which a program may have compiled with LLVM's types, aren't used here.
+#include "MLModelRunner/C/ONNXModelRunner.h"
+#include "MLModelRunner/ONNXModelRunner/onnx.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+using mlbridge::Code;
+using mlbridge::Status;
+
+struct Environment {
+  float *(*step)(Action action) = nullptr;
+  float *(*reset)(void) = nullptr;
+  size_t features = 0;
+  std::string nextAgent;
+  bool done = false;
+};
+
+struct ONNXModelRunner {
+  Environment *env = nullptr;
+  std::map<std::string, std::unique_ptr<ONNXModel>> agents;
+  std::string error;
+};
+
+namespace {
+
+constexpr uint64_t MaxSteps = 1'000'000;
+
+/// The index of the largest output.
+Status choose(ONNXModel &agent, const float *observation, size_t count, Action &action) {
+  std::vector<float> output;
+  if (Status s = agent.run(observation, count, output); !s)
+    return s;
+  action = static_cast<Action>(
+      std::distance(output.begin(), std::max_element(output.begin(), output.end())));
+  return Status::ok();
+}
+
+Status episode(ONNXModelRunner &runner) {
+  Environment *env = runner.env;
+  if (!env || !env->step || !env->reset || env->features == 0)
+    return {Code::InvalidArgument,
+            "the environment needs env_setNumFeatures, env_setStepFunc and env_setResetFunc"};
+  env->done = false;
+  const float *observation = env->reset();
+  for (uint64_t step = 0; !env->done; ++step) {
+    if (step == MaxSteps)
+      return {Code::LimitExceeded,
+              "the environment is not done after " + std::to_string(step) + " steps"};
+    if (!observation)
+      return {Code::InvalidArgument,
+              "the environment gave no observation at step " + std::to_string(step)};
+    auto agent = runner.agents.find(env->nextAgent);
+    // Who never names an agent means the only one.
+    if (agent == runner.agents.end() && env->nextAgent.empty() && runner.agents.size() == 1)
+      agent = runner.agents.begin();
+    if (agent == runner.agents.end())
+      return {Code::InvalidArgument, "there is no agent '" + env->nextAgent + "'"};
+    Action action = 0;
+    if (Status s = choose(*agent->second, observation, env->features, action); !s)
+      return s.withContext("agent '" + agent->first + "', step " + std::to_string(step));
+    observation = env->step(action);
+  }
+  return Status::ok();
+}
+
+void remember(ONNXModelRunner &runner, const Status &status) {
+  runner.error = status ? std::string() : status.toString();
+}
+
+} // namespace
+
+Environment *createEnvironment(void) { return new Environment; }
+void env_setDone(Environment *env) {
+  if (env)
+    env->done = true;
+}
+void env_resetDone(Environment *env) {
+  if (env)
+    env->done = false;
+}
+bool env_checkDone(Environment *env) { return !env || env->done; }
+void env_setNumFeatures(Environment *env, int numFeatures) {
+  if (env)
+    env->features = numFeatures > 0 ? static_cast<size_t>(numFeatures) : 0;
+}
+void env_setStepFunc(Environment *env, float *(*stepFunc)(Action action)) {
+  if (env)
+    env->step = stepFunc;
+}
+void env_setResetFunc(Environment *env, float *(*resetFunc)(void)) {
+  if (env)
+    env->reset = resetFunc;
+}
+void env_setNextAgent(Environment *env, char *agentName) {
+  if (env)
+    env->nextAgent = agentName ? agentName : "";
+}
+void destroyEnvironment(Environment *env) { delete env; }
+
+ONNXModelRunner *createONNXModelRunnerOf(Environment *env, const char *const *namesAndPaths,
+                                         int strings) {
+  auto *runner = new ONNXModelRunner;
+  runner->env = env;
+  for (int i = 0; i + 1 < strings && namesAndPaths[i] && namesAndPaths[i + 1]; i += 2) {
+    auto &agent = runner->agents[namesAndPaths[i]];
+    agent = std::make_unique<ONNXModel>(namesAndPaths[i + 1]);
+    if (runner->error.empty() && !agent->status())
+      remember(*runner, agent->status());
+  }
+  return runner;
+}
+
+ONNXModelRunner *(createONNXModelRunner)(Environment *env, int numAgents, ...) {
+  std::vector<const char *> strings;
+  va_list args;
+  va_start(args, numAgents);
+  for (int i = 0; i < numAgents; i += 2) {
+    strings.push_back(va_arg(args, const char *));
+    strings.push_back(va_arg(args, const char *));
+  }
+  va_end(args);
+  return createONNXModelRunnerOf(env, strings.data(), static_cast<int>(strings.size()));
+}
+
+ONNXModelRunner *createSingleAgentOMR(char *agent_path) {
+  const char *const strings[] = {"", agent_path ? agent_path : ""};
+  return createONNXModelRunnerOf(nullptr, strings, 2);
+}
+
+void evaluate(ONNXModelRunner *obj) {
+  if (obj)
+    remember(*obj, episode(*obj));
+}
+
+int singleAgentEvaluate(ONNXModelRunner *obj, float *inp, int inp_size) {
+  if (!obj)
+    return -1;
+  Action action = -1;
+  Status status(Code::InvalidArgument, "there is not one agent, or no observation");
+  if (obj->agents.size() == 1 && inp && inp_size > 0)
+    status = choose(*obj->agents.begin()->second, inp, static_cast<size_t>(inp_size), action);
+  remember(*obj, status);
+  return status ? action : -1;
+}
+
+void destroyONNXModelRunner(ONNXModelRunner *obj) { delete obj; }
+
+const char *ONNXModelRunnerError(const ONNXModelRunner *obj) {
+  return obj ? obj->error.c_str() : "no runner";
+}

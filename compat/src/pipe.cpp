@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "MLModelRunner/PipeModelRunner.h"
+#include "transport/pipe/fifo.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace MLBridge {
+
+using mlbridge::Code;
+using mlbridge::Deadline;
+using mlbridge::Descriptor;
+using mlbridge::Status;
+
+namespace {
+
+constexpr uint64_t LargestReply = uint64_t(1) << 30;
+constexpr size_t ReadAtOnce = size_t(1) << 20;
+
+bool isFifo(int descriptor) {
+  struct stat info{};
+  return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+} // namespace
+
+/// The two files. A failure leaves the conversation at an unknown place, so it stays.
+class PipeModelRunner::Channel {
+public:
+  Status open(const std::string &out, const std::string &in, Deadline deadline) {
+    return broken_ = doOpen(out, in, deadline);
+  }
+  Status exchange(const std::string &message, std::string &reply, Deadline deadline) {
+    if (!broken_)
+      return broken_;
+    broken_ = send(message, deadline);
+    if (broken_)
+      broken_ = receive(reply, deadline);
+    return broken_;
+  }
+
+private:
+  Status doOpen(const std::string &out, const std::string &in, Deadline deadline) {
+    in_ = Descriptor(::open(in.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!in_)
+      return failed("open " + in + ", the pipe from the model", errno);
+    const bool isConversation = isFifo(in_.get());
+    // Nothing tells when a FIFO gets a reader, so this asks again and again.
+    timespec pause{0, 200'000};
+    while (true) {
+      const int mode = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
+      out_ = Descriptor(isConversation ? ::open(out.c_str(), mode)
+                                       : ::open(out.c_str(), mode | O_CREAT | O_TRUNC, 0600));
+      if (out_)
+        return Status::ok();
+      if (errno != ENXIO && errno != EINTR)
+        return failed("open " + out + ", the pipe to the model", errno);
+      if (deadline.hasPassed())
+        return {Code::DeadlineExceeded,
+                "pipe: " + out + ": no model opened it; its side has to call reset_pipes()"};
+      ::nanosleep(&pause, nullptr);
+      pause.tv_nsec = std::min(pause.tv_nsec * 2, 10'000'000L);
+    }
+  }
+
+  static Status failed(const std::string &what, int error) {
+    return {error == ENOENT ? Code::NotFound : Code::InvalidArgument,
+            mlbridge::describeErrno("pipe: " + what, error)};
+  }
+
+  static Status wait(int descriptor, short events, Deadline deadline, const char *what) {
+    while (true) {
+      pollfd fd{descriptor, events, 0};
+      const int n = ::poll(&fd, 1, deadline.pollTimeout());
+      if (n > 0)
+        return Status::ok();
+      if (n == 0 && deadline.hasPassed())
+        return {Code::DeadlineExceeded, std::string("pipe: ") + what + " in time"};
+      if (n < 0 && errno != EINTR)
+        return {Code::Closed, mlbridge::describeErrno("pipe: poll", errno)};
+    }
+  }
+
+  Status send(const std::string &message, Deadline deadline) {
+    const uint64_t length = message.size();
+    uint8_t header[8];
+    for (int i = 0; i < 8; ++i)
+      header[i] = static_cast<uint8_t>(length >> 8 * i);
+    size_t sent = 0;
+    while (sent < sizeof header + message.size()) {
+      iovec parts[2];
+      int count = 0;
+      if (sent < sizeof header)
+        parts[count++] = {header + sent, sizeof header - sent};
+      const size_t done = sent < sizeof header ? 0 : sent - sizeof header;
+      parts[count++] = {const_cast<char *>(message.data()) + done, message.size() - done};
+      const ssize_t n = mlbridge::writeQuietly(out_.get(), parts, count, kernelHasFlag_);
+      if (n >= 0)
+        sent += static_cast<size_t>(n);
+      else if (errno == EAGAIN) {
+        if (Status s = wait(out_.get(), POLLOUT, deadline, "the model did not take the features");
+            !s)
+          return s;
+      } else if (errno == EPIPE)
+        return {Code::Closed, "pipe: the model closed its end"};
+      else if (errno != EINTR)
+        return {Code::Closed, mlbridge::describeErrno("pipe: write", errno)};
+    }
+    return Status::ok();
+  }
+
+  Status receive(char *to, size_t size, const char *what, Deadline deadline) {
+    size_t got = 0;
+    while (got < size) {
+      // Also because a FIFO that no writer has opened yet reads as end of file.
+      if (Status s = wait(in_.get(), POLLIN, deadline, "the model did not answer"); !s)
+        return s;
+      const ssize_t n = ::read(in_.get(), to + got, size - got);
+      if (n > 0)
+        got += static_cast<size_t>(n);
+      else if (n == 0)
+        return {Code::Closed, "pipe: the model closed its end after " + std::to_string(got) + " of " +
+                                  std::to_string(size) + " bytes of " + what};
+      else if (errno != EINTR && errno != EAGAIN)
+        return {Code::Closed, mlbridge::describeErrno("pipe: read", errno)};
+    }
+    return Status::ok();
+  }
+
+  Status receive(std::string &reply, Deadline deadline) {
+    unsigned char header[8];
+    if (Status s = receive(reinterpret_cast<char *>(header), sizeof header, "the length", deadline);
+        !s)
+      return s;
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; --i)
+      length = length << 8 | header[i];
+    if (length > LargestReply)
+      return {Code::LimitExceeded, "pipe: the model announces a reply of " + std::to_string(length) +
+                                       " bytes, the limit is " + std::to_string(LargestReply)};
+    reply.clear();
+    while (reply.size() < length) { // memory only for what has come
+      const size_t from = reply.size();
+      const size_t part = std::min<size_t>(length - from, ReadAtOnce);
+      reply.resize(from + part);
+      if (Status s = receive(reply.data() + from, part, "the reply", deadline); !s)
+        return s;
+    }
+    return Status::ok();
+  }
+
+  Descriptor in_, out_;
+  Status broken_;
+  bool kernelHasFlag_ = true;
+};
+
+PipeModelRunner::PipeModelRunner(const FileName &OutboundName, const FileName &InboundName,
+                                 SerDesKind SerDesType, llvm::LLVMContext *Ctx)
+    : MLModelRunner(Kind::Pipe, SerDesType, Ctx), Ends(std::make_unique<Channel>()) {
+  if (!SerDes)
+    fail({Code::InvalidArgument,
+          "no SerDes is registered for kind " + std::to_string(static_cast<int>(SerDesType)) +
+              (SerDesType == SerDesKind::Protobuf
+                   ? "; include what protoc made, or SerDes/protobufSerDes.h, before the runners"
+                   : "")});
+  else if (Status s =
+               Ends->open(OutboundName.str(), InboundName.str(), Deadline::after(deadline()));
+           !s)
+    fail(std::move(s));
+}
+
+PipeModelRunner::~PipeModelRunner() = default;
+
+void *PipeModelRunner::evaluateUntyped() {
+  if (!SerDes) {
+    fail({Code::InvalidArgument, "this runner has no SerDes"});
+    return nullptr;
+  }
+  const auto *message = static_cast<const std::string *>(SerDes->getSerializedData());
+  if (!message)
+    return nullptr;
+  if (Status s = Ends->exchange(*message, Reply, Deadline::after(deadline())); !s) {
+    fail(std::move(s));
+    return nullptr;
+  }
+  return SerDes->deserializeUntyped(&Reply);
+}
+
+} // namespace MLBridge

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "MLModelRunner/MLModelRunner.h"
+#include "values.h"
+
+#include <mlbridge/uri.h>
+
+#include <cstdlib>
+
+namespace MLBridge {
+
+using mlbridge::Code;
+using mlbridge::Duration;
+using mlbridge::Expected;
+using mlbridge::Status;
+
+namespace {
+
+Duration defaultDeadline() {
+  if (const char *text = std::getenv("MLBRIDGE_COMPAT_DEADLINE"))
+    if (const Expected<Duration> given = mlbridge::parseDuration(text))
+      return *given;
+  return std::chrono::seconds(10);
+}
+
+} // namespace
+
+MLModelRunner::MLModelRunner(Kind Type, SerDesKind SerDesType, llvm::LLVMContext *Ctx)
+    : Ctx(Ctx), Type(Type), SerDesType(SerDesType), SerDes(makeSerDes(SerDesType)),
+      Limit(defaultDeadline()) {}
+
+MLModelRunner::MLModelRunner(Kind Type, llvm::LLVMContext *Ctx)
+    : Ctx(Ctx), Type(Type), SerDesType(SerDesKind::Unknown), Limit(defaultDeadline()) {}
+
+MLModelRunner::~MLModelRunner() = default;
+
+void MLModelRunner::fail(Status status) {
+  if (!Failure.isOk())
+    return;
+  Failure = std::move(status);
+  if (ErrorHandler)
+    ErrorHandler(Failure);
+}
+
+void MLModelRunner::hasNoSerDes(const std::string &feature) {
+  fail({Code::InvalidArgument, "feature '" + feature + "': this runner takes no features" +
+                                   (SerDesType == SerDesKind::Unknown
+                                        ? std::string()
+                                        : ", because no SerDes is registered for its kind")});
+}
+
+bool MLModelRunner::askFor(mlbridge::ElementType type, bool several, void *into,
+                           void *(*resize)(void *into, size_t count)) {
+  Failure = Status::ok();
+  if (SerDes) {
+    if (Status s = SerDes->takeStatus(); !s) {
+      SerDes->clear();
+      fail(std::move(s));
+      return false;
+    }
+  }
+  void *found = evaluateUntyped();
+  if (SerDes)
+    if (Status s = SerDes->takeStatus(); !s)
+      fail(std::move(s));
+  if (!Failure)
+    return false;
+  if (!found) {
+    fail({Code::PolicyFailed, "the runner gave no answer"});
+    return false;
+  }
+  if (SerDes && SerDes->values().returned == found) {
+    const BaseSerDes::Values &values = SerDes->values();
+    if (!several && values.count != 1) {
+      fail({Code::Mismatch, "the pass asks for one value and the model answered " +
+                                std::to_string(values.count)});
+      return false;
+    }
+    if (Status s = convert(values, type, resize(into, values.count)); !s) {
+      fail(std::move(s));
+      return false;
+    }
+    return true;
+  }
+  // Bytes of whatever type the program knows.
+  const size_t size = mlbridge::sizeOf(type);
+  const bool lengthIsKnown =
+      SerDes && (SerDes->getKind() == SerDesKind::Bitstream || SerDes->getMessageLength() != 0);
+  const size_t bytes = lengthIsKnown ? SerDes->getMessageLength() : size;
+  if (several ? bytes % size != 0 : bytes < size) {
+    fail({Code::Mismatch, "the model answered " + std::to_string(bytes) +
+                              " bytes where the pass asks for " +
+                              (several ? "elements" : "a value") + " of " + std::to_string(size) +
+                              " (" + mlbridge::name(type) + ")"});
+    return false;
+  }
+  const size_t count = several ? bytes / size : 1;
+  if (void *to = resize(into, count); count)
+    std::memcpy(to, found, count * size);
+  return true;
+}
+
+} // namespace MLBridge

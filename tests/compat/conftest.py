@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An installation of the library, and the programs of `published/` built against it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+DEV = ROOT / "build" / "cmake" / "dev"
+
+
+def run(*command: str | Path, timeout: float = 800) -> str:
+    """Runs a program that must succeed; its output."""
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, f"{command} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compat") / "prefix"
+    run("cmake", "--install", DEV, "--component", "development", "--prefix", folder)
+    (folder / "lib" / "mlbridge").mkdir(parents=True, exist_ok=True)  # of components, of which none
+    return folder
+
+
+@pytest.fixture(scope="session")
+def programs(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs."""
+    if given := os.environ.get("MLBRIDGE_COMPAT_PROGRAMS"):  # built before, for quick rounds
+        return Path(given)
+    source = tmp_path_factory.mktemp("published") / "source"
+    shutil.copytree(HERE / "published", source)
+    build = source.with_name("build")
+    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build, "--parallel", "2")
+    return build

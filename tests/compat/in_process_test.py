@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models in the compiler's own process, and runners and SerDes of the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import DEV, ROOT, run
+
+
+
+@pytest.fixture(scope="session")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    folder = tmp_path_factory.mktemp("networks")
+    paths = []
+    for name, weight in (("first", 1.0), ("second", -1.0)):
+        matrix = numpy_helper.from_array(np.eye(3, dtype=np.float32) * weight, "w")
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["obs", "w"], ["output"])],
+            name,
+            [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", 3])],
+            [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", 3])],
+            [matrix],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        path = folder / f"{name}.onnx"
+        onnx.save(model, path)
+        paths.append(path)
+    return paths[0], paths[1]
+
+
+def output(*command: str | Path) -> str:
+    done = subprocess.run(
+        [str(c) for c in command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=dict(os.environ, MLBRIDGE_COMPONENT_PATH=str(DEV / "lib" / "mlbridge")),
+    )
+    assert done.returncode == 0 and done.stderr == "", done
+    return done.stdout
+
+
+@pytest.mark.parametrize("engine", ["", "native:"])
+def test_agents_take_turns(
+    programs: Path, networks: tuple[Path, Path], engine: str
+) -> None:
+    agents = [f"{engine}{path}" for path in networks]
+    # [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2]
+    want = "select:1 colour:1 select:1 colour:1 0 ok\n"
+    assert output(programs / "onnx_agents", *agents) == want * 2
+
+
+def test_an_agent_without_a_file(programs: Path, networks: tuple[Path, Path]) -> None:
+    lines = output(programs / "onnx_agents", networks[0], "/nowhere/p.onnx").splitlines()
+    assert len(lines) == 2
+    assert re.match(r"select:1 -1 not found: agent 'colour', step 1: .*/nowhere/p.onnx", lines[0])
+
+
+def test_a_single_agent_of_c(programs: Path, networks: tuple[Path, Path]) -> None:
+    assert output(programs / "single_agent", networks[0]) == "2 \n"
+    assert output(programs / "single_agent", networks[1]) == "1 \n"
+    assert output(programs / "single_agent", "/nowhere/p.onnx").startswith("-1 not found: ")
+
+
+def test_agents_of_c(programs: Path, networks: tuple[Path, Path]) -> None:
+    want = "select:1 colour:1 select:1 colour:1 1 \n"
+    assert output(programs / "agents", *networks) == want
+    assert "agent 'colour', step 1" in output(programs / "agents", networks[0], "/nowhere/p.onnx")
+
+
+def test_a_compiled_tensorflow_model(programs: Path) -> None:
+    lines = output(programs / "tf_aot").splitlines()
+    assert lines[0] == "10 ok"
+    assert lines[1].startswith("-1 invalid argument: feature 'weights' has 16 bytes")
+    assert lines[2].startswith("-1 mismatch: ")
+    assert lines[3] == "00"
+
+
+def test_a_runner_of_ones_own(programs: Path) -> None:
+    lines = output(programs / "extend").splitlines()
+    assert lines[0] == f"{len('depth 3;hot yes;')} ok"
+    assert lines[1].startswith("-1 unsupported: ") and "'list'" in lines[1]
+
+
+def test_a_serdes_of_ones_own_over_a_pipe(programs: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    for end in ("in", "out"):
+        os.mkfifo(f"{pipe}.{end}")
+    seen = b""
+
+    def model() -> None:
+        nonlocal seen
+        with open(f"{pipe}.in", "wb", buffering=0) as to, open(f"{pipe}.out", "rb") as source:
+            seen = source.read(int.from_bytes(source.read(8), "little"))
+            to.write((2).to_bytes(8, "little") + b"23")
+
+    thread = threading.Thread(target=model)
+    thread.start()
+    assert output(programs / "extend", pipe).splitlines()[-1] == "23 ok"
+    thread.join()
+    assert seen == b"depth 3;hot yes;"
+
+
+def test_recorded_files_stand_for_pipes(programs: Path, tmp_path: Path) -> None:
+    base = tmp_path / "file"
+    replies = [b'{"out": 4}', b'{"out": 9}', b'{"out": -1}']
+    data = b"".join(len(r).to_bytes(8, "little") + r for r in replies)
+    base.with_suffix(".in").write_bytes(data)
+    assert output(programs / "episode", "json", base) == "4 9 ok\n"
+    assert base.with_suffix(".out").stat().st_size > 3 * 300
+
+
+def test_headers_alone_and_beside_llvm(prefix: Path, tmp_path: Path) -> None:
+    """Each compiles by itself, without exceptions and RTTI, and beside LLVM's own of like names."""
+    folder = prefix / "include" / "mlbridge-compat"
+    headers = sorted(h.relative_to(folder) for h in folder.rglob("*.h"))
+    assert len(headers) > 20
+    source = tmp_path / "all.cpp"
+    llvm = ["llvm/Analysis/MLModelRunner.h", "llvm/Analysis/TensorSpec.h", "llvm/Support/JSON.h"]
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    options += ["-fno-exceptions", "-fno-rtti", f"-I{prefix}/include", f"-I{folder}"]
+    for header in headers:
+        source.write_text(f'#include "{header}"\n#include "{header}"\n')
+        run("g++", *options, source)
+    with_llvm = ["-isystem", "/usr/include/llvm-22", "-isystem", "/usr/include/llvm-c-22"]
+    together = [str(h) for h in headers if h.parent.name != "C"]
+    for order in (together + llvm, llvm + together):
+        source.write_text("".join(f'#include "{h}"\n' for h in order))
+        run("g++", *options, *with_llvm, source)
+
+
+@pytest.mark.parametrize("standard", ["c11", "c17"])
+def test_the_c_headers_are_c(prefix: Path, tmp_path: Path, standard: str) -> None:
+    for header in ("ONNXModelRunner", "PipeModelRunner"):
+        source = tmp_path / f"{header}.c"
+        source.write_text(f"#include <MLModelRunner/C/{header}.h>\nint main(void) {{ return 0; }}\n")
+        options = [f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+        run("gcc", *options, f"-I{prefix}/include/mlbridge-compat", source)
+
+
