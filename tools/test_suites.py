@@ -218,6 +218,7 @@ PYTEST_FOLDERS = (
     ("tests/install", 900),
     ("tests/docs", 1500),
     ("tests/interop", 120),
+    ("tests/compat", 600),
     ("tests/tensorflow", 1200),
     ("tests/faults", 900),
 )
@@ -227,6 +228,7 @@ BUILDING = (
     "tests/install",
     "tests/docs",
     "tests/interop",
+    "tests/compat",
     "tests/tensorflow",
     "tests/faults",
     "bench",

@@ -52,9 +52,10 @@ Status ONNXModel::State::bindFor(size_t count) {
   if (own) {
     if (own->inputs.size() != 1 || own->outputs.empty() ||
         own->inputs[0].type != mlbridge::ElementType::Float32)
-      return {Code::Mismatch, "an agent's network has one input of float32, and its first output is "
-                              "the choice; this one is " +
-                                  own->toString()};
+      return {Code::Mismatch,
+              "an agent's network has one input of float32, and its first output is "
+              "the choice; this one is " +
+                  own->toString()};
     mlbridge::TensorSpec spec = own->inputs[0];
     // As the release did it, lengths that change are 1; here the last of them takes what is left.
     size_t fixed = 1;
@@ -110,11 +111,10 @@ Status ONNXModel::run(const float *input, size_t count, std::vector<float> &outp
   if (const Span<float> floats = answer.as<float>(); !floats.empty())
     output.assign(floats.begin(), floats.end());
   else
-    return s.status = {Code::Mismatch, "the network's output '" + s.output +
-                                           "' is empty or not of float32"};
+    return s.status = {Code::Mismatch,
+                       "the network's output '" + s.output + "' is empty or not of float32"};
   constexpr float BelowAll = -1.17549e+38F;
-  std::replace_if(
-      output.begin(), output.end(), [](float x) { return std::isnan(x); }, BelowAll);
+  std::replace_if(output.begin(), output.end(), [](float x) { return std::isnan(x); }, BelowAll);
   return s.status;
 }
 

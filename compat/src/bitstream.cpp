@@ -10,7 +10,7 @@ using mlbridge::Code;
 
 std::string TensorSpec::toJSON() const {
   static constexpr std::array<const char *, static_cast<size_t>(TensorType::Total)> names = {
-      "INVALID", "float",    "double",  "int8_t",   "uint8_t", "int16_t",
+      "INVALID",  "float",   "double",   "int8_t",  "uint8_t", "int16_t",
       "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t"};
   std::string out = "{\"name\":";
   json::appendText(out, Name);

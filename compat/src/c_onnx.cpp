@@ -117,7 +117,7 @@ ONNXModelRunner *createONNXModelRunnerOf(Environment *env, const char *const *na
   return runner;
 }
 
-ONNXModelRunner *(createONNXModelRunner)(Environment *env, int numAgents, ...) {
+ONNXModelRunner *(createONNXModelRunner)(Environment * env, int numAgents, ...) {
   std::vector<const char *> strings;
   va_list args;
   va_start(args, numAgents);

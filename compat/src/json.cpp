@@ -118,7 +118,8 @@ private:
     return true;
   }
   void skipSpace() {
-    while (at_ < text_.size() && (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r'))
+    while (at_ < text_.size() &&
+           (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r'))
       ++at_;
   }
 
@@ -358,7 +359,8 @@ void appendReal(std::string &out, double value) {
     return;
   }
   char text[32];
-  const auto written = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 17);
+  const auto written =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::general, 17);
   out.append(text, written.ptr);
 }
 

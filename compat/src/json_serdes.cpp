@@ -78,9 +78,8 @@ void *JsonSerDes::deserializeUntyped(void *data) {
     Integers = std::move(reply->integers);
     PublishedIntegers.assign(Integers.size(), 0);
     for (size_t i = 0; i < Integers.size(); ++i)
-      PublishedIntegers[i] = static_cast<int32_t>(
-          std::clamp<int64_t>(Integers[i], std::numeric_limits<int32_t>::min(),
-                              std::numeric_limits<int32_t>::max()));
+      PublishedIntegers[i] = static_cast<int32_t>(std::clamp<int64_t>(
+          Integers[i], std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
     PublishedIntegers.reserve(1); // so that an empty array has an address
     give(ElementType::Int64, Integers, PublishedIntegers);
     break;

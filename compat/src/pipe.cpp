@@ -126,8 +126,8 @@ private:
       if (n > 0)
         got += static_cast<size_t>(n);
       else if (n == 0)
-        return {Code::Closed, "pipe: the model closed its end after " + std::to_string(got) + " of " +
-                                  std::to_string(size) + " bytes of " + what};
+        return {Code::Closed, "pipe: the model closed its end after " + std::to_string(got) +
+                                  " of " + std::to_string(size) + " bytes of " + what};
       else if (errno != EINTR && errno != EAGAIN)
         return {Code::Closed, mlbridge::describeErrno("pipe: read", errno)};
     }
@@ -143,8 +143,9 @@ private:
     for (int i = 7; i >= 0; --i)
       length = length << 8 | header[i];
     if (length > LargestReply)
-      return {Code::LimitExceeded, "pipe: the model announces a reply of " + std::to_string(length) +
-                                       " bytes, the limit is " + std::to_string(LargestReply)};
+      return {Code::LimitExceeded, "pipe: the model announces a reply of " +
+                                       std::to_string(length) + " bytes, the limit is " +
+                                       std::to_string(LargestReply)};
     reply.clear();
     while (reply.size() < length) { // memory only for what has come
       const size_t from = reply.size();

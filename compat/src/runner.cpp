@@ -71,8 +71,8 @@ bool MLModelRunner::askFor(mlbridge::ElementType type, bool several, void *into,
   if (SerDes && SerDes->values().returned == found) {
     const BaseSerDes::Values &values = SerDes->values();
     if (!several && values.count != 1) {
-      fail({Code::Mismatch, "the pass asks for one value and the model answered " +
-                                std::to_string(values.count)});
+      fail({Code::Mismatch,
+            "the pass asks for one value and the model answered " + std::to_string(values.count)});
       return false;
     }
     if (Status s = convert(values, type, resize(into, values.count)); !s) {

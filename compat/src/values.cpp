@@ -31,19 +31,20 @@ template <typename To, typename From> bool fits(From value, To &to) {
   }
 }
 
-template <typename To, typename From> Status convertAll(const void *from, size_t count, void *into) {
+template <typename To, typename From>
+Status convertAll(const void *from, size_t count, void *into) {
   for (size_t i = 0; i < count; ++i) {
     const From value = static_cast<const From *>(from)[i];
     if (!fits(value, static_cast<To *>(into)[i]))
-      return Status(Code::Mismatch,
-                    "the model answered " + std::to_string(value) + " (value " + std::to_string(i) +
-                        "), which is no " +
-                        mlbridge::name(mlbridge::ElementTypeOf<To>::value));
+      return Status(Code::Mismatch, "the model answered " + std::to_string(value) + " (value " +
+                                        std::to_string(i) + "), which is no " +
+                                        mlbridge::name(mlbridge::ElementTypeOf<To>::value));
   }
   return Status::ok();
 }
 
-template <typename From> Status convertFrom(const BaseSerDes::Values &v, ElementType to, void *into) {
+template <typename From>
+Status convertFrom(const BaseSerDes::Values &v, ElementType to, void *into) {
   switch (to) {
   case ElementType::Int8:
     return convertAll<int8_t, From>(v.data, v.count, into);

@@ -9,8 +9,8 @@
 
 namespace MLBridge {
 
-/// Writes values.count elements of `type` to `into`. A value that isn't one of that type (a fraction
-/// as an integer, 300 as a char, text as a number) is a Mismatch.
+/// Writes values.count elements of `type` to `into`. A value that isn't one of that type (a
+/// fraction as an integer, 300 as a char, text as a number) is a Mismatch.
 mlbridge::Status convert(const BaseSerDes::Values &values, mlbridge::ElementType type, void *into);
 
 } // namespace MLBridge

@@ -68,7 +68,9 @@ class GrpcCompilerInterface(BaseCompilerInterface):
             channel.close()
 
     def _method(self) -> Callable[..., Any]:
-        methods = {n: m for n, m in vars(self.stub).items() if callable(m)}
+        methods: dict[str, Callable[..., Any]] = {
+            n: m for n, m in vars(self.stub).items() if callable(m)
+        }
         if "queryCompiler" in methods:
             return methods["queryCompiler"]
         others = [m for n, m in methods.items() if n != "getAdvice"]
@@ -79,8 +81,8 @@ class GrpcCompilerInterface(BaseCompilerInterface):
         return others[0]
 
     def evaluate(self, mode: str | None = None) -> Any:
-        """Calls the compiler with the buffered message; its reply. Waits until the compiler's server
-        is there, at most for the deadline; raises grpc.RpcError."""
+        """Calls the compiler with the buffered message; its reply. Waits until its server is there,
+        at most for the deadline; raises grpc.RpcError."""
         out = self.serdes_obj.getOutputBuffer()
         return self._method()(out, timeout=self.deadline, wait_for_ready=True)
 

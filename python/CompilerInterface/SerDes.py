@@ -63,7 +63,9 @@ def read_exactly(stream: Stream, size: int, what: str) -> bytes:
     while len(data) < size:
         part = stream.read(size - len(data))
         if not part:
-            raise EOFError(f"the compiler closed its pipe after {len(data)} of {size} bytes of {what}")
+            raise EOFError(
+                f"the compiler closed its pipe after {len(data)} of {size} bytes of {what}"
+            )
         data = data + part if data else part
     return data
 
@@ -72,7 +74,9 @@ def read_message(stream: Stream) -> bytes:
     """8 bytes of length, little-endian, and so many bytes."""
     size = int.from_bytes(read_exactly(stream, 8, "the length"), "little")
     if size > LARGEST_MESSAGE:
-        raise ProtocolError(f"a message of {size} bytes is announced; the limit is {LARGEST_MESSAGE}")
+        raise ProtocolError(
+            f"a message of {size} bytes is announced; the limit is {LARGEST_MESSAGE}"
+        )
     parts, left = [], size
     while left:  # memory only for what has come
         part = read_exactly(stream, min(left, 1 << 20), "the message")

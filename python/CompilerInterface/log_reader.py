@@ -46,7 +46,7 @@ class TensorSpec:
 
 
 class TensorValue:
-    """A sequence of numbers. It has len(), indices and iteration; memoryview(value) copies nothing."""
+    """A sequence of numbers: len(), indices, iteration, and numpy.array(value) in its shape."""
 
     def __init__(self, spec: TensorSpec, buffer: bytes | memoryview) -> None:
         self._spec = spec

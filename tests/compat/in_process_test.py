@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import DEV, ROOT, run
 
+from conftest import DEV, run
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +53,7 @@ def output(*command: str | Path) -> str:
 
 
 @pytest.mark.parametrize("engine", ["", "native:"])
-def test_agents_take_turns(
-    programs: Path, networks: tuple[Path, Path], engine: str
-) -> None:
+def test_agents_take_turns(programs: Path, networks: tuple[Path, Path], engine: str) -> None:
     agents = [f"{engine}{path}" for path in networks]
     # [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2]
     want = "select:1 colour:1 select:1 colour:1 0 ok\n"
@@ -145,8 +143,8 @@ def test_headers_alone_and_beside_llvm(prefix: Path, tmp_path: Path) -> None:
 def test_the_c_headers_are_c(prefix: Path, tmp_path: Path, standard: str) -> None:
     for header in ("ONNXModelRunner", "PipeModelRunner"):
         source = tmp_path / f"{header}.c"
-        source.write_text(f"#include <MLModelRunner/C/{header}.h>\nint main(void) {{ return 0; }}\n")
+        source.write_text(
+            f"#include <MLModelRunner/C/{header}.h>\nint main(void) {{ return 0; }}\n"
+        )
         options = [f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
         run("gcc", *options, f"-I{prefix}/include/mlbridge-compat", source)
-
-

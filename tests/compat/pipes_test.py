@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import CompilerInterface
 import pytest
+
+import CompilerInterface
 from conftest import HERE
 
 MODULES = ("compilerinterface", "CompilerInterface")
@@ -37,9 +38,7 @@ def converse(compiler: list[str], module: str, what: str, data_format: str, pipe
     assert model.stdout is not None
     try:
         assert model.stdout.readline() == "ready\n"
-        done = subprocess.run(
-            [*compiler], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = subprocess.run([*compiler], capture_output=True, text=True, timeout=60, check=False)
         assert model.stdout.read() == "good\n", done
         assert done.returncode == 0, done
         assert model.wait(30) == 0
@@ -103,13 +102,15 @@ def recorded_compiler(pipe: Path, messages: list[bytes], sizes: list[int]) -> Ca
 
     def work() -> None:
         nonlocal got
-        with open(f"{pipe}.in", "rb", buffering=0) as inbound:
-            with open(f"{pipe}.out", "wb", buffering=0) as outbound:
-                for message, size in zip(messages, sizes, strict=True):
-                    outbound.write(message)
-                    end = len(got) + size
-                    while len(got) < end and (part := inbound.read(end - len(got))):
-                        got += part
+        with (
+            open(f"{pipe}.in", "rb", buffering=0) as inbound,
+            open(f"{pipe}.out", "wb", buffering=0) as outbound,
+        ):
+            for message, size in zip(messages, sizes, strict=True):
+                outbound.write(message)
+                end = len(got) + size
+                while len(got) < end and (part := inbound.read(end - len(got))):
+                    got += part
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -167,9 +168,7 @@ def test_the_bytes_of_the_compiler(programs: Path, tmp_path: Path, data_format: 
     pipe = tmp_path / "pipe"
     for end in ("in", "out"):
         os.mkfifo(f"{pipe}.{end}")
-    compiler = subprocess.Popen(
-        [programs / "types", data_format, pipe], stdout=subprocess.DEVNULL
-    )
+    compiler = subprocess.Popen([programs / "types", data_format, pipe], stdout=subprocess.DEVNULL)
     with open(f"{pipe}.in", "wb", buffering=0) as to, open(f"{pipe}.out", "rb") as from_compiler:
         size = int.from_bytes(from_compiler.read(8), "little")
         message = from_compiler.read(size)
@@ -177,7 +176,8 @@ def test_the_bytes_of_the_compiler(programs: Path, tmp_path: Path, data_format: 
             assert message == b'{"request_int":11}'
             to.write(framed(b'{"out": 12}'))
         else:
-            header = b'{"features":[{"name":"request_int","type":"int32_t","port":6020,"shape":[1]}]}'
+            header = b'{"features":[{"name":"request_int","type":"int32_t","port":6020,"shape":[1]}'
+            header += b"]}"
             assert message == header + b"\n" + struct.pack("<i", 11) + b"\n"
             to.write(framed(struct.pack("<i", 12)))
         size = int.from_bytes(from_compiler.read(8), "little")

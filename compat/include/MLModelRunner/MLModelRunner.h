@@ -2,9 +2,9 @@
 // MLModelRunner of the 2024 release: features in by name and value, an answer out by type. A runner
 // of one's own derives from it and overrides evaluateUntyped.
 //
-// Unlike the release's, no runner prints, exits, hangs or leaks: an evaluation ends by its deadline,
-// and when there is no answer it gives a value that published loops take for "stop" (see evaluate)
-// and keeps why in status().
+// Unlike the release's, no runner prints, exits, hangs or leaks: an evaluation ends by its
+// deadline, and when there is no answer it gives a value that published loops take for "stop" (see
+// evaluate) and keeps why in status().
 #ifndef MLBRIDGE_COMPAT_MLMODELRUNNER_H
 #define MLBRIDGE_COMPAT_MLMODELRUNNER_H
 
@@ -64,8 +64,8 @@ public:
       return ask(values, false) ? values[0] : noAnswer<T>();
     }
   }
-  /// The same for several values: `data` is made with malloc, and the caller may free it. Without an
-  /// answer it is null and dataSize 0.
+  /// The same for several values: `data` is made with malloc, and the caller may free it. Without
+  /// an answer it is null and dataSize 0.
   template <typename T>
   std::enable_if_t<std::is_pointer_v<T> && std::is_fundamental_v<std::remove_pointer_t<T>>>
   evaluate(T &data, size_t &dataSize) {
@@ -102,8 +102,7 @@ public:
     const T answer = evaluate<T>();
     return Failure.isOk() ? answer : static_cast<T>(std::forward<Heuristic>(heuristic)());
   }
-  template <typename T>
-  std::enable_if_t<std::is_arithmetic_v<T>, std::vector<T>> evaluateVector() {
+  template <typename T> std::enable_if_t<std::is_arithmetic_v<T>, std::vector<T>> evaluateVector() {
     std::vector<T> values;
     (void)ask(values, true);
     return values;
@@ -173,8 +172,9 @@ private:
       SerDes->setFeature(name, static_cast<int>(value));
     else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
       SerDes->setFeature(
-          name, static_cast<std::conditional_t<
-                    (sizeof(T) < 4 || (sizeof(T) == 4 && std::is_signed_v<T>)), int, long>>(value));
+          name,
+          static_cast<std::conditional_t<(sizeof(T) < 4 || (sizeof(T) == 4 && std::is_signed_v<T>)),
+                                         int, long>>(value));
     else
       SerDes->setFeature(name, value);
   }

@@ -34,14 +34,14 @@ private:
       : MLModelRunner(Kind::TFAOT, SerDesKind::Tensorflow, Ctx),
         CompiledModel(std::make_unique<TGen>()) {
     TGen *const model = CompiledModel.get();
-    SerDes = std::make_unique<TensorflowSerDes>([model, feed](const std::string &name,
-                                                              size_t &bytes) -> void * {
-      const int index = model->LookupArgIndex(feed + name);
-      if (index < 0)
-        return nullptr;
-      bytes = argumentSize(*model, index, 0);
-      return model->arg_data(index);
-    });
+    SerDes = std::make_unique<TensorflowSerDes>(
+        [model, feed](const std::string &name, size_t &bytes) -> void * {
+          const int index = model->LookupArgIndex(feed + name);
+          if (index < 0)
+            return nullptr;
+          bytes = argumentSize(*model, index, 0);
+          return model->arg_data(index);
+        });
     ResultIndex = CompiledModel->LookupResultIndex(fetch + decision);
     if (ResultIndex < 0)
       missing(fetch + decision);

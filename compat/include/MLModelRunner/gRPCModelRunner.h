@@ -2,8 +2,8 @@
 // gRPCModelRunner of the 2024 release, for a gRPC service of the program's own. Header only: the
 // program links gRPC and protobuf.
 //
-// Inference: the compiler calls getAdvice of a model's server. Training: the compiler is the server,
-// and a model in training calls the methods that the pass overrides.
+// Inference: the compiler calls getAdvice of a model's server. Training: the compiler is the
+// server, and a model in training calls the methods that the pass overrides.
 #ifndef MLBRIDGE_COMPAT_GRPCMODELRUNNER_H
 #define MLBRIDGE_COMPAT_GRPCMODELRUNNER_H
 
@@ -59,8 +59,8 @@ public:
   }
   void callBegan() { change(1); }
   void callEnded() { change(-1); }
-  /// False if nobody called for `idle`. `asked`: the promise of published code, by which the end can be
-  /// asked for, too.
+  /// False if nobody called for `idle`. `asked`: the promise of published code, by which the end
+  /// can be asked for, too.
   bool wait(mlbridge::Duration idle, std::future<void> asked) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto last = std::chrono::steady_clock::now();
@@ -146,8 +146,8 @@ public:
     SerDes = std::move(messages);
     SerDes->setRequest(static_cast<google::protobuf::Message *>(request));
     SerDes->setResponse(static_cast<google::protobuf::Message *>(response));
-    std::shared_ptr<Stub> stub = Client::NewStub(
-        grpc::CreateChannel(server_address, grpc::InsecureChannelCredentials()));
+    std::shared_ptr<Stub> stub =
+        Client::NewStub(grpc::CreateChannel(server_address, grpc::InsecureChannelCredentials()));
     call_ = [stub](grpc::ClientContext *context, const Request &from, Response *to) {
       return stub->getAdvice(context, from, to);
     };
@@ -155,8 +155,8 @@ public:
 
   static bool classof(const MLModelRunner *R) { return R->getKind() == Kind::gRPC; }
   void requestExit() override { gRPCServing::end(service_); }
-  /// Not in the release: ends the server that the constructor of a runner with this service runs; null:
-  /// all.
+  /// Not in the release: ends the server that the constructor of a runner with this service runs;
+  /// null: all.
   static void stopServing(const grpc::Service *service) { gRPCServing::end(service); }
 
 protected:
@@ -172,8 +172,8 @@ protected:
       fail({mlbridge::Code::InvalidArgument, "gRPC: the request or the reply message is null"});
       return nullptr;
     }
-    // After a call that waited in vain, later ones get a tenth of the time and don't wait for a server,
-    // until one has answered.
+    // After a call that waited in vain, later ones get a tenth of the time and don't wait for a
+    // server, until one has answered.
     const mlbridge::Duration left = failedBefore_ ? deadline() / 10 : deadline();
     grpc::ClientContext context;
     context.set_wait_for_ready(!failedBefore_);

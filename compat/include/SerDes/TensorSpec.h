@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// TensorSpec of the 2024 release: name, port, type and shape of a tensor of a bitstream. Neither its
-// macros nor its include guard are LLVM's.
+// TensorSpec of the 2024 release: name, port, type and shape of a tensor of a bitstream. Neither
+// its macros nor its include guard are LLVM's.
 #ifndef MLBRIDGE_COMPAT_TENSORSPEC_H
 #define MLBRIDGE_COMPAT_TENSORSPEC_H
 

@@ -3,8 +3,8 @@
 #ifndef MLBRIDGE_COMPAT_BITSTREAMSERDES_H
 #define MLBRIDGE_COMPAT_BITSTREAMSERDES_H
 
-#include "SerDes/baseSerDes.h"
 #include "SerDes/TensorSpec.h"
+#include "SerDes/baseSerDes.h"
 
 namespace MLBridge {
 

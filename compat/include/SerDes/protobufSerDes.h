@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ProtobufSerDes of the 2024 release: features are the fields of a message of the program's own, and
-// the answer is the first field of the reply. Header only: the program links libprotobuf.
+// ProtobufSerDes of the 2024 release: features are the fields of a message of the program's own,
+// and the answer is the first field of the reply. Header only: the program links libprotobuf.
 #ifndef MLBRIDGE_COMPAT_PROTOBUFSERDES_H
 #define MLBRIDGE_COMPAT_PROTOBUFSERDES_H
 
@@ -65,8 +65,8 @@ public:
     fail(mlbridge::Code::InvalidArgument, "the request message lacks a required field");
     return nullptr;
   }
-  /// Takes the bytes of a reply, which go into the message of setResponse; after expectMessages, the
-  /// reply message itself.
+  /// Takes the bytes of a reply, which go into the message of setResponse; after expectMessages,
+  /// the reply message itself.
   void *deserializeUntyped(void *data) override {
     return ReplyIsText ? deserializeText(*static_cast<const std::string *>(data))
                        : deserialize(static_cast<Message *>(data));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TensorflowSerDes of the 2024 release: features are written into the buffers of a model that
-// TensorFlow compiled ahead of time. Needs no header of TensorFlow: the model's class is a parameter of
-// TFModelRunner.
+// TensorFlow compiled ahead of time. Needs no header of TensorFlow: the model's class is a
+// parameter of TFModelRunner.
 #ifndef MLBRIDGE_COMPAT_TENSORFLOWSERDES_H
 #define MLBRIDGE_COMPAT_TENSORFLOWSERDES_H
 
@@ -13,8 +13,8 @@ namespace MLBridge {
 
 class TensorflowSerDes : public BaseSerDes {
 public:
-  /// The buffer of a feature, and its bytes if the class tells (otherwise 0); null for a feature that
-  /// the model doesn't have, which is ignored as in the release.
+  /// The buffer of a feature, and its bytes if the class tells (otherwise 0); null for a feature
+  /// that the model doesn't have, which is ignored as in the release.
   using Buffer = std::function<void *(const std::string &name, size_t &bytes)>;
 
   explicit TensorflowSerDes(Buffer buffer = {}) : BaseSerDes(Kind::Tensorflow), Find(buffer) {}
@@ -52,9 +52,9 @@ private:
     if (!to)
       return;
     if (bytes != 0 && bytes != count * sizeof(T))
-      fail(mlbridge::Code::InvalidArgument,
-           "feature '" + name + "' has " + std::to_string(count * sizeof(T)) +
-               " bytes, the model takes " + std::to_string(bytes));
+      fail(mlbridge::Code::InvalidArgument, "feature '" + name + "' has " +
+                                                std::to_string(count * sizeof(T)) +
+                                                " bytes, the model takes " + std::to_string(bytes));
     else if (count)
       std::memcpy(to, values, count * sizeof(T));
   }

@@ -19,8 +19,8 @@ int main(int argc, char **argv) {
     SerDesType = BaseSerDes::Kind::Json;
   else
     SerDesType = BaseSerDes::Kind::Bitstream;
-  std::unique_ptr<MLModelRunner> MLRunner = std::make_unique<PipeModelRunner>(
-      basename + ".out", basename + ".in", SerDesType, nullptr);
+  std::unique_ptr<MLModelRunner> MLRunner =
+      std::make_unique<PipeModelRunner>(basename + ".out", basename + ".in", SerDesType, nullptr);
   std::vector<float> embedding(300, 0.5f);
   while (true) {
     std::pair<std::string, std::vector<float>> p1("embedding", embedding);

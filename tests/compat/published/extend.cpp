@@ -14,7 +14,7 @@ using namespace MLBridge;
 /// "name value;" for each feature, and a number as the reply.
 class NewSerDes : public BaseSerDes {
 public:
-  NewSerDes() : BaseSerDes(BaseSerDes::Kind::NewSD){};
+  NewSerDes() : BaseSerDes(BaseSerDes::Kind::NewSD) {};
   void setFeature(const std::string &name, const int value) override {
     Buffer += name + " " + std::to_string(value) + ";";
   }

@@ -23,9 +23,10 @@ struct HelloPass : public hello::HelloService::Service {
   int Sum = 0;
 
   void train(const std::string &server_address) {
-    MLRunner = std::make_unique<
-        gRPCModelRunner<hello::HelloService::Service, hello::HelloService::Stub,
-                        hello::Observation, hello::Action>>(server_address, this, nullptr);
+    MLRunner =
+        std::make_unique<gRPCModelRunner<hello::HelloService::Service, hello::HelloService::Stub,
+                                         hello::Observation, hello::Action>>(server_address, this,
+                                                                             nullptr);
     std::cout << Sum << " " << MLRunner->status().toString() << "\n";
   }
   grpc::Status queryCompiler(grpc::ServerContext *, const hello::Action *request,

@@ -4,14 +4,17 @@
 MODULE is the package of PyPI or ours; nothing else differs.
 """
 
+from __future__ import annotations
+
 import ctypes
 import importlib
 import sys
+from typing import Any
 
 module, what, data_format, pipe_name = sys.argv[1:]
 CI = importlib.import_module(module)
 
-expected = [
+expected: list[Any] = [
     11,
     1234567890,
     3.14,
@@ -23,7 +26,7 @@ expected = [
     [11.1, 22.2, 33.3],
     [-1.1111111111, -2.2222222222, -3.3333333333],
 ]
-json_advice = [
+json_advice: list[Any] = [
     12,
     ctypes.c_long(12345),
     4.14,
@@ -40,14 +43,14 @@ bytes_advice[1] = ctypes.c_long(1234567891)
 bytes_advice[8] = [1.11, 2.22, -3.33, 0.0]
 
 
-def flat(data):
+def flat(data: Any) -> Any:
     if data_format == "json":
         return data[next(iter(data))]
     values = list(data[0])
     return values[0] if len(values) == 1 else values
 
 
-def check(want, got):
+def check(want: Any, got: Any) -> None:
     if isinstance(want, list):
         assert len(want) == len(got), (want, got)
         assert all(abs(w - g) < 1e-5 for w, g in zip(want, got, strict=True)), (want, got)
@@ -55,7 +58,7 @@ def check(want, got):
         assert abs(want - got) < 1e-5, (want, got)
 
 
-def types():
+def types() -> None:
     interface = CI.PipeCompilerInterface(data_format, pipe_name)
     print("ready", flush=True)
     interface.reset_pipes()
@@ -81,7 +84,7 @@ def types():
     interface.evaluate(mode="exit")
 
 
-def episode():
+def episode() -> None:
     interface = CI.PipeCompilerInterface(data_format, pipe_name)
     print("ready", flush=True)
     interface.reset_pipes()
@@ -99,7 +102,7 @@ def episode():
         seen[action] += 1
 
 
-def pluto():
+def pluto() -> None:
     interface = CI.PipeCompilerInterface(data_format, pipe_name)
     print("ready", flush=True)
     interface.reset_pipes()

@@ -59,8 +59,8 @@ int main(int argc, char **argv) {
   const bool json = std::string(argv[1]) == "json";
   std::string basename = argv[2];
   BaseSerDes::Kind SerDesType = json ? BaseSerDes::Kind::Json : BaseSerDes::Kind::Bitstream;
-  MLRunner = std::make_unique<PipeModelRunner>(basename + ".out", basename + ".in", SerDesType,
-                                               nullptr);
+  MLRunner =
+      std::make_unique<PipeModelRunner>(basename + ".out", basename + ".in", SerDesType, nullptr);
   primitive<int, int>("int", 11, 12);
   primitive<long, long>("long", 1234567890, json ? 12345 : 1234567891);
   primitive<float, float>("float", 3.14, 4.14);

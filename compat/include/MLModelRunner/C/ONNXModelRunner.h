@@ -31,8 +31,8 @@ void destroyEnvironment(Environment *env);
 
 /* createONNXModelRunner(env, n, "name", "path", "name", "path", ...): the environment stays the
  * caller's. However n is meant, agents or strings, all pairs of the call are taken. (The release's
- * function of that name, which is called through a pointer, cannot know how many there are, and takes
- * n as the number of strings.) */
+ * function of that name, which is called through a pointer, cannot know how many there are, and
+ * takes n as the number of strings.) */
 ONNXModelRunner *createONNXModelRunner(Environment *env, int numAgents, ...);
 ONNXModelRunner *createSingleAgentOMR(char *agent_path);
 /* An episode; see ONNXModelRunnerError for how it ended. */

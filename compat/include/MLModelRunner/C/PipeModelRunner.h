@@ -24,7 +24,8 @@ int evaluateIntFeatures(PipeModelRunnerWrapper *obj);
 float evaluateFloatFeatures(PipeModelRunnerWrapper *obj);
 void destroyPipeModelRunner(PipeModelRunnerWrapper *obj);
 
-/* Not in the release: why the last call failed, "" if it didn't; the runner's, until the next call. */
+/* Not in the release: why the last call failed, "" if it didn't; the runner's, until the next call.
+ */
 const char *pipeModelRunnerError(const PipeModelRunnerWrapper *obj);
 
 #ifdef __cplusplus

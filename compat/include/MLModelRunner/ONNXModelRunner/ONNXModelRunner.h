@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ONNXModelRunner of the 2024 release: one or more agents in this process decide for an environment.
+// ONNXModelRunner of the 2024 release: one or more agents in this process decide for an
+// environment.
 #ifndef MLBRIDGE_COMPAT_ONNXMODELRUNNER_H
 #define MLBRIDGE_COMPAT_ONNXMODELRUNNER_H
 

@@ -17,8 +17,8 @@ public:
   explicit Agent(const std::string &model_path);
   ~Agent();
 
-  /// The index of the largest output, the first of equal ones. Without an answer 0, and status() says
-  /// why.
+  /// The index of the largest output, the first of equal ones. Without an answer 0, and status()
+  /// says why.
   unsigned computeAction(Observation &obs) { return computeAction(obs.data(), obs.size()); }
 
   // What follows is not in the release.

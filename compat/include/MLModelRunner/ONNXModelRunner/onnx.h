@@ -12,15 +12,16 @@
 
 class ONNXModel {
 public:
-  /// A path is opened with ONNX Runtime or, where there is none, with the engine of our own; any other
-  /// URI of MLBridge, such as native:FILE or unix:SOCKET, as it says. Used by one thread at a time.
+  /// A path is opened with ONNX Runtime or, where there is none, with the engine of our own; any
+  /// other URI of MLBridge, such as native:FILE or unix:SOCKET, as it says. Used by one thread at a
+  /// time.
   explicit ONNXModel(const char *model_path);
   ~ONNXModel();
   ONNXModel(const ONNXModel &) = delete;
   ONNXModel &operator=(const ONNXModel &) = delete;
 
-  /// Any containers of floats with data(), size(), and for the output assign(). Without an answer the
-  /// output is empty. NaN becomes a number below all others, as in the release.
+  /// Any containers of floats with data(), size(), and for the output assign(). Without an answer
+  /// the output is empty. NaN becomes a number below all others, as in the release.
   template <typename In, typename Out> void run(const In &input, Out &output) {
     std::vector<float> answer;
     (void)run(input.data(), input.size(), answer);
