@@ -48,7 +48,7 @@ def connect(kind: str, path: str) -> tuple[int, int]:
 
 
 def serve_shared(which: str, path: str) -> None:
-    """Over shared memory, as shared.h lays it out: look and yield for a moment, then sleep."""
+    """Over shared memory, as shared.h lays it out: spin, look and yield for a moment, then sleep."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
         listening.listen(1)
@@ -65,8 +65,16 @@ def serve_shared(which: str, path: str) -> None:
     small = raw[:SMALL]
     is_sweep = which == "sweep"
     now, sched_yield = time.perf_counter_ns, os.sched_yield
-    number = 0
+    number = spins_in_vain = waits_without_spin = 0
     while True:
+        if waits_without_spin > 0:
+            waits_without_spin -= 1
+        elif words[0] == number:
+            end = now() + 20_000
+            while words[0] == number and now() < end:
+                pass
+            spins_in_vain = 0 if words[0] != number else min(spins_in_vain + 1, 10)
+            waits_without_spin = 0 if spins_in_vain < 3 else 1 << spins_in_vain
         if words[0] == number:
             end = now() + 30_000
             while words[0] == number:

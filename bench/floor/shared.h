@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The floor over shared memory, the compiler's side: one message there, one answer back, in place.
-// Each side looks and yields for a moment before it sleeps on an eventfd.
+// Each side spins, where that has found something of late, and then looks and yields for a moment
+// before it sleeps on an eventfd.
 #ifndef MLBRIDGE_BENCH_FLOOR_SHARED_H
 #define MLBRIDGE_BENCH_FLOOR_SHARED_H
 
@@ -63,6 +64,17 @@ public:
     if (at(8).load() && at(8).exchange(0))
       ::eventfd_write(serverBell_, 1);
     using Clock = std::chrono::steady_clock;
+    if (waitsWithoutSpin_ > 0) {
+      --waitsWithoutSpin_;
+    } else {
+      const Clock::time_point end = Clock::now() + std::chrono::microseconds(20);
+      bool isThere = false;
+      while (!isThere && Clock::now() < end)
+        for (int i = 0; i < 16 && !isThere; ++i)
+          isThere = at(16).load(std::memory_order_acquire) == number_;
+      spinsInVain_ = isThere ? 0 : spinsInVain_ < 10 ? spinsInVain_ + 1 : 10;
+      waitsWithoutSpin_ = spinsInVain_ < 3 ? 0 : 1 << spinsInVain_;
+    }
     const Clock::time_point end = Clock::now() + std::chrono::microseconds(30);
     while (at(16).load(std::memory_order_acquire) != number_) {
       ::sched_yield();
@@ -88,6 +100,7 @@ private:
   uint8_t *bytes_ = nullptr;
   int serverBell_ = -1, bell_ = -1;
   uint64_t number_ = 0;
+  int spinsInVain_ = 0, waitsWithoutSpin_ = 0;
 };
 
 #endif

@@ -30,7 +30,8 @@ from tqdm import tqdm
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SMALL_QUERIES = 3000
-SWEEPS = 3
+SWEEPS = 20
+JSON_SWEEPS = 3  # each takes as long
 READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
 # Processes that are free to run anywhere have two speeds, by whether the kernel has both on one
@@ -212,7 +213,8 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
     """One transport with one serdes, in fresh processes every few rounds."""
     wire = "json" if serdes == "json" else "raw"
     found: dict[str, tuple[float, float]] = {}
-    for which, passes in (("sweep", SWEEPS), ("small", SMALL_QUERIES)):
+    sweeps = JSON_SWEEPS if serdes == "json" else SWEEPS
+    for which, passes in (("sweep", sweeps), ("small", SMALL_QUERIES)):
         times = []
         counts = _rounds_of_pairs(which, rounds, pinned=setting.pinned)
         for number, count in enumerate(counts):
@@ -249,7 +251,7 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
     setting.env["MLBRIDGE_ONNXRUNTIME"] = str(library)
     sweep, small = onnx_models(folder)
     found: dict[str, tuple[float, float]] = {}
-    for which, passes, models in (("sweep", 20, sweep), ("small", 20 * SMALL_QUERIES, [small])):
+    for which, passes, models in (("sweep", SWEEPS, sweep), ("small", 20 * SMALL_QUERIES, [small])):
         with ExitStack() as stack:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, setting.client, which, *uris)

@@ -320,6 +320,12 @@ PyObject *newView(const TensorView &tensor, PyObject *base, bool writable) {
   return array.release().ptr();
 }
 
+bool isViewOf(PyObject *object, const TensorView &tensor) {
+  auto *array = reinterpret_cast<PyArrayObject *>(object);
+  return PyArray_TYPE(array) == typeNumber(tensor.type) && PyArray_IS_C_CONTIGUOUS(array) &&
+         sameShape(array, tensor.shape);
+}
+
 PyObject *newCopy(const TensorView &tensor) {
   if (tensor.type == ElementType::String)
     return newStrings(tensor);

@@ -16,6 +16,8 @@ void importNumpy();
 /// An array over the tensor's own memory, which `base` keeps alive (a reference is taken). New
 /// reference. Strings, which have no memory that NumPy could see, are copied.
 PyObject *newView(const TensorView &tensor, PyObject *base, bool writable);
+/// Whether the array still has the tensor's type and shape: both can be set in place.
+bool isViewOf(PyObject *array, const TensorView &tensor);
 /// An array of its own: numbers, or objects of type str. New reference.
 PyObject *newCopy(const TensorView &tensor);
 

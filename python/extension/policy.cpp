@@ -16,12 +16,28 @@ nb::object newContext(const RequestContext &from) {
 }
 
 void StreamViews::forget() {
-  arrays_.clear();
-  data_.clear();
+  inputs_.clear();
   proxy_.reset();
   dict_.reset();
   base_.reset();
   holder_ = nullptr;
+}
+
+nb::object StreamViews::viewOf(Input &input, const TensorView &tensor) const {
+  uint64_t hash = 0;
+  for (const int64_t length : tensor.shape)
+    hash = (hash + static_cast<uint64_t>(length)) * 0x9E3779B97F4A7C15;
+  input.views.resize(size_t(1) << ViewBits);
+  View &view = input.views[hash >> (64 - ViewBits)];
+  const bool isSame = view.array.is_valid() && view.data == tensor.data &&
+                      view.shape.size() == tensor.shape.size() &&
+                      std::equal(view.shape.begin(), view.shape.end(), tensor.shape.begin());
+  if (!isSame) {
+    view.array = nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
+    view.data = tensor.data;
+    view.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  }
+  return view.array;
 }
 
 void StreamViews::show(const Event &event) {
@@ -41,22 +57,25 @@ void StreamViews::show(const Event &event) {
     proxy_ = nb::steal<nb::object>(PyDictProxy_New(dict_.ptr()));
     if (!proxy_.is_valid())
       throw nb::python_error();
-    arrays_.resize(signature.inputs.size());
-    data_.assign(signature.inputs.size(), nullptr);
+    inputs_.resize(signature.inputs.size());
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      inputs_[i].name = nb::steal<nb::object>(toPython(signature.inputs[i].name));
   }
   if (!isSame || !fixed_) {
-    for (size_t i = 0; i < arrays_.size(); ++i) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Input &input = inputs_[i];
       const TensorSpec &spec = signature_.inputs[i];
       const TensorView tensor = event.input(i);
-      if (arrays_[i].is_valid() && tensor.data == data_[i] && !spec.isDynamic() &&
-          spec.type != ElementType::String)
+      const bool isViewed = spec.type != ElementType::String;
+      if (input.shown.is_valid() && tensor.data == input.data && !spec.isDynamic() && isViewed)
         continue;
-      nb::object array = nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
-      if (PyDict_SetItem(dict_.ptr(), nb::steal<nb::object>(toPython(spec.name)).ptr(),
-                         array.ptr()) < 0)
+      nb::object array = spec.isDynamic() && isViewed
+                             ? viewOf(input, tensor)
+                             : nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
+      if (PyDict_SetItem(dict_.ptr(), input.name.ptr(), array.ptr()) < 0)
         throw nb::python_error();
-      arrays_[i] = std::move(array);
-      data_[i] = tensor.data;
+      input.shown = std::move(array);
+      input.data = tensor.data;
     }
     storage_ = event.storage();
   }
@@ -79,8 +98,8 @@ void StreamViews::show(const Event &event) {
 bool StreamViews::isKept() const {
   if (Py_REFCNT(proxy_.ptr()) > 1 || Py_REFCNT(dict_.ptr()) > 2)
     return true;
-  for (const nb::object &array : arrays_)
-    if (Py_REFCNT(array.ptr()) > 2)
+  for (const Input &input : inputs_)
+    if (Py_REFCNT(input.shown.ptr()) > (input.views.empty() ? 2 : 3))
       return true;
   return false;
 }
@@ -88,10 +107,16 @@ bool StreamViews::isKept() const {
 void StreamViews::settle(const Event &event) {
   if (context_.is_valid() && Py_REFCNT(context_.ptr()) > 1)
     context_.reset();
-  if (proxy_.is_valid() && isKept()) {
+  if (!proxy_.is_valid())
+    return;
+  if (isKept()) {
     holder_->storage = event.holdInputs();
     forget();
+    return;
   }
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (!isViewOf(inputs_[i].shown.ptr(), event.input(i)))
+      return forget();
 }
 
 nb::object call(PyObject *policy, PyObject *observation, PyObject *context) {

@@ -37,8 +37,24 @@ public:
   void settle(const Event &event);
 
 private:
+  struct View {
+    const void *data = nullptr;
+    Shape shape;
+    nb::object array;
+  };
+  struct Input {
+    nb::object name, shown;
+    const void *data = nullptr;
+    /// Of a dynamic input, by a hash of its shape: shapes come again, and to make an array takes as
+    /// long as a short message.
+    std::vector<View> views;
+  };
+  /// log2 of the views kept of an input.
+  static constexpr int ViewBits = 7;
+
   void forget();
   bool isKept() const;
+  nb::object viewOf(Input &input, const TensorView &tensor) const;
 
   uint64_t connection_, storage_ = 0;
   uint32_t stream_;
@@ -49,8 +65,7 @@ private:
   };
   Holder *holder_ = nullptr; ///< owned by base_
   nb::object base_, dict_, proxy_, context_;
-  std::vector<nb::object> arrays_;
-  std::vector<const void *> data_;
+  std::vector<Input> inputs_;
 };
 
 /// Calls policy(observation, context). Null with a Python error if it raised.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -144,6 +145,45 @@ def test_dynamic_arrays_that_are_kept(address: str, serdes: str) -> None:
             assert runner.evaluate_scalar(x=np.full(n, n), s=f"n={n}") == n * n
     assert [(len(x), s.item()) for x, s in kept] == [(n, f"n={n}") for n in (2, 5, 5, 0, 1000, 2)]
     assert all((x == len(x)).all() for x, _ in kept)
+
+
+def test_shapes_that_come_again(address: str, serdes: str) -> None:
+    signature = Signature(
+        [TensorSpec("x", "float32", [None, None]), TensorSpec("k", "int64", [1])],
+        [TensorSpec("y", "float64")],
+    )
+    kept: list[Any] = []
+
+    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+        if observation["k"][0] % 7 == 0:
+            kept.append(observation["x"][:1])
+        return float(observation["x"].sum())
+
+    shapes = [(n % 9 + 1, n % 4) for n in range(100)]
+    with running(policy, address, signature, query=f"?serdes={serdes}") as server:
+        runner = server.open()
+        for k, shape in enumerate(shapes):
+            x = np.full(shape, k, np.float32)
+            assert runner.evaluate_scalar(x=x, k=k) == x.sum()
+    assert [one.shape[1] for one in kept] == [shape[1] for shape in shapes[::7]]
+    assert all((one == 7 * i).all() for i, one in enumerate(kept))
+
+
+@pytest.mark.parametrize("dimension", [4, None])
+def test_a_policy_may_set_the_shape_of_what_it_is_lent(address: str, dimension: int | None) -> None:
+    signature = Signature([TensorSpec("x", "float32", [dimension])], [TensorSpec("y", "int64")])
+
+    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+        rank = observation["x"].ndim
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated by some versions of NumPy
+            observation["x"].shape = (2, 2)
+        return rank
+
+    with running(policy, address, signature) as server:
+        runner = server.open()
+        for _ in range(3):
+            assert runner.evaluate_scalar(x=np.zeros(4, np.float32)) == 1
 
 
 def test_streams_with_different_signatures_on_one_server(address: str) -> None:

@@ -288,12 +288,13 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
   bool progress = false;
   if (!wanted.write && handover_.yields()) {
     Status status;
-    if (handover_.yieldUntil([&] {
-          if (!channel_->look({true, false}).read)
-            return false;
-          status = reader_.pump(*channel_, *this, progress);
-          return !status || progress;
-        })) {
+    const auto look = [&] {
+      if (!channel_->look({true, false}).read)
+        return false;
+      status = reader_.pump(*channel_, *this, progress);
+      return !status || progress;
+    };
+    if ((channel_->isQuiet() && handover_.spinUntil(look)) || handover_.yieldUntil(look)) {
       ready = {true, false};
       return status;
     }

@@ -90,20 +90,25 @@ void ServerLoop::wake() const {
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
     Outcome outcome = Outcome::TimedOut;
-    int looks = 0;
     // Who is awake is looked at without a system call.
-    const auto look = [&] {
-      if (!anyAwake_.load(std::memory_order_relaxed) || ++looks % LooksWithoutWait == 0)
+    const auto glance = [&] {
+      if (!attend(false))
+        return false;
+      if (!mayGoOn())
         outcome = turn(0);
-      else if (attend(false)) {
-        if (!mayGoOn())
-          outcome = turn(0);
-        if (outcome == Outcome::TimedOut)
-          outcome = Outcome::Progress;
-      }
+      if (outcome == Outcome::TimedOut)
+        outcome = Outcome::Progress;
+      return true;
+    };
+    int looks = 0;
+    const auto look = [&] {
+      if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
+        return glance();
+      outcome = turn(0);
       return outcome != Outcome::TimedOut;
     };
-    if (handover_.yieldUntil(look))
+    if ((anyAwake_.load(std::memory_order_relaxed) && handover_.spinUntil(glance)) ||
+        handover_.yieldUntil(look))
       return outcome;
   }
   int timeout = deadline.pollTimeout();

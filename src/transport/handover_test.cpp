@@ -13,6 +13,7 @@ protected:
     HandoverTest &test;
     Handover::Clock::time_point now() { return test.now; }
     void yield() { test.now += test.yieldTakes; }
+    void pause() { test.now += std::chrono::nanoseconds(50); }
   };
   /// One turn that took so long besides yielding; whether it began with a yield.
   bool turn(Duration took, Outcome outcome = Hit) {
@@ -88,6 +89,29 @@ TEST_F(HandoverTest, StopsAtOnceWhenAYieldTookLongAndWaitsLongerEachTime) {
     EXPECT_LE(next, Handover::MostTurns + 2);
     last = next;
   }
+}
+
+TEST_F(HandoverTest, SpinsWhileThatFindsAnswers) {
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
+}
+
+TEST_F(HandoverTest, SpinsSeldomAndBrieflyWhereThatFindsNothing) {
+  const auto start = now;
+  int spins = 0;
+  constexpr int Waits = 100'000;
+  for (int i = 0; i < Waits; ++i) {
+    const auto before = now;
+    ASSERT_FALSE(handover.spinUntil([] { return false; }, Machine{*this}));
+    ASSERT_LE(now - before, 2 * Handover::MostSpin);
+    spins += now != before;
+  }
+  EXPECT_GT(spins, Handover::SpinsInVain);
+  EXPECT_LT(spins, Waits / 500);
+  // One answer found in time, and it spins again.
+  while (now == start || !handover.spinUntil([] { return true; }, Machine{*this})) {
+  }
+  EXPECT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
 }
 
 TEST_F(HandoverTest, TriesAgainSoonWhereSleepingCostsMuch) {
