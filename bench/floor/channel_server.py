@@ -48,7 +48,7 @@ def connect(kind: str, path: str) -> tuple[int, int]:
 
 
 def serve_shared(which: str, path: str) -> None:
-    """Over shared memory, as shared.h lays it out: spin, look and yield for a moment, then sleep."""
+    """Over shared memory, as shared.h lays it out: spin, look and yield a moment, then sleep."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
         listening.listen(1)
