@@ -174,7 +174,7 @@ def test_a_policy_may_set_the_shape_of_what_it_is_lent(address: str, dimension: 
     signature = Signature([TensorSpec("x", "float32", [dimension])], [TensorSpec("y", "int64")])
 
     def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
-        rank = observation["x"].ndim
+        rank: int = observation["x"].ndim
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated by some versions of NumPy
             observation["x"].shape = (2, 2)
