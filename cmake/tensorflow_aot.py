@@ -130,7 +130,16 @@ def compile_model(python: Path, options: argparse.Namespace, work: Path) -> None
         raise SystemExit("tensorflow_aot: the compiler wrote no object")
 
 
-def runtime_objects(folder: Path, cxx: str, objects: list[Path]) -> list[Path]:
+def for_processor(cxx: str, cpu: str) -> list[str]:
+    """What makes this compiler use the processor as LLVM does, if it knows it."""
+    flag = f"-march={cpu}"
+    known = subprocess.run(
+        [cxx, flag, "-E", "-xc++", os.devnull], capture_output=True, check=False
+    )
+    return [] if known.returncode else [flag]
+
+
+def runtime_objects(folder: Path, cxx: str, cpu: str, objects: list[Path]) -> list[Path]:
     """The compiled sources of XLA's run time that these objects need."""
     wanted = set(RUNTIME_SYMBOL.findall(run("nm", "--undefined-only", *objects)))
     root = folder / "runtime"
@@ -142,6 +151,7 @@ def runtime_objects(folder: Path, cxx: str, objects: list[Path]) -> list[Path]:
             if "matmul" in name or "conv" in name:
                 sources.add(CONTRACTION)
     flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-w", "-DNDEBUG"]
+    flags += for_processor(cxx, cpu)
     key = hashlib.sha256(f"{run(cxx, '--version')}{flags}{VERSION}".encode()).hexdigest()[:12]
     kept = folder / "objects" / key
     kept.mkdir(parents=True, exist_ok=True)
@@ -253,7 +263,7 @@ def main() -> int:
             work = Path(scratch)
             compile_model(python, options, work)
             objects = sorted(work.glob(f"{options.name}*.o"))
-            objects += runtime_objects(folder, options.cxx, objects)
+            objects += runtime_objects(folder, options.cxx, options.cpu, objects)
             library = work / "library.a"
             run(options.ar, "qcs", library, *objects)
             (out / "include").mkdir(exist_ok=True)  # of its own: its warnings are not the user's

@@ -115,10 +115,11 @@ def ggnn() -> onnx.ModelProto:
     return graph.finish(graph.dense(summed, width, 15), [1, 15])
 
 
+# In the order of their names, which TensorFlow's signatures have.
 FEATURES = (
-    "callee_basic_block_count", "callsite_height", "node_count", "nr_ctant_params",
-    "cost_estimate", "edge_count", "caller_users", "caller_conditionally_executed_blocks",
-    "caller_basic_block_count", "callee_conditionally_executed_blocks", "callee_users",
+    "callee_basic_block_count", "callee_conditionally_executed_blocks", "callee_users",
+    "caller_basic_block_count", "caller_conditionally_executed_blocks", "caller_users",
+    "callsite_height", "cost_estimate", "edge_count", "node_count", "nr_ctant_params",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS, write
-from tfaot import LeftOutError, linked_client
+from tfaot import Compiled, LeftOutError, compiled, linked_client
 from tqdm import tqdm
 
 HERE = Path(__file__).parent
@@ -100,6 +100,7 @@ class Place:
     library: Path
     linked: dict[str, Path] = field(default_factory=dict)
     """Programs of the schemes whose models are linked in."""
+    tensorflow: dict[str, Compiled] = field(default_factory=dict)
 
     def client(self, uri: str) -> Path:
         return self.linked.get(uri.split(":")[0], self.build / "bench/in-process-client")
@@ -120,7 +121,9 @@ class Place:
     def with_tensorflow(self, model: Path) -> str | None:
         """Compiled by TensorFlow into a program of its own."""
         try:
-            uri, self.linked["tfaot"] = linked_client(self.build, self.folder, model)
+            self.tensorflow[model.stem] = compiled(model, tqdm.write)
+            network = self.tensorflow[model.stem]
+            uri, self.linked["tfaot"] = linked_client(self.build, self.folder, network)
         except LeftOutError as error:
             left_out("tfaot", model, str(error))
             return None

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the native engine makes of a model, for `mlbridge inspect`.
+// What the native engine makes of a model, for `mlbridge inspect`; and how the onnx engine loads it.
 #include "common.h"
+#include "engine/file.h"
 #include "engine/native/network.h"
+#include "engine/prepack.h"
 
 namespace mlbridge::python {
 
@@ -22,6 +24,11 @@ void bindInspection(nb::module_ &m) {
     all["steps"] = found->steps;
     all["workspace_bytes"] = found->workspace;
     return all;
+  });
+  m.def("_pays_to_prepack", [](const std::string &path) {
+    constexpr uint64_t Limit = uint64_t(1) << 31;
+    const Expected<Buffer> bytes = engine::readFile(path, Limit);
+    return bytes && engine::paysToPrepack(bytes->span());
   });
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core import Context, Signature, Statistics, TensorSpec
+from ._core import Context, Signature, Statistics, TensorSpec, _pays_to_prepack
 from .batching import BatchPolicy
 from .errors import InvalidArgument, InvalidModel, Mismatch, NotFound, Unsupported
 from .server import Policy, Server
@@ -179,7 +179,8 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    prepack = _pays_to_prepack(path)
+    options.add_session_config_entry("session.disable_prepacking", "0" if prepack else "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3

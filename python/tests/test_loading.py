@@ -30,17 +30,20 @@ needs_onnx = pytest.mark.skipif(
 needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 
 
-def save_onnx(path: Path, shape: list[Any], **properties: str) -> Path:
-    """y = x @ WEIGHTS."""
+def save_onnx(
+    path: Path, shape: list[Any], weights: Any = WEIGHTS, **properties: str
+) -> Path:
+    """y = x @ weights."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
+    rows, columns = weights.shape
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
         "linear",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [*shape, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [*shape, 2])],
-        [numpy_helper.from_array(WEIGHTS, "w")],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [*shape, rows])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [*shape, columns])],
+        [numpy_helper.from_array(weights, "w")],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     helper.set_model_props(made, properties)
@@ -111,6 +114,28 @@ def test_an_onnx_file_answers_as_in_process(tmp_path: Path, address: str) -> Non
             assert inside.evaluate(x=x)["y"].tobytes() == outside.evaluate(x=x)["y"].tobytes()
         assert outside.model.metadata["note"] == "what compilers read"
     assert serving.statistics.replies == 3
+
+
+@needs_onnx
+@pytest.mark.parametrize("columns", [1, 48])
+def test_large_weights_are_packed_in_process_and_in_servers_alike(
+    tmp_path: Path, columns: int
+) -> None:
+    numbers = np.random.default_rng(3)
+    weights = numbers.uniform(-1, 1, (40_000, columns)).astype("float32")
+    path = save_onnx(tmp_path / "m.onnx", [1], weights)
+    evaluate = mlbridge.load_onnx(path).policy
+    inside, other = (
+        mlbridge.open(f"onnx:{path}{options}")
+        for options in ("", "?prepack=1" if columns == 1 else "?prepack=0")
+    )
+    differed = False
+    for _ in range(4):
+        x = numbers.uniform(-1, 1, (1, 40_000)).astype("float32")
+        answer = inside.evaluate(x=x)["y"].tobytes()
+        assert evaluate({"x": x}, None)["y"].tobytes() == answer  # type: ignore[index, arg-type]
+        differed |= other.evaluate(x=x)["y"].tobytes() != answer
+    assert differed, "this network does not tell the kernels apart"
 
 
 @needs_onnx

@@ -3,6 +3,7 @@
 #include "model.h"
 
 #include "engine/file.h"
+#include "engine/prepack.h"
 #include "external_data.h"
 
 #include <onnxruntime_session_options_config_keys.h>
@@ -126,11 +127,11 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
   return Status::ok();
 }
 
-Status setOptions(const OrtApi *api, const Options &options, OrtSessionOptions *to) {
+Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSessionOptions *to) {
   std::vector<std::pair<std::string, std::string>> config = {
       {kOrtSessionOptionsConfigAllowIntraOpSpinning, options.spin ? "1" : "0"},
       {kOrtSessionOptionsConfigAllowInterOpSpinning, options.spin ? "1" : "0"},
-      {kOrtSessionOptionsConfigDisablePrepacking, options.prepack ? "0" : "1"},
+      {kOrtSessionOptionsConfigDisablePrepacking, prepack ? "0" : "1"},
       // Of a file in ORT format: what was read is used in place.
       {kOrtSessionOptionsConfigUseORTModelBytesDirectly, "1"},
       {kOrtSessionOptionsConfigUseORTModelBytesForInitializers, "1"},
@@ -274,7 +275,9 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
       !s)
     return s;
-  if (Status s = setOptions(api, options, sessionOptions.get()); !s)
+  const bool prepack =
+      options.prepack ? *options.prepack : engine::paysToPrepack(bytes.span());
+  if (Status s = setOptions(api, options, prepack, sessionOptions.get()); !s)
     return s;
   std::vector<Buffer> contents;
   const bool isOrt = isOrtFormat(bytes);

@@ -20,7 +20,8 @@ Status wrong(std::string_view key, std::string_view value, std::string_view expe
                                      std::string(expected) + ", not '" + std::string(value) + "'"};
 }
 
-Status readSwitch(std::string_view key, std::string_view value, bool &to) {
+template <typename Switch>
+Status readSwitch(std::string_view key, std::string_view value, Switch &to) {
   if (value != "0" && value != "1")
     return wrong(key, value, "0 or 1");
   to = value == "1";

@@ -8,6 +8,7 @@
 
 #include <onnxruntime_c_api.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ namespace mlbridge::onnx {
 struct Options {
   std::string runtime; ///< library or folder; empty: search
   int threads = 1;     ///< of one evaluation
-  bool prepack = false;
+  std::optional<bool> prepack; ///< unless stated, engine::paysToPrepack
   bool spin = false;  ///< threads wait for work without sleeping
   bool arena = false; ///< ONNX Runtime's own allocator of temporaries, instead of malloc
   bool pattern = true;
