@@ -133,9 +133,7 @@ def compile_model(python: Path, options: argparse.Namespace, work: Path) -> None
 def for_processor(cxx: str, cpu: str) -> list[str]:
     """What makes this compiler use the processor as LLVM does, if it knows it."""
     flag = f"-march={cpu}"
-    known = subprocess.run(
-        [cxx, flag, "-E", "-xc++", os.devnull], capture_output=True, check=False
-    )
+    known = subprocess.run([cxx, flag, "-E", "-xc++", os.devnull], capture_output=True, check=False)
     return [] if known.returncode else [flag]
 
 

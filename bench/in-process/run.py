@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS, write
+from sizes import Sizes, kilobytes
 from tfaot import Compiled, LeftOutError, compiled, linked_client
 from tqdm import tqdm
 
@@ -217,52 +218,15 @@ def two_threads(place: Place, uri: str, examples: Path) -> float:
     return best["one"] / best["two"]
 
 
-PLUGIN = """
-#include <mlbridge/model.h>
-extern "C" [[gnu::visibility("default")]] float ask(const char *uri) {
-  mlbridge::Runner runner = mlbridge::open(uri, {{mlbridge::TensorSpec::of<float>("x", {16})},
-                                                 {mlbridge::TensorSpec::of<float>("y", {2})}});
-  return runner.evaluateOr<float>([] { return 0.0F; });
-}
-"""
-
-
-def added_by_native(place: Place) -> float | None:
-    """Kilobytes that the engine adds to a plugin, which exports one function that asks a model.
-
-    It is linked with an archive of the library's objects, and with one without the engine's.
-    """
-    query = ["ninja", "-C", str(place.build), "-t", "query", "src/libmlbridge.a"]
-    listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
-    objects = [place.build / word for word in listed if word.endswith(".o")]
-    others = [o for o in objects if "native" not in o.parts]
-    if len(objects) == len(others):
-        return None
-    source, script = place.folder / "plugin.cpp", place.folder / "plugin.map"
-    source.write_text(PLUGIN)
-    script.write_text("{ global: ask; local: *; };\n")
-    options = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{ROOT / 'include'}"]
-    sizes = []
-    for number, packed in enumerate((objects, others)):
-        archive, out = place.folder / f"{number}.a", place.folder / f"plugin-{number}.so"
-        subprocess.run(["ar", "rcsD", archive, *packed], check=True)
-        command = ["g++", *options, "-shared", "-s", f"-Wl,--version-script={script}"]
-        command += ["-Wl,--exclude-libs,ALL", "-o", str(out), str(source), str(archive)]
-        subprocess.run([*command, "-pthread", "-ldl"], check=True)
-        sizes.append(out.stat().st_size)
-    return (sizes[0] - sizes[1]) / 1024
-
-
-def size_of(place: Place, engine: str, uri: str) -> float | None:
-    """Kilobytes added to a plugin, or beside it."""
+def size_of(place: Place, sizes: Sizes, engine: str, model: Path) -> float:
+    """Kilobytes that the engine and the network add to a plugin, or put beside it."""
     if engine == "native":
-        return added_by_native(place)
-    if engine == "onnx":
-        component = place.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
-        return (component.stat().st_size + place.library.stat().st_size) / 1024
+        return sizes.native()
     if engine == "aot":
-        return Path(uri.removeprefix("aot:")).stat().st_size / 1024
-    return None
+        return sizes.aot(model, place.env)
+    if engine == "tfaot":
+        return sizes.tfaot(*place.tensorflow[model.stem].objects)
+    return sizes.onnx()
 
 
 def measure(
@@ -270,6 +234,7 @@ def measure(
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     rows: list[dict[str, Any]] = []
     threads: dict[str, float] = {}
+    sizes = Sizes(place.build, place.folder)
     names = [name for name in NETWORKS if options.model in name]
     with tqdm(total=len(names) * options.rounds, desc="in process", unit="round") as bar:
         for name in names:
@@ -280,7 +245,6 @@ def measure(
             found = speeds(place, name, model, examples, there, options.rounds, bar)
             started = starts(place, there)
             for engine, uri in there.items():
-                size = size_of(place, engine, uri)
                 rows.append(
                     {
                         "model": name,
@@ -290,7 +254,7 @@ def measure(
                         "floor_kernel_us": _rounded(found.get("kernel")),
                         "startup_ms": round(started[engine][0], 4),
                         "rss_mb": round(started[engine][1], 3),
-                        "binary_kb": None if size is None else round(size, 1),
+                        "binary_kb": round(size_of(place, sizes, engine, model), 1),
                         "weights_mb": round(weights / 2**20, 3),
                     }
                 )
@@ -355,8 +319,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         for floor in ("floor_ort_us", "floor_kernel_us"):
             value = row[floor]
             line += f"{value:10.3f}{row['us'] / value:7.2f}" if value else f"{'–':>10}{'–':>7}"
-        size = f"{row['binary_kb']:9.0f}" if row["binary_kb"] is not None else f"{'–':>9}"
-        lines.append(f"{line}{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{size}")
+        line += f"{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{row['binary_kb']:9.0f}"
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -381,12 +345,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder:
         place = Place(options.build, Path(folder), env, library)
         rows, threads = measure(place, options)
+        runtime_kb = round(kilobytes(library, place.folder / "onnxruntime.so"), 1)
     report = limits(rows, threads)
     if not options.model and not options.engine:
         out = ROOT / "build/bench"
         out.mkdir(parents=True, exist_ok=True)
         (out / "in-process.json").write_text(json.dumps(rows, indent=1) + "\n")
-        found = {"two_threads": threads, "limits": report}
+        found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": report}
         (out / "in-process-limits.json").write_text(json.dumps(found, indent=1) + "\n")
     print(table(rows))
     for row in report:

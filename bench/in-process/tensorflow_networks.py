@@ -68,7 +68,8 @@ def ggnn(weights: Weights) -> tuple[list[Any], Function]:
         message, into, back, bias = (tf.constant(weights[f"w{i}"]) for i in range(4))
         for _ in range(steps):
             sent = tf.gather(tf.matmul(h, message), source)
-            heard = tf.scatter_nd(target[:, tf.newaxis], sent, tf.constant([nodes, width], tf.int64))
+            into_nodes = tf.constant([nodes, width], tf.int64)
+            heard = tf.scatter_nd(target[:, tf.newaxis], sent, into_nodes)
             a_reset, a_update, a_new = tf.split(tf.matmul(heard, into) + bias, 3, axis=1)
             b_reset, b_update, b_new = tf.split(tf.matmul(h, back), 3, axis=1)
             reset, update = tf.sigmoid(a_reset + b_reset), tf.sigmoid(a_update + b_update)
@@ -107,13 +108,11 @@ def main() -> None:
     name, weights, folder = sys.argv[1:4]
     specs, run = NETWORKS.get(name, perceptron)(dict(np.load(weights)))
 
-    class Network(tf.Module):  # type: ignore[misc]
-        @tf.function(input_signature=specs)  # type: ignore[misc]
-        def y(self, *inputs: Any) -> Any:
-            return {"y": run(*inputs)}
+    def y(*inputs: Any) -> Any:
+        return {"y": run(*inputs)}
 
-    network = Network()
-    tf.saved_model.save(network, folder, signatures={"y": network.y})
+    signature = tf.function(y, input_signature=specs)
+    tf.saved_model.save(tf.Module(), folder, signatures={"y": signature})
 
 
 if __name__ == "__main__":

@@ -105,8 +105,6 @@ def linked_client(build: Path, folder: Path, network: Compiled) -> tuple[str, Pa
     if not client.exists():
         include = f"-I{ROOT / 'include'}"
         run("g++", "-std=c++17", "-O2", include, "-c", HERE / "client.cpp", "-o", client)
-    run(
-        *("g++", client, *network.objects, build / "src/libmlbridge.a", "-ldl", "-pthread"),
-        *("-o", program),
-    )
+    library = build / "src/libmlbridge.a"
+    run("g++", client, *network.objects, library, "-ldl", "-pthread", "-o", program)
     return f"tfaot:{network.name}", program

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the native engine makes of a model, for `mlbridge inspect`; and how the onnx engine loads it.
+// What the native engine makes of a model, for `mlbridge inspect`; and how the onnx engine loads
+// it.
 #include "common.h"
 #include "engine/file.h"
 #include "engine/native/network.h"

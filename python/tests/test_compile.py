@@ -93,6 +93,72 @@ def lookup(path: Path) -> Path:
     )
 
 
+def loop(path: Path) -> Path:
+    """Adds x until the sum is 4 or more, seven times at most."""
+    info, proto = helper.make_tensor_value_info, onnx.TensorProto
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "x"], ["next"]),
+            helper.make_node("ReduceSum", ["next"], ["total"], keepdims=0),
+            helper.make_node("Less", ["total", "limit"], ["go"]),
+        ],
+        "body",
+        [
+            info("i", proto.INT64, []),
+            info("condition", proto.BOOL, []),
+            info("state", proto.FLOAT, [3]),
+        ],
+        [info("go", proto.BOOL, []), info("next", proto.FLOAT, [3])],
+    )
+    constants = {"most": np.int64(7), "limit": np.float32(4), "start": np.zeros(3, np.float32)}
+    return save(
+        path,
+        [helper.make_node("Loop", ["most", "", "start"], ["y"], body=body)],
+        {"x": (proto.FLOAT, 3)},
+        {"y": (proto.FLOAT, 3)},
+        {name: np.asarray(value) for name, value in constants.items()},
+    )
+
+
+def branch(path: Path) -> Path:
+    """Squares of numbers with a positive sum, exponentials of others."""
+    info, proto = helper.make_tensor_value_info, onnx.TensorProto
+    squares = helper.make_graph(
+        [helper.make_node("Mul", ["x", "x"], ["a"])], "then", [], [info("a", proto.FLOAT, [3])]
+    )
+    powers = helper.make_graph(
+        [helper.make_node("Exp", ["x"], ["b"])], "else", [], [info("b", proto.FLOAT, [3])]
+    )
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Greater", ["total", "zero"], ["positive"]),
+        helper.make_node("If", ["positive"], ["y"], then_branch=squares, else_branch=powers),
+    ]
+    specs = {"x": (proto.FLOAT, 3)}, {"y": (proto.FLOAT, 3)}
+    return save(path, nodes, *specs, {"zero": np.zeros((), np.float32)})
+
+
+def scan(path: Path) -> Path:
+    """Running sums of rows, and their tanh."""
+    info, proto = helper.make_tensor_value_info, onnx.TensorProto
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["sum", "row"], ["next"]),
+            helper.make_node("Tanh", ["next"], ["kept"]),
+        ],
+        "body",
+        [info("sum", proto.FLOAT, [3]), info("row", proto.FLOAT, [3])],
+        [info("next", proto.FLOAT, [3]), info("kept", proto.FLOAT, [3])],
+    )
+    return save(
+        path,
+        [helper.make_node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)],
+        {"x": (proto.FLOAT, 4, 3)},
+        {"last": (proto.FLOAT, 3), "y": (proto.FLOAT, 4, 3)},
+        {"start": np.zeros(3, np.float32)},
+    )
+
+
 def compiled(model: Path, output: Path, *options: str) -> Path:
     assert main(["compile", str(model), "-o", str(output), *options]) == 0
     return output
@@ -127,11 +193,14 @@ for _ in range(20):
 """
 
 
-@pytest.mark.parametrize("network", ["16-8-2", "70-50-40-17", "300-1", "lookup"])
+NETWORKS = {"lookup": lookup, "loop": loop, "branch": branch, "scan": scan}
+
+
+@pytest.mark.parametrize("network", ["16-8-2", "70-50-40-17", "300-1", *NETWORKS])
 def test_results_are_those_of_native_on_every_instruction_set(network: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    if network == "lookup":
-        lookup(path)
+    if network in NETWORKS:
+        NETWORKS[network](path)
     else:
         perceptron(path, *map(int, network.split("-")))
     shared = compiled(path, tmp_path / "m.so", "--shared")
@@ -301,6 +370,7 @@ def test_dynamic_dimensions_get_a_length(
     ("arguments", "complaint"),
     [
         (["--name", "not a name"], "identifier"),
+        (["--name", "if"], "'if' is a word of C"),
         (["--isa", "sse9"], "no instruction set"),
         (["--shape", "z=1,2"], "no input 'z'"),
         (["--shape", "x=3,16"], "is not one of"),

@@ -30,9 +30,7 @@ needs_onnx = pytest.mark.skipif(
 needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 
 
-def save_onnx(
-    path: Path, shape: list[Any], weights: Any = WEIGHTS, **properties: str
-) -> Path:
+def save_onnx(path: Path, shape: list[Any], weights: Any = WEIGHTS, **properties: str) -> Path:
     """y = x @ weights."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper

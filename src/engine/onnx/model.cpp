@@ -275,8 +275,7 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
       !s)
     return s;
-  const bool prepack =
-      options.prepack ? *options.prepack : engine::paysToPrepack(bytes.span());
+  const bool prepack = options.prepack ? *options.prepack : engine::paysToPrepack(bytes.span());
   if (Status s = setOptions(api, options, prepack, sessionOptions.get()); !s)
     return s;
   std::vector<Buffer> contents;

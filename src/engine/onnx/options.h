@@ -17,11 +17,11 @@ namespace mlbridge::onnx {
 
 /// The defaults are for networks of a compiler, which evaluates one row at a time.
 struct Options {
-  std::string runtime; ///< library or folder; empty: search
-  int threads = 1;     ///< of one evaluation
+  std::string runtime;         ///< library or folder; empty: search
+  int threads = 1;             ///< of one evaluation
   std::optional<bool> prepack; ///< unless stated, engine::paysToPrepack
-  bool spin = false;  ///< threads wait for work without sleeping
-  bool arena = false; ///< ONNX Runtime's own allocator of temporaries, instead of malloc
+  bool spin = false;           ///< threads wait for work without sleeping
+  bool arena = false;          ///< ONNX Runtime's own allocator of temporaries, instead of malloc
   bool pattern = true;
   GraphOptimizationLevel optimize = ORT_ENABLE_ALL;
   std::vector<std::string> customOps; ///< shared libraries
