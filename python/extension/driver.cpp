@@ -114,6 +114,33 @@ void bindDriver(nb::module_ &m) {
       .def_prop_ro("uri",
                    [](const PyDriver &self) { return nb::steal<nb::object>(toPython(self.uri)); })
       .def_prop_ro("signature", [](PyDriver &self) { return self.open().signature(); })
+      .def_prop_ro("agents",
+                   [](PyDriver &self) {
+                     nb::dict agents;
+                     for (const AgentSpec &agent : self.open().agents())
+                       agents[nb::steal<nb::object>(toPython(agent.name))] =
+                           nb::cast(agent.signature);
+                     return agents;
+                   })
+      .def_prop_ro("agent",
+                   [](PyDriver &self) {
+                     const Driver &driver = self.open();
+                     const Span<const AgentSpec> agents = driver.agents();
+                     return nb::steal<nb::object>(
+                         toPython(agents.empty() ? std::string() : agents[driver.agent()].name));
+                   })
+      .def_prop_ro("rewards",
+                   [](PyDriver &self) {
+                     nb::dict rewards;
+                     const Driver &driver = self.open();
+                     const Span<const AgentSpec> agents = driver.agents();
+                     for (size_t i = 0; i < agents.size(); ++i)
+                       rewards[nb::steal<nb::object>(toPython(agents[i].name))] = driver.reward(i);
+                     if (agents.empty())
+                       rewards[""] = driver.reward();
+                     return rewards;
+                   })
+      .def_prop_ro("truncated", [](PyDriver &self) { return self.open().isTruncated(); })
       .def_prop_ro("metadata",
                    [](PyDriver &self) {
                      nb::dict values;

@@ -87,7 +87,7 @@ private:
 class EventOutputs final : public Outputs {
 public:
   explicit EventOutputs(Event &event) : event_(event) {}
-  const Signature &signature() override { return event_.signature(); }
+  const Signature &signature() override { return event_.answerSignature(); }
   TensorView output(size_t index) override { return event_.output(index); }
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
     return event_.resizeOutput(index, shape);
@@ -239,20 +239,55 @@ nb::object inputsOf(PyEvent &self) {
   return self.inputs;
 }
 
-void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool done) {
+/// A number for each agent of the environment, 0 where none is given.
+std::vector<double> rewardsOf(Span<const AgentSpec> agents,
+                              const std::map<std::string, double> &given) {
+  std::vector<double> rewards(agents.size());
+  for (const auto &[name, value] : given) {
+    const int agent = findAgent(agents, name);
+    if (agent < 0)
+      raise({Code::InvalidArgument, "a reward for '" + name + "', which is no agent"});
+    rewards[static_cast<size_t>(agent)] = value;
+  }
+  return rewards;
+}
+
+void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool done,
+           const std::optional<std::string> &agent,
+           const std::optional<std::map<std::string, double>> &rewards, bool truncated) {
   self.expectUnanswered();
   const bool driven = self.event.kind() != EventKind::Request;
-  if (!driven && (reward || done))
+  if (!driven && (reward || done || agent || rewards || truncated))
     raise({Code::InvalidArgument, "only a reset or step is answered with a reward"});
+  const Span<const AgentSpec> agents = nb::cast<PyServer &>(self.server).open().agents();
+  if (driven && !agents.empty() && reward)
+    raise({Code::InvalidArgument, "several agents have rewards, not one reward"});
+  if (agents.empty() && (agent || rewards))
+    raise({Code::InvalidArgument, "the server was not made with several agents"});
+  std::vector<double> each;
+  if (!agents.empty() && rewards)
+    each = rewardsOf(agents, *rewards);
+  each.resize(agents.size());
+  inputsOf(self); // which stay readable
+  if (agent && !done) {
+    const int number = findAgent(agents, *agent);
+    if (number < 0)
+      raise({Code::InvalidArgument, "there is no agent '" + *agent + "'"});
+    check(self.event.setAgent(static_cast<size_t>(number)));
+  }
   EventOutputs outputs(self.event);
   if (!done)
     check(storeOutputs(value.ptr(), outputs));
-  inputsOf(self); // which stay readable
   self.answered = true;
   Status status;
   {
     nb::gil_scoped_release release;
-    status = driven ? self.event.reply(reward.value_or(0), done) : self.event.reply();
+    if (!driven)
+      status = self.event.reply();
+    else if (agents.empty())
+      status = self.event.reply(reward.value_or(0), done, truncated);
+    else
+      status = self.event.reply(Span<const double>(each), done, truncated);
   }
   check(status);
 }
@@ -278,8 +313,11 @@ nb::object outcomeOf(const PyEvent &self) {
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
             std::optional<Metadata> metadata, uint32_t maxConnections, uint32_t maxStreams,
-            uint64_t maxMessage, uint32_t maxQueued, uint64_t maxQueuedBytes, bool environment) {
+            uint64_t maxMessage, uint32_t maxQueued, uint64_t maxQueuedBytes, bool environment,
+            std::vector<std::pair<std::string, Signature>> agents) {
   ServerOptions options;
+  for (auto &[name, own] : agents)
+    options.agents.push_back({std::move(name), std::move(own)});
   options.environment = environment;
   options.signature = std::move(signature);
   if (metadata)
@@ -369,6 +407,9 @@ void bindServer(nb::module_ &m) {
                      return self.context;
                    })
       .def_prop_ro("reward", [](const PyEvent &self) { return self.event.reward(); })
+      .def_prop_ro(
+          "truncated", [](const PyEvent &self) { return self.event.isTruncated(); },
+          "Of the end of an episode: a limit ended it, and not its last state.")
       .def_prop_ro("outcome", &outcomeOf, "How the compiler says that the episode ended.")
       .def_prop_ro("signature", [](const PyEvent &self) { return self.event.signature(); })
       .def_prop_ro("inputs", &inputsOf,
@@ -377,8 +418,12 @@ void bindServer(nb::module_ &m) {
       .def_prop_ro("seed", [](const PyEvent &self) { return self.event.seed(); })
       .def("reply", &reply, nb::arg("outputs").none(), nb::kw_only(),
            nb::arg("reward").none() = nb::none(), nb::arg("done") = false,
+           nb::arg("agent").none() = nb::none(), nb::arg("rewards").none() = nb::none(),
+           nb::arg("truncated") = false,
            "Answers with a mapping of outputs, or with the value of the only one. A step is "
-           "answered with its reward besides; with done the outputs are not sent.")
+           "answered with its reward besides; with done the outputs are not sent. Of several "
+           "agents: who acts next, whose observation the outputs are, and what each has been "
+           "given since it acted.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
 
   nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
@@ -389,8 +434,18 @@ void bindServer(nb::module_ &m) {
            nb::arg("max_message") = ServerOptions().maxMessage,
            nb::arg("max_queued") = ServerOptions().maxQueued,
            nb::arg("max_queued_bytes") = ServerOptions().maxQueuedBytes,
-           nb::arg("environment") = false)
+           nb::arg("environment") = false,
+           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>())
       .def_prop_ro("address", [](const PyServer &self) { return text(self.address); })
+      .def_prop_ro(
+          "agents",
+          [](PyServer &self) {
+            nb::dict agents;
+            for (const AgentSpec &agent : self.open().agents())
+              agents[text(agent.name)] = nb::cast(agent.signature);
+            return agents;
+          },
+          "The signatures of several agents by name.")
       .def_prop_ro("closed", [](const PyServer &self) { return !self.server; })
       .def_prop_ro("stopped",
                    [](const PyServer &self) { return !self.server || self.server->isStopped(); })

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     )
     from .batching import BatchPolicy
     from .client import from_function, function, open
-    from .driving import Driver, Environment, Transition, drive, serve_environment
+    from .driving import (
+        AgentsEnvironment,
+        Driver,
+        Environment,
+        Transition,
+        Turn,
+        drive,
+        serve_environment,
+    )
     from .errors import (
         Busy,
         Cancelled,
@@ -66,7 +74,7 @@ _HOMES = {
     ),
     "batching": "BatchPolicy",
     "client": "from_function function open",
-    "driving": "Driver Environment Transition drive serve_environment",
+    "driving": "AgentsEnvironment Driver Environment Transition Turn drive serve_environment",
     "errors": (
         "Busy Cancelled Closed Code DeadlineExceeded Error InternalError InvalidArgument"
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
@@ -81,6 +89,7 @@ _MODULES = ("aio", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AgentsEnvironment",
     "BatchPolicy",
     "Busy",
     "Cancelled",
@@ -114,6 +123,7 @@ __all__ = [
     "Status",
     "TensorSpec",
     "Transition",
+    "Turn",
     "Unavailable",
     "Unsupported",
     "Workers",

@@ -160,8 +160,28 @@ class Driver:
         return self._driver.metadata
 
     @property
+    def agents(self) -> dict[str, Signature]:
+        """The signatures of several agents by name; of one without a name, nothing."""
+        return self._driver.agents
+
+    @property
+    def agent(self) -> str:
+        """Who acts next."""
+        return self._driver.agent
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """What each agent has been given since it acted."""
+        return self._driver.rewards
+
+    @property
     def done(self) -> bool:
         return self._driver.done
+
+    @property
+    def truncated(self) -> bool:
+        """Done, because of a limit."""
+        return self._driver.truncated
 
     @property
     def steps(self) -> int:
@@ -219,7 +239,7 @@ class Policy(Protocol):
 async def serve(
     policy: Policy,
     uri: str,
-    signature: Signature | None = None,
+    signature: Signature | Mapping[str, Signature] | None = None,
     metadata: Mapping[str, str] | None = None,
     *,
     on_event: Callable[[Event], None] | None = None,

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from ._core import EventKind, Signature, Statistics, _Driver
+from ._core import Event, EventKind, Signature, Statistics, _Driver
 from .errors import Cancelled, Closed
 from .server import Server
 
@@ -21,7 +21,11 @@ _log = logging.getLogger("mlbridge")
 
 
 class Transition(NamedTuple):
-    """What a step led to. The observation is empty once the episode is done."""
+    """What a step led to. The observation is empty once the episode is done.
+
+    Of several agents: what the one that acts next observes, and what it has been given since it
+    acted before; once the episode is done, what the last one was given.
+    """
 
     observation: dict[str, NDArray[Any]]
     reward: float
@@ -35,6 +39,12 @@ class Driver(_Driver):
             observation = driver.reset("module.ll", seed=1)
             while not driver.done:
                 observation, reward, done = driver.step(choose(observation))
+
+    With several agents `agent` says who acts next, whose `signature`, observation and action these
+    are, and `rewards` what each has been given since it acted:
+
+            while not driver.done:
+                observation, reward, done = driver.step(policies[driver.agent](observation))
 
     After an error the episode is over, and the environment may or may not have applied the action;
     the next reset begins anew, on a new connection if the old one broke. Arrays are the caller's.
@@ -82,6 +92,13 @@ def drive(
     return Driver(uri, deadline, agent, episode)
 
 
+class Turn(NamedTuple):
+    """Of several agents: who acts next, and what it observes."""
+
+    agent: str
+    observation: Mapping[str, Any]
+
+
 class Environment(Protocol):
     """What serve_environment serves: a stand-in for a compiler, a simulator, a recorded one."""
 
@@ -92,10 +109,67 @@ class Environment(Protocol):
         """Apply the action: the next observation (None if done), the reward, and whether done."""
 
 
+class AgentsEnvironment(Protocol):
+    """The same with several agents. Rewards are those of this step, by agent."""
+
+    def reset(self, context: str, seed: int) -> Turn:
+        """Begin an episode: who acts first, and what it observes."""
+
+    def step(
+        self, agent: str, action: Mapping[str, Any]
+    ) -> tuple[Turn | None, Mapping[str, float], bool]:
+        """Apply the agent's action: who acts next (None if done), the rewards, and whether done."""
+
+
+class _One:
+    """One environment between its events."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def answer(self, event: Event) -> None:
+        observation: Mapping[str, Any] | None
+        reward, done = 0.0, False
+        if event.kind is EventKind.RESET:
+            observation = self._environment.reset(event.context.context, event.seed)
+        else:
+            observation, reward, done = self._environment.step(event.inputs)
+        event.reply(observation, reward=reward, done=done)
+
+
+class _Several:
+    """The same with several agents: who acts, and what each has been given since it acted."""
+
+    def __init__(self, environment: AgentsEnvironment, agents: Mapping[str, Signature]) -> None:
+        self._environment = environment
+        self._rewards = dict.fromkeys(agents, 0.0)
+        self._acting = ""
+
+    def answer(self, event: Event) -> None:
+        turn: Turn | None
+        done = False
+        if event.kind is EventKind.RESET:
+            self._rewards = dict.fromkeys(self._rewards, 0.0)
+            turn = self._environment.reset(event.context.context, event.seed)
+        else:
+            agent = event.context.agent
+            if agent != self._acting:
+                raise ValueError(f"it is the turn of agent {self._acting!r}, not of {agent!r}")
+            self._rewards[agent] = 0.0
+            turn, rewards, done = self._environment.step(agent, event.inputs)
+            for name, reward in rewards.items():
+                self._rewards[name] = self._rewards.get(name, 0.0) + reward
+        if done or turn is None:
+            event.reply(None, rewards=self._rewards, done=True)
+            return
+        self._acting = turn.agent
+        event.reply(turn.observation, agent=turn.agent, rewards=self._rewards)
+
+
 def serve_environment(
-    environment: Environment,
+    environment: Environment | AgentsEnvironment,
     uri: str,
-    signature: Signature,
+    signature: Signature | Mapping[str, Signature],
     metadata: Mapping[str, str] | None = None,
     *,
     ready: Callable[[Server], None] | None = None,
@@ -104,10 +178,16 @@ def serve_environment(
 ) -> Statistics:
     """Let `environment` be driven at `uri` until the driver leaves, or Ctrl-C.
 
-    The inputs of `signature` are the observation, its outputs the action. One driver at a time. An
+    The inputs of `signature` are the observation, its outputs the action; a mapping has those of
+    each agent by name, and then `environment` is an AgentsEnvironment. One driver at a time. An
     environment that raises fails that episode: the driver gets the text, the traceback goes to the
     logger "mlbridge". With `keep_serving` the next driver is waited for.
     """
+    one: _One | _Several
+    if isinstance(signature, Mapping):
+        one = _Several(cast("AgentsEnvironment", environment), signature)
+    else:
+        one = _One(cast("Environment", environment))
     with (
         Server(uri, signature, metadata, environment=True, **limits) as server,
         contextlib.suppress(KeyboardInterrupt, Cancelled),
@@ -119,14 +199,8 @@ def serve_environment(
                 break
             if event.kind not in (EventKind.RESET, EventKind.STEP):
                 continue
-            observation: Mapping[str, Any] | None
-            reward, done = 0.0, False
             try:
-                if event.kind is EventKind.RESET:
-                    observation = environment.reset(event.context.context, event.seed)
-                else:
-                    observation, reward, done = environment.step(event.inputs)
-                event.reply(observation, reward=reward, done=done)
+                one.answer(event)
             except Closed:
                 _log.debug("the driver left before it was answered")
             except Exception as error:

@@ -435,11 +435,12 @@ class _Asked:
         if found is not None:
             self._runners.move_to_end(stream)
             return found
-        model = self._models.get(str(signature))
+        key = f"{context.agent}: {signature}"
+        model = self._models.get(key)
         if model is None:
-            model = Model.open(self.uri)
+            model = Model.open(self.uri, agent=context.agent)
             model.bind(signature)
-            self._models[str(signature)] = model
+            self._models[key] = model
         if len(self._runners) >= _MOST_RUNNERS:
             self._runners.popitem(last=False)
         made = model.new_runner(

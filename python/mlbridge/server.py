@@ -44,7 +44,7 @@ class Server(_Server):
     def __init__(
         self,
         uri: str,
-        signature: Signature | None = None,
+        signature: Signature | Mapping[str, Signature] | None = None,
         metadata: Mapping[str, str] | None = None,
         *,
         environment: bool = False,
@@ -53,16 +53,18 @@ class Server(_Server):
         """Listen at "unix:PATH", "shm:PATH", "grpc:HOST:PORT", "pipe:FOLDER/" or "pipe:BASE".
 
         A compiler whose signature differs from `signature` is refused; None takes what each
-        compiler states. Compilers can read `metadata` before they state theirs. Limits:
-        `max_connections`, `max_streams` (for each connection), `max_message` (bytes),
-        `max_queued` (requests), `max_queued_bytes` (of those). With `environment` it is no model
-        that is served; see serve_environment.
+        compiler states. A mapping has the signature of each of several agents by name. Compilers
+        can read `metadata` before they state theirs. Limits: `max_connections`, `max_streams` (for
+        each connection), `max_message` (bytes), `max_queued` (requests), `max_queued_bytes` (of
+        those). With `environment` it is no model that is served; see serve_environment.
         """
+        agents = list(signature.items()) if isinstance(signature, Mapping) else []
         super().__init__(
             uri,
-            signature,
+            None if isinstance(signature, Mapping) else signature,
             None if metadata is None else dict(metadata),
             environment=environment,
+            agents=agents,
             **limits,
         )
 
@@ -148,7 +150,7 @@ def _signals_wake(server: Server) -> Iterator[None]:
 def serve(
     policy: Policy,
     uri: str,
-    signature: Signature | None = None,
+    signature: Signature | Mapping[str, Signature] | None = None,
     metadata: Mapping[str, str] | None = None,
     *,
     on_event: Callable[[Event], None] | None = None,
@@ -159,7 +161,8 @@ def serve(
     """Serve `policy(observation, context)` at `uri` until Ctrl-C; gives what was done.
 
     `ready` is called with the Server once compilers can connect, from which another thread can
-    stop() it. The rest is described at Server.
+    stop() it. The rest is described at Server. Of several agents, `context.agent` says which one is
+    asked.
     """
     with Server(uri, signature, metadata, environment=False, **limits) as server:
         with contextlib.suppress(KeyboardInterrupt):

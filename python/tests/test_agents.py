@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Several agents: environments that are driven, and servers that are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+from mlbridge import Signature, TensorSpec, Turn
+from serving import running
+from wire import Peer, connected, fake_server, protocol
+
+PICK = Signature([TensorSpec("sizes", "int64", [None])], [TensorSpec("which", "int64")])
+PAINT = Signature([TensorSpec("size", "int64")], [TensorSpec("rgb", "float32", [3])])
+AGENTS = {"pick": PICK, "paint": PAINT}
+
+
+class Workshop:
+    """Pick one of the things that are left, paint it, until there is none."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def reset(self, context: str, seed: int) -> Turn:
+        """So many things."""
+        self.sizes = list(range(1, seed + 1))
+        self.log = []
+        if context == "unknown":
+            return Turn("nobody", {})
+        return Turn("pick", {"sizes": self.sizes})
+
+    def step(
+        self, agent: str, action: Mapping[str, Any]
+    ) -> tuple[Turn | None, Mapping[str, float], bool]:
+        """Pick or paint."""
+        if agent == "pick":
+            self.at = int(action["which"])
+            self.log.append(f"pick {self.at}")
+            return Turn("paint", {"size": self.sizes[self.at]}), {"pick": 0.5}, False
+        self.log.append(f"paint {action['rgb'][2]:g}")
+        size = self.sizes.pop(self.at)
+        rewards = {"pick": 1.0, "paint": float(size)}
+        return (
+            (Turn("pick", {"sizes": self.sizes}) if self.sizes else None),
+            rewards,
+            not self.sizes,
+        )
+
+
+PLAYED = ["pick 2", "paint 3", "pick 1", "paint 2", "pick 0", "paint 1"]
+
+
+def decide(agent: str, observation: Mapping[str, Any]) -> Any:
+    if agent == "pick":
+        return int(observation["sizes"].argmax())
+    return np.array([0, 0, observation["size"]], np.float32)
+
+
+@contextlib.contextmanager
+def workshop_at(uri: str, environment: Workshop | None = None) -> Iterator[str]:
+    servers: list[mlbridge.Server] = []
+    listening = threading.Event()
+
+    def ready(server: mlbridge.Server) -> None:
+        servers.append(server)
+        listening.set()
+
+    thread = threading.Thread(
+        target=mlbridge.serve_environment,
+        args=(environment or Workshop(), uri, AGENTS),
+        kwargs={"ready": ready, "keep_serving": True},
+    )
+    thread.start()
+    assert listening.wait(20)
+    try:
+        yield servers[0].address
+    finally:
+        servers[0].stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(params=["unix", "shm", "pipe"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"{request.param}:{tmp_path}/s"
+
+
+@pytest.mark.parametrize("serdes", ["bitstream", "json", "protobuf"])
+def test_several_agents_are_driven_in_turn(uri: str, serdes: str) -> None:
+    environment = Workshop()
+    with (
+        workshop_at(uri, environment),
+        mlbridge.drive(f"{uri}?serdes={serdes}", deadline=20) as driver,
+    ):
+        assert driver.agents == AGENTS
+        for _ in range(2):
+            observation = driver.reset("module", seed=3)
+            assert driver.agent == "pick"
+            assert driver.signature == PICK
+            turns, rewards = ["pick"], []
+            while not driver.done:
+                observation, reward, done = driver.step(decide(driver.agent, observation))
+                rewards.append(reward)
+                turns.append(driver.agent)
+            assert done
+            assert not driver.truncated
+            assert observation == {}
+            assert turns == ["pick", "paint"] * 3 + ["paint"]
+            # Of the agent that acts next, since it acted; at the end of the one that acted last.
+            assert rewards == [0.0, 1.5, 3.0, 1.5, 2.0, 1.0]
+            assert driver.rewards == {"pick": 1.5, "paint": 1.0}
+            assert environment.log == PLAYED
+
+
+def test_actions_are_those_of_the_agent_whose_turn_it_is(uri: str) -> None:
+    with workshop_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        driver.reset("m", seed=2)
+        with pytest.raises(mlbridge.InvalidArgument, match="which"):
+            driver.step({"rgb": [0, 0, 1]})
+        driver.step(1)
+        assert driver.signature == PAINT
+        driver.step({"rgb": [0, 0, 1]})
+        assert driver.agent == "pick"
+
+
+def test_an_agent_that_does_not_exist_fails_the_episode(uri: str) -> None:
+    with workshop_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        with pytest.raises(mlbridge.PolicyFailed, match="there is no agent 'nobody'"):
+            driver.reset("unknown", seed=2)
+        assert driver.reset("known", seed=2)["sizes"].tolist() == [1, 2]
+
+
+def test_many_environments_of_several_agents(tmp_path: Path) -> None:
+    def play(driver: mlbridge.Driver, task: int, _: Any) -> dict[str, float]:
+        observation = driver.reset(f"task {task}", seed=task)
+        total = dict.fromkeys(AGENTS, 0.0)
+        while not driver.done:
+            acting = driver.agent
+            observation = driver.step(decide(acting, observation)).observation
+            total[driver.agent] += driver.rewards[driver.agent]
+        total["pick"] += driver.rewards["pick"]
+        return total
+
+    with contextlib.ExitStack() as stack:
+        addresses = [stack.enter_context(workshop_at(f"unix:{tmp_path}/{i}")) for i in range(3)]
+        with mlbridge.Workers(addresses, seed=1) as workers:
+            results = dict(enumerate(workers.map(play, range(1, 8)), 1))
+    assert all(results[n] == {"pick": 1.5 * n, "paint": n * (n + 1) / 2} for n in range(1, 8)), (
+        results
+    )
+
+
+def test_awaited(uri: str) -> None:
+    async def run() -> list[str]:
+        turns = []
+        async with await mlbridge.aio.drive(uri, deadline=20) as driver:
+            observation = await driver.reset("m", seed=2)
+            while not driver.done:
+                turns.append(driver.agent)
+                observation = (await driver.step(decide(driver.agent, observation))).observation
+            assert driver.rewards == {"pick": 1.5, "paint": 1.0}
+        return turns
+
+    with workshop_at(uri):
+        assert asyncio.run(run()) == ["pick", "paint", "pick", "paint"]
+
+
+def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+    return decide(context.agent, observation)
+
+
+def test_a_server_of_several_agents_is_asked_by_name(uri: str) -> None:
+    with running(policy, uri, AGENTS):
+        pick = mlbridge.open(uri, PICK, agent="pick", deadline=20)
+        assert pick.evaluate_scalar(sizes=[4, 9, 2]) == 1
+        if uri.startswith("pipe"):
+            return  # of one connection at a time
+        model = mlbridge.Model.open(uri + "?agent=paint", deadline=20)
+        assert model.model_signature == PAINT
+        paint = mlbridge.open(uri, PAINT, agent="paint", deadline=20)
+        assert paint.evaluate(size=7)["rgb"].tolist() == [0, 0, 7]
+        with pytest.raises(mlbridge.NotFound, match=r"no agent 'pint'; did you mean 'paint'\?"):
+            mlbridge.open(uri, PAINT, agent="pint", deadline=20)
+        with pytest.raises(mlbridge.Mismatch, match="sizes"):
+            mlbridge.open(uri, PAINT, agent="pick", deadline=20)
+
+
+def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
+    asked, recorded = f"unix:{tmp_path}/asked", f"unix:{tmp_path}/recorded"
+    path = tmp_path / "recording"
+    servers: list[mlbridge.Server] = []
+    listening = threading.Event()
+
+    def ready(server: mlbridge.Server) -> None:
+        servers.append(server)
+        listening.set()
+
+    with running(policy, asked, AGENTS):
+        thread = threading.Thread(
+            target=mlbridge.record, args=(asked, recorded, path), kwargs={"ready": ready}
+        )
+        thread.start()
+        assert listening.wait(20)
+        pick = mlbridge.open(recorded, PICK, agent="pick", deadline=20)
+        paint = mlbridge.open(recorded, PAINT, agent="paint", deadline=20)
+        assert pick.evaluate_scalar(sizes=[4, 9, 2]) == 1
+        assert paint.evaluate(size=7)["rgb"].tolist() == [0, 0, 7]
+        servers[0].stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+# The bytes, from docs/protocol.md alone.
+
+PICK_BYTES = protocol.signature([protocol.spec("sizes", 4, [-1])], [protocol.spec("which", 4, [])])
+PAINT_BYTES = protocol.signature([protocol.spec("size", 4, [])], [protocol.spec("rgb", 10, [3])])
+HELLO = protocol.frame("hello", protocol.HELLO + protocol.text("bitstream") + protocol.text(""))
+
+
+def open_stream(number: int, name: str, signature: bytes) -> bytes:
+    payload = signature + protocol.text(name) + 2 * protocol.text("")
+    return bytes(protocol.frame("open-stream", payload, stream=number))
+
+
+def test_the_bytes_of_an_episode(tmp_path: Path) -> None:
+    with workshop_at(f"unix:{tmp_path}/s") as address, connected(address) as peer:
+        peer.send(HELLO)
+        welcome = peer.receive()
+        agents = protocol.text("pick") + PICK_BYTES + protocol.text("paint") + PAINT_BYTES
+        assert welcome.payload.endswith(b"\0" + protocol.mapping({}) + b"\1\2\0\0\0" + agents)
+        peer.send(open_stream(1, "pick", PICK_BYTES), open_stream(7, "paint", PAINT_BYTES))
+
+        reset = protocol.text("a.c") + struct.pack("<Q", 2)
+        peer.send(protocol.frame("reset", reset, stream=1, request=1))
+        turn, reply = peer.receive(), peer.receive()
+        assert (turn.kind, turn.stream, turn.payload) == ("turn", 1, protocol.turn(0, [0.0, 0.0]))
+        assert (reply.kind, reply.stream, reply.request, reply.flags) == ("reply", 1, 1, 0)
+        assert reply.payload == struct.pack("<Qqq", 2, 1, 2)
+
+        def step(stream: int, request: int, payload: bytes) -> tuple[bytes, int, bytes]:
+            peer.send(protocol.frame("step", payload, stream=stream, request=request))
+            turn, reply = peer.receive(), peer.receive()
+            assert (turn.kind, reply.kind) == ("turn", "reply")
+            assert (turn.stream, reply.stream, reply.request) == (stream, stream, request)
+            return turn.payload, reply.flags, reply.payload
+
+        colour = struct.pack("<3f", 0, 0, 1)
+        zero = struct.pack("<q", 0)
+        assert step(1, 2, zero) == (protocol.turn(1, [0.5, 0.0]), 0, struct.pack("<q", 1))
+        first = protocol.turn(0, [1.5, 1.0])
+        assert step(7, 1, colour) == (first, 0, struct.pack("<Qq", 1, 2))
+        assert step(1, 3, zero) == (protocol.turn(1, [0.5, 1.0]), 0, struct.pack("<q", 2))
+        last = protocol.turn(protocol.NOBODY, [1.5, 2.0])
+        assert step(7, 2, colour) == (last, 2, b"")
+
+        # The action of another agent than the one whose turn it is ends the episode.
+        peer.send(protocol.frame("reset", reset, stream=7, request=3))
+        assert peer.until("reply").request == 3
+        peer.send(protocol.frame("step", colour, stream=7, request=4))
+        assert "turn of agent 'pick'" in peer.until("error").error()[1]
+
+        # A stream of another name, or of another agent's signature.
+        peer.send(open_stream(9, "cut", PAINT_BYTES))
+        code, text = peer.until("error").error()
+        assert (code, text) == (int(mlbridge.Code.NOT_FOUND), "the server has no agent 'cut'")
+        peer.send(open_stream(10, "pick", PAINT_BYTES))
+        assert peer.until("error").error()[0] == int(mlbridge.Code.MISMATCH)
+
+
+def test_an_environment_that_says_wrong_turns_is_an_error(tmp_path: Path) -> None:
+    wrong = {
+        "gave 1 rewards to 2 agents": protocol.turn(0, [0.0]),
+        "agent number 2 of 2": protocol.turn(2, [0.0, 0.0]),
+        "agent number 4294967295": protocol.turn(protocol.NOBODY, [0.0, 0.0]),
+        "did not say who acts": None,
+    }
+
+    def behave(peer: Peer) -> None:
+        hello = peer.receive()
+        head = b"MLBRIDGE" + struct.pack("<HH", 1, 0) + hello.payload[12:28]
+        head += struct.pack("<Q", 1 << 28) + protocol.text("bitstream") + protocol.text("fake")
+        agents = protocol.text("pick") + PICK_BYTES + protocol.text("paint") + PAINT_BYTES
+        peer.send(
+            protocol.frame(
+                "welcome",
+                head + b"\0" + protocol.mapping({}) + b"\1" + struct.pack("<I", 2) + agents,
+            )
+        )
+        while True:
+            reset = peer.until("reset")
+            turn = wrong[reset.payload[4 : 4 + reset.payload[0]].decode()]
+            if turn is not None:
+                peer.send(protocol.frame("turn", turn, stream=reset.stream))
+            peer.send(
+                protocol.frame(
+                    "reply", struct.pack("<Q", 0), stream=reset.stream, request=reset.request
+                )
+            )
+
+    with (
+        fake_server(f"unix:{tmp_path}/s", behave),
+        mlbridge.drive(f"unix:{tmp_path}/s", deadline=20) as driver,
+    ):
+        for text in wrong:
+            with pytest.raises(mlbridge.ProtocolError, match=text):
+                driver.reset(text, seed=1)
