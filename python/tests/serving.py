@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class Running:
 def running(
     policy: Callable[..., Any],
     uri: str,
-    signature: mlbridge.Signature | None = None,
+    signature: mlbridge.Signature | Mapping[str, mlbridge.Signature] | None = None,
     *,
     query: str = "",
     **options: Any,

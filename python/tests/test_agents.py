@@ -152,7 +152,7 @@ def test_many_environments_of_several_agents(tmp_path: Path) -> None:
 
     with contextlib.ExitStack() as stack:
         addresses = [stack.enter_context(workshop_at(f"unix:{tmp_path}/{i}")) for i in range(3)]
-        with mlbridge.Workers(addresses, seed=1) as workers:
+        with mlbridge.Workers[int, dict[str, float]](addresses, seed=1) as workers:
             results = dict(enumerate(workers.map(play, range(1, 8)), 1))
     assert all(results[n] == {"pick": 1.5 * n, "paint": n * (n + 1) / 2} for n in range(1, 8)), (
         results
