@@ -1,4 +1,4 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core compat json protobuf grpc onnx phase-ordering).
+# Installation rules: find_package(MLBridge 0.1 COMPONENTS core c compat json protobuf grpc onnx phase-ordering).
 # Relocatable: what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 
@@ -6,6 +6,9 @@ set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)
 set(MLBRIDGE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/MLBridge)
 
 install(TARGETS mlbridge mlbridge_compat EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(TARGET mlbridge-c)
+  install(TARGETS mlbridge-c EXPORT MLBridgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development

@@ -16,7 +16,8 @@
 struct mlbridge_model {
   mlbridge::Model model;
   mlbridge::Status wrong; ///< a bad call, before the library was asked
-  std::unique_ptr<mlbridge::c::ShownSignature> shown;
+  std::unique_ptr<mlbridge::c::ShownSignature> shown; ///< its own
+  std::unique_ptr<mlbridge::c::ShownSignature> bound; ///< of the last bind
 };
 
 struct mlbridge_runner {

@@ -39,6 +39,10 @@ mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options
 
 void mlbridge_model_close(mlbridge_model *model) { delete model; }
 
+const char *mlbridge_model_uri(const mlbridge_model *model) {
+  return model ? model->model.uri().c_str() : "";
+}
+
 mlbridge_code mlbridge_model_code(const mlbridge_model *model) {
   if (!model)
     return MLBRIDGE_INVALID_ARGUMENT;
@@ -72,6 +76,22 @@ mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t i
   return MLBRIDGE_OK;
 }
 
+mlbridge_code mlbridge_model_statistics(const mlbridge_model *model,
+                                        void (*each)(const char *name, const char *value,
+                                                     void *data),
+                                        void *data, char *message, uint64_t capacity) {
+  if (!model || !each)
+    return told(Status(Code::InvalidArgument, "no model or no function was given"), message,
+                capacity);
+  if (!model->wrong)
+    return told(model->wrong, message, capacity);
+  const Expected<Metadata> all = model->model.statistics();
+  if (all)
+    for (const auto &[name, value] : *all)
+      each(name.c_str(), value.c_str(), data);
+  return told(all.status(), message, capacity);
+}
+
 const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model) {
   return model && model->shown ? model->shown->get() : nullptr;
 }
@@ -89,11 +109,49 @@ mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signatur
   Expected<Signature> wanted =
       signature ? signatureOf(*signature) : Expected<Signature>(*model->model.modelSignature());
   // What was wrong with opening stays.
-  if (wanted)
+  if (wanted) {
     (void)model->model.bind(*wanted);
-  else if (model->wrong)
+    if (const Signature *bound = model->model.signature())
+      model->bound = std::make_unique<ShownSignature>(*bound);
+  } else if (model->wrong) {
     model->wrong = wanted.status().withContext("the signature of the pass");
+  }
   return mlbridge_model_code(model);
+}
+
+const mlbridge_signature *mlbridge_model_bound_signature(const mlbridge_model *model) {
+  return model && model->bound ? model->bound->get() : nullptr;
+}
+
+mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
+                                         const mlbridge_signature *signature, const char *agent) {
+  auto *handle = new mlbridge_model;
+  if (!model) {
+    handle->wrong = Status(Code::InvalidArgument, "no model was given");
+    return handle;
+  }
+  handle->wrong = model->wrong;
+  handle->model = model->model;
+  if (const Signature *own = model->model.modelSignature())
+    handle->shown = std::make_unique<ShownSignature>(*own);
+  const auto fail = [handle](Status why) {
+    if (handle->wrong)
+      handle->wrong = std::move(why);
+    return handle;
+  };
+  const Signature *own = model->model.modelSignature();
+  if (!signature && !own)
+    return model->model.status()
+               ? fail(Status(Code::InvalidArgument,
+                             "the model takes any signature, and none was stated to bind it to"))
+               : handle;
+  Expected<Signature> wanted = signature ? signatureOf(*signature) : Expected<Signature>(*own);
+  if (!wanted)
+    return fail(wanted.status().withContext("the signature of the pass"));
+  handle->model = model->model.boundTo(*wanted, textOf(agent));
+  if (const Signature *bound = handle->model.signature())
+    handle->bound = std::make_unique<ShownSignature>(*bound);
+  return handle;
 }
 
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
@@ -104,6 +162,19 @@ mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
     handle->runner = Runner(model->wrong);
   else
     handle->runner = model->model.newRunner();
+  return handle;
+}
+
+mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
+                                               const mlbridge_open_options *overrides) {
+  auto *handle = new mlbridge_runner;
+  Status wrong;
+  const OpenOptions read = optionsOf(overrides, wrong);
+  if (!model)
+    wrong = Status(Code::InvalidArgument, "no model was given");
+  else if (!model->wrong)
+    wrong = model->wrong;
+  handle->runner = wrong ? model->model.newRunner(read) : Runner(wrong);
   return handle;
 }
 

@@ -10,6 +10,7 @@ static_assert(MLBRIDGE_INTERNAL == static_cast<int>(Code::Internal));
 static_assert(MLBRIDGE_STRING == static_cast<int>(ElementType::String));
 static_assert(MLBRIDGE_FLOAT32 == static_cast<int>(ElementType::Float32));
 static_assert(sizeof(bool) == 1);
+static_assert(MLBRIDGE_STOP == static_cast<int>(NextStep::Stop));
 
 Status statusOf(mlbridge_code code, const char *message) {
   if (code == MLBRIDGE_OK)
@@ -18,6 +19,20 @@ Status statusOf(mlbridge_code code, const char *message) {
     return Status(Code::Internal, "code " + std::to_string(code) + ", which is none" +
                                       (message ? std::string(": ") + message : ""));
   return Status(static_cast<Code>(code), textOf(message));
+}
+
+uint64_t writeText(std::string_view text, char *to, uint64_t capacity) {
+  if (to && capacity) {
+    const size_t size = std::min<uint64_t>(text.size(), capacity - 1);
+    std::memcpy(to, text.data(), size);
+    to[size] = '\0';
+  }
+  return text.size();
+}
+
+mlbridge_code told(const Status &status, char *message, uint64_t capacity) {
+  writeText(status.message(), message, capacity);
+  return codeOf(status);
 }
 
 static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const char *side,
@@ -100,9 +115,57 @@ int find(Span<const TensorSpec> specs, const char *name) {
 
 } // namespace mlbridge::c
 
-extern "C" uint32_t mlbridge_c_version(void) { return MLBRIDGE_C_VERSION; }
+using namespace mlbridge;
+using namespace mlbridge::c;
 
-extern "C" const char *mlbridge_code_name(mlbridge_code code) {
-  return code < 0 || code > MLBRIDGE_INTERNAL ? "unknown"
-                                              : mlbridge::name(static_cast<mlbridge::Code>(code));
+extern "C" {
+
+uint32_t mlbridge_c_version(void) { return MLBRIDGE_C_VERSION; }
+
+const char *mlbridge_code_name(mlbridge_code code) {
+  return code < 0 || code > MLBRIDGE_INTERNAL ? "unknown" : name(static_cast<Code>(code));
 }
+
+mlbridge_next_step mlbridge_code_next_step(mlbridge_code code) {
+  return code < 0 || code > MLBRIDGE_INTERNAL
+             ? MLBRIDGE_STOP
+             : static_cast<mlbridge_next_step>(nextStep(static_cast<Code>(code)));
+}
+
+const char *mlbridge_next_step_name(mlbridge_next_step step) {
+  return step > MLBRIDGE_STOP ? "unknown" : name(static_cast<NextStep>(step));
+}
+
+const char *mlbridge_type_name(mlbridge_type type) {
+  return name(static_cast<ElementType>(type > UINT8_MAX ? 0 : type));
+}
+
+mlbridge_type mlbridge_type_named(const char *name) {
+  const Expected<ElementType> type = elementTypeNamed(textOf(name));
+  return type ? static_cast<mlbridge_type>(*type) : 0;
+}
+
+uint64_t mlbridge_type_size(mlbridge_type type) {
+  return type > UINT8_MAX ? 0 : sizeOf(static_cast<ElementType>(type));
+}
+
+float mlbridge_float_of_half(uint16_t half) { return toFloat(Half{half}); }
+
+uint16_t mlbridge_half_of_float(float value) { return toHalf(value).bits; }
+
+mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
+                                       uint64_t capacity) {
+  if (!signature)
+    return told(Status(Code::InvalidArgument, "there is no signature"), message, capacity);
+  return told(signatureOf(*signature).status(), message, capacity);
+}
+
+uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text,
+                                 uint64_t capacity) {
+  if (!signature)
+    return writeText("", text, capacity);
+  const Expected<Signature> read = signatureOf(*signature);
+  return writeText(read ? read->toString() : read.status().toString(), text, capacity);
+}
+
+} // extern "C"

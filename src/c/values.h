@@ -18,6 +18,11 @@ inline std::string textOf(const char *text) { return text ? text : ""; }
 /// A number that is no code becomes Internal.
 Status statusOf(mlbridge_code code, const char *message);
 
+/// Writes the text, cut to what fits, if there is somewhere to write; its whole length.
+uint64_t writeText(std::string_view text, char *to, uint64_t capacity);
+/// The status's code, and its message where the caller wants it.
+mlbridge_code told(const Status &status, char *message, uint64_t capacity);
+
 /// The part of a structure that both sides know; the rest is zero. Null if there is no size.
 template <typename T> bool known(const T *from, T &to) {
   if (!from || from->size < sizeof from->size)

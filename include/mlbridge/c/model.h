@@ -31,6 +31,8 @@ mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options
 /* Null is nothing to close. Runners made from it go on. */
 void mlbridge_model_close(mlbridge_model *model);
 
+/* As it was given to open; lives as long as the model. */
+const char *mlbridge_model_uri(const mlbridge_model *model);
 /* Of opening and binding. The message is "" if there is no failure, and lives as long as the
  * model, or until bind. */
 mlbridge_code mlbridge_model_code(const mlbridge_model *model);
@@ -45,13 +47,35 @@ mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t i
  * as the model. */
 const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model);
 
+/* What its server has done so far, for all compilers: `each` is called with names and numbers, as
+ * docs/protocol.md has them, before this returns. Blocks until the deadline of opening at most. The
+ * failure's message goes into `message`, cut to what fits, if that is not null. Errors:
+ * MLBRIDGE_UNSUPPORTED (a model in this process), MLBRIDGE_BUSY (asked by another thread), and
+ * those of an evaluation. */
+mlbridge_code mlbridge_model_statistics(const mlbridge_model *model,
+                                        void (*each)(const char *name, const char *value,
+                                                     void *data),
+                                        void *data, char *message, uint64_t message_capacity);
+
 /* Holds the model to the caller's signature, by the rules of mlbridge::Model::bind; null stands for
  * the model's own. Once, before new_runner. Errors: MLBRIDGE_MISMATCH, MLBRIDGE_INVALID_ARGUMENT,
  * the failure of opening. */
 mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature);
 
+/* The signature of the last bind that went well; null before it. Lives until the next bind. */
+const mlbridge_signature *mlbridge_model_bound_signature(const mlbridge_model *model);
+/* The same model, loaded or connected once, bound to another signature (null: its own): for the
+ * agents of one server. `agent` takes the place of the one of opening; null or "" keeps that. Never
+ * null: it carries its failure. The caller closes it. */
+mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
+                                         const mlbridge_signature *signature, const char *agent);
+
 /* One thread's way to evaluate the model. Never null; the caller destroys it. */
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
+/* The same with another agent, episode and context than the model was opened with; what is null or
+ * "" keeps those. */
+mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
+                                               const mlbridge_open_options *overrides);
 
 /* Open, bind and new_runner in one call. `signature` may be null for the model's own. */
 mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,

@@ -41,6 +41,21 @@ enum {
 /* "mismatch"; static. */
 const char *mlbridge_code_name(mlbridge_code code);
 
+/* What a caller can do about a code: mlbridge::NextStep. */
+typedef uint32_t mlbridge_next_step;
+enum {
+  MLBRIDGE_PROCEED = 0,   /* it was MLBRIDGE_OK */
+  MLBRIDGE_RETRY = 1,     /* the same call may work later; until then, fall back */
+  MLBRIDGE_FALL_BACK = 2, /* use the heuristic; asking again will not help this time */
+  MLBRIDGE_FIX_CALL = 3,  /* the program, option or URI has to be changed */
+  MLBRIDGE_FIX_MODEL = 4, /* the model, its metadata or the other side has to be changed */
+  MLBRIDGE_STOP = 5       /* report a bug */
+};
+
+mlbridge_next_step mlbridge_code_next_step(mlbridge_code code);
+/* "fall back"; static. */
+const char *mlbridge_next_step_name(mlbridge_next_step step);
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,18 @@ enum {
   MLBRIDGE_STRING = 13
 };
 
+/* "float32"; static; "invalid" for a number that is no type. */
+const char *mlbridge_type_name(mlbridge_type type);
+/* 0 for another name. */
+mlbridge_type mlbridge_type_named(const char *name);
+/* Bytes of one element; 0 for MLBRIDGE_STRING and for a number that is no type. */
+uint64_t mlbridge_type_size(mlbridge_type type);
+
+/* A float16 as the float of the same value, and back: rounded to nearest, ties to even; overflow
+ * gives an infinity. */
+float mlbridge_float_of_half(uint16_t half);
+uint16_t mlbridge_half_of_float(float value);
+
 /* Bytes of UTF-8; not terminated. */
 typedef struct mlbridge_string {
   const char *data;
@@ -60,6 +72,15 @@ typedef struct mlbridge_signature {
   const mlbridge_tensor_spec *outputs;
   uint64_t outputs_size;
 } mlbridge_signature;
+
+/* Whether each tensor is well formed and no name stands twice on a side. Writes what is wrong into
+ * `message`, cut to what fits, if that is not null. Errors: MLBRIDGE_INVALID_ARGUMENT. */
+mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
+                                       uint64_t message_capacity);
+/* "(embedding: float32[300]) -> (action: int64)", cut to what fits and terminated; returns the
+ * whole length, without the zero. `text` may be null. */
+uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text,
+                                 uint64_t capacity);
 
 /* One of several agents. Copied by every function that takes it. */
 typedef struct mlbridge_agent_spec {

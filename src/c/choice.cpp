@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "c/values.h"
+
+#include <mlbridge/c/choice.h>
+#include <mlbridge/choice.h>
+
+using namespace mlbridge;
+using namespace mlbridge::c;
+
+struct mlbridge_sampler {
+  Sampler sampler;
+};
+
+// Calls `choose` with the logits as what they are.
+template <typename F>
+static mlbridge_code chosen(mlbridge_type type, const void *logits, uint64_t count, int64_t *index,
+                            const F &choose) {
+  if (!index || (count && !logits))
+    return MLBRIDGE_INVALID_ARGUMENT;
+  Expected<int64_t> found = Status(Code::InvalidArgument, "not a type of logits");
+  if (type == MLBRIDGE_FLOAT32)
+    found = choose(Span(static_cast<const float *>(logits), count));
+  else if (type == MLBRIDGE_FLOAT64)
+    found = choose(Span(static_cast<const double *>(logits), count));
+  else if (type == MLBRIDGE_FLOAT16)
+    found = choose(Span(static_cast<const Half *>(logits), count));
+  if (found)
+    *index = *found;
+  return codeOf(found.status());
+}
+
+extern "C" {
+
+mlbridge_code mlbridge_arg_max(mlbridge_type type, const void *logits, uint64_t count,
+                               int64_t *index) {
+  return chosen(type, logits, count, index, [](auto span) { return argMax(span); });
+}
+
+mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature) {
+  return new mlbridge_sampler{Sampler(seed, temperature)};
+}
+
+void mlbridge_sampler_destroy(mlbridge_sampler *sampler) { delete sampler; }
+
+void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context) {
+  if (sampler)
+    sampler->sampler.restart(textOf(episode), textOf(context));
+}
+
+mlbridge_code mlbridge_sampler_sample(mlbridge_sampler *sampler, mlbridge_type type,
+                                      const void *logits, uint64_t count, int64_t *index) {
+  if (!sampler)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  return chosen(type, logits, count, index,
+                [sampler](auto span) { return sampler->sampler.sample(span); });
+}
+
+} // extern "C"
