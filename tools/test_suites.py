@@ -215,6 +215,7 @@ PYTEST_FOLDERS = (
     ("compilers/llvm/parallel-test", 300),
     ("tests/repository", 120),
     ("tests/golden", 120),
+    ("tests/c-api", 120),
     ("tests/install", 900),
     ("tests/docs", 1500),
     ("tests/interop", 120),
@@ -224,6 +225,7 @@ PYTEST_FOLDERS = (
 )
 # Those that install from the dev build or build something themselves.
 BUILDING = (
+    "tests/c-api",
     "compilers/llvm/parallel-test",
     "tests/install",
     "tests/docs",

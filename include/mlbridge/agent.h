@@ -50,6 +50,7 @@ public:
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;
   explicit operator bool() const { return status().isOk(); }
+  /// Whether somebody decides for the agent.
   bool hasModel(size_t agent) const;
   /// Requires agent < specs().size().
   Runner &runner(size_t agent);

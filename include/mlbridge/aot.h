@@ -18,17 +18,20 @@
 extern "C" {
 #endif
 
+/* The version of the tables. */
 #define MLB_AOT_ABI 1u
 
+/* UTF-8. */
 typedef struct mlb_aot_string {
   const char *data; /* not terminated */
-  uint64_t size;
+  uint64_t size;    /* bytes */
 } mlb_aot_string;
 
+/* An input or output. */
 typedef struct mlb_aot_tensor {
-  mlb_aot_string name;
-  uint32_t type; /* mlbridge::ElementType; never String */
-  uint32_t rank;
+  mlb_aot_string name;  /* as in the network */
+  uint32_t type;        /* mlbridge::ElementType; never String */
+  uint32_t rank;        /* number of lengths */
   const int64_t *shape; /* fixed */
 } mlb_aot_tensor;
 
@@ -36,24 +39,25 @@ typedef struct mlb_aot_tensor {
  * range, and the outputs are unspecified. */
 #define MLB_AOT_TIMED_OUT (-1)
 
+/* A compiled network. */
 typedef struct mlb_aot_model {
-  uint64_t size; /* of this table, in bytes */
-  uint32_t abi;  /* MLB_AOT_ABI */
-  uint32_t reserved;
-  mlb_aot_string name;
-  const mlb_aot_tensor *inputs;
-  uint64_t inputs_size;
-  const mlb_aot_tensor *outputs;
-  uint64_t outputs_size;
+  uint64_t size;                  /* of this table, in bytes */
+  uint32_t abi;                   /* MLB_AOT_ABI */
+  uint32_t reserved;              /* 0 */
+  mlb_aot_string name;            /* under which it is registered: aot:NAME */
+  const mlb_aot_tensor *inputs;   /* in the order of evaluate */
+  uint64_t inputs_size;           /* number of them */
+  const mlb_aot_tensor *outputs;  /* the same */
+  uint64_t outputs_size;          /* number of them */
   const mlb_aot_string *metadata; /* key, value, key, value, ... */
   uint64_t metadata_size;         /* strings, twice the number of keys */
   /* Null: they are in a file of their own, whose contents go to evaluate. */
   const void *weights;
-  uint64_t weights_size;
-  uint64_t weights_id; /* of the networks whose weights may take each other's place */
-  uint64_t workspace_size;
+  uint64_t weights_size;       /* bytes */
+  uint64_t weights_id;         /* of the networks whose weights may take each other's place */
+  uint64_t workspace_size;     /* bytes */
   const mlb_aot_string *nodes; /* "Gather 'lookup'" */
-  uint64_t nodes_size;
+  uint64_t nodes_size;         /* number of them */
   /* Reentrant. weights: weights_size bytes. workspace: workspace_size bytes, of this call alone,
    * without meaning before and after. inputs and outputs: a buffer for each, dense, row-major. All
    * are aligned to 64 bytes. left: nanoseconds until the deadline, which loops of the network look
@@ -62,14 +66,15 @@ typedef struct mlb_aot_model {
                       void *const *outputs, uint64_t left);
 } mlb_aot_model;
 
+/* What a shared object exports; never null. */
 const mlb_aot_model *mlb_aot_entry(void);
 
 /* Weights in a file: this, then weights_size bytes. */
 typedef struct mlb_aot_weights {
-  char magic[8]; /* "MLBWGT1\n" */
-  uint64_t id;   /* weights_id */
-  uint64_t size; /* weights_size */
-  uint64_t reserved[5];
+  char magic[8];        /* "MLBWGT1\n" */
+  uint64_t id;          /* weights_id */
+  uint64_t size;        /* weights_size */
+  uint64_t reserved[5]; /* 0 */
 } mlb_aot_weights;
 
 #ifdef __cplusplus

@@ -9,17 +9,21 @@
 
 namespace mlbridge {
 
+/// Times and limits everywhere in C++; seconds and milliseconds convert to it.
 using Duration = std::chrono::nanoseconds;
 
 /// Monotonic; not affected by changes of the wall clock. Copyable; made once and handed down, so
 /// that the parts of one call share one limit.
 class Deadline {
 public:
+  /// Not set back by anyone.
   using Clock = std::chrono::steady_clock;
 
   /// Never passes.
   constexpr Deadline() = default;
+  /// Never passes.
   static Deadline never() { return {}; }
+  /// Passes at this time.
   static Deadline at(Clock::time_point when) {
     Deadline d;
     d.when_ = when;
@@ -33,7 +37,9 @@ public:
     return at(now + std::max(duration, Duration::zero()));
   }
 
+  /// Whether there is no limit.
   bool isNever() const { return when_ == Clock::time_point::max(); }
+  /// Whether the time is over, by the clock now.
   bool hasPassed() const { return !isNever() && Clock::now() >= when_; }
   /// Zero once passed; Duration::max() if never.
   Duration left() const {
@@ -46,7 +52,9 @@ public:
     const int64_t ms = (left().count() + 999'999) / 1'000'000;
     return static_cast<int>(std::min<int64_t>(ms, 0x7fffffff));
   }
+  /// The time at which it passes; Clock::time_point::max() if never.
   Clock::time_point when() const { return when_; }
+  /// The one that passes first.
   friend Deadline earlier(Deadline a, Deadline b) { return a.when_ < b.when_ ? a : b; }
 
 private:

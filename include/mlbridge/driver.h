@@ -13,11 +13,12 @@
 
 namespace mlbridge {
 
+/// How a Driver is opened. Options of the URI go first.
 struct DriverOptions {
   /// Connecting, each reset and each step take no longer; `deadline` of the URI goes first.
   Duration deadline = std::chrono::seconds(60);
-  /// Told to the environment, for logs. `agent` is for one agent: several have names.
-  std::string agent, episode;
+  std::string agent;   ///< told to the environment, for logs; of one agent: several have names
+  std::string episode; ///< told to the environment, for logs
 };
 
 /// Used by one thread at a time. After an error an episode is over: the environment may or may not
@@ -39,6 +40,7 @@ public:
   /// The number of the agent that acts next, after the last reset or step; once the episode is
   /// done, of the one that acted last.
   size_t agent() const;
+  /// What the environment says of itself.
   const Metadata &metadata() const;
 
   /// Begins an episode. `context` says of what (a module); empty: the same again. Blocks until the
@@ -61,7 +63,9 @@ public:
   /// Where output `index` of the signature is written before step(). Each agent's keep their
   /// values.
   TensorView action(size_t index);
+  /// Sets the lengths of an output with Dynamic ones; the same. Errors: InvalidArgument.
   Expected<TensorView> resizeAction(size_t index, Span<const int64_t> shape);
+  /// The same by name; empty if there is no such output of this type.
   template <typename T> Span<T> action(std::string_view name) {
     const int index = signature().findOutput(name);
     return index < 0 ? Span<T>() : action(static_cast<size_t>(index)).template as<T>();
@@ -69,6 +73,7 @@ public:
   /// Input `index` of the signature as the environment sent it; empty after an error and once the
   /// episode is done. Valid until the next reset or step.
   TensorView observation(size_t index) const;
+  /// The same by name; empty if there is no such input of this type.
   template <typename T> Span<const T> observation(std::string_view name) const {
     const int index = signature().findInput(name);
     if (index < 0)

@@ -17,6 +17,7 @@ namespace mlbridge {
 /// Valid during the call that it is passed to.
 class Observation {
 public:
+  /// Of one agent; made by the library.
   explicit Observation(Runner &agent) : agent_(&agent) {}
 
   /// That agent acts next, and what is written from now on is for it. If nobody is named, the agent
@@ -25,6 +26,8 @@ public:
   Observation &forAgent(size_t agent);
   Observation &forAgent(std::string_view name);
 
+  /// Runner::set, input and resize of the agent that acts next. A wrong name, type or count ends
+  /// the episode, whether the status is looked at or not.
   template <typename T> Status set(std::string_view name, const T &value) {
     return agent_->set(name, value);
   }
@@ -58,6 +61,7 @@ private:
 /// What an agent answered: its outputs. Valid during the call that it is passed to.
 class Action {
 public:
+  /// Of one agent; made by the library.
   explicit Action(Runner &runner, size_t agent = 0) : runner_(runner), agent_(agent) {}
   /// The number of the agent that acted.
   size_t agent() const { return agent_; }
@@ -74,11 +78,13 @@ public:
   /// The same of a discrete action: one of 0 ... choices - 1. Errors: also PolicyFailed (another
   /// number).
   Expected<int64_t> choice(std::string_view name, size_t choices) const;
+  /// All elements of the named output; empty if there is no such output of this type.
   template <typename T> Span<const T> all(std::string_view name) const {
     return runner_.output<T>(name);
   }
   /// Untyped access by index into the signature's outputs; for language bindings.
   TensorView outputAt(size_t index) const { return runner_.outputAt(index); }
+  /// The runner of the agent that acted.
   Runner &runner() const { return runner_; }
 
 private:
@@ -106,6 +112,7 @@ public:
   /// than Ok ends the episode; use PolicyFailed for an action that cannot be applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
+  /// Whether the episode has ended.
   bool isDone() const { return doneCalls_ != 0; }
   /// Whether setTruncated() ended the episode.
   bool isTruncated() const { return truncated_; }
@@ -154,6 +161,7 @@ private:
   uint64_t seed_ = 0;
 };
 
+/// How an episode is run.
 struct EpisodeOptions {
   /// Ends the episode, successfully, after so many actions; 0 = no limit.
   uint32_t maxSteps = 0;
@@ -169,6 +177,7 @@ struct EpisodeOptions {
   bool checkValues = false;
 };
 
+/// How an episode went.
 struct EpisodeResult {
   Status status;             ///< Ok, or which agent failed at which step, and why
   uint64_t steps = 0;        ///< actions applied
@@ -196,6 +205,7 @@ EpisodeResult run(Environment &environment, const Model &model, const EpisodeOpt
 
 class Server;
 
+/// How an environment is served.
 struct ServeOptions {
   /// Ends an episode, successfully, after so many actions; 0 = no limit.
   uint32_t maxSteps = 0;
@@ -205,9 +215,11 @@ struct ServeOptions {
   bool keepServing = false;
 };
 
+/// How serving an environment ended.
 struct ServeResult {
   Status status; ///< Ok: the driver has left; DeadlineExceeded: none came; Cancelled: stop()
-  uint64_t episodes = 0, steps = 0;
+  uint64_t episodes = 0; ///< begun
+  uint64_t steps = 0;    ///< actions applied
 };
 
 /// The other direction, for training: the environment waits for a driver (driver.h, or Python's

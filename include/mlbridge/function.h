@@ -16,9 +16,15 @@ class FunctionCall {
 public:
   virtual ~FunctionCall();
   virtual const Signature &signature() const = 0;
+  /// Input `index` of the signature, readable during the call.
   virtual TensorView input(size_t index) const = 0;
+  /// Output `index`, to be written; zero at first. One with Dynamic lengths has none until
+  /// resizeOutput.
   virtual TensorView output(size_t index) = 0;
+  /// Sets the lengths of an output. Errors: PolicyFailed (they do not fit), InvalidArgument (there
+  /// is no such output).
   virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
+  /// Who asks: agent, episode and context.
   virtual const OpenOptions &context() const = 0;
 
   /// By name; empty if there is no such tensor or its type is another.
@@ -40,14 +46,16 @@ public:
 /// leaves it becomes PolicyFailed.
 using Function = std::function<Status(FunctionCall &)>;
 
+/// A function and what is said of it.
 struct FunctionModel {
   /// Null: takes whatever signature the caller states.
   std::optional<Signature> signature;
-  Metadata metadata;
+  Metadata metadata; ///< what the model says of itself
   /// Makes the function of one Runner, so that it may keep state of its own (a step counter).
   std::function<Function()> newFunction;
 };
 
+/// A Model that calls the function. Never blocks.
 Model fromFunction(FunctionModel model);
 /// The usual stateless case.
 Model fromFunction(Signature signature, Function function, Metadata metadata = {});

@@ -56,7 +56,9 @@ public:
   const Status &status() const;
   explicit operator bool() const { return status().isOk(); }
 
+  /// As it was given to open; empty for a model that the program made.
   const std::string &uri() const;
+  /// What the model says of itself; empty if it was not opened.
   const Metadata &metadata() const;
   /// The value, or nothing if the model does not say.
   std::optional<std::string> metadata(std::string_view key) const;

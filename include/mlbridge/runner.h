@@ -116,11 +116,13 @@ public:
   /// The bound signature, as the caller stated it; null while none is bound.
   const Signature *signature() const;
 
+  /// Forgets a wrong `set`, and makes status() Ok. What the model's failure is stays.
   void clearStatus();
 
   /// Tells the model about episodes, out of process without waiting for an answer; an engine in
   /// process does nothing, and a function sees episode and context in its FunctionCall::context().
   Status beginEpisode(std::string_view episode, std::string_view context);
+  /// The reward of the last evaluation's action.
   Status reward(double value);
   /// `truncated`: a limit ended it, and not its last state.
   Status endEpisode(const Status &outcome, bool truncated = false);

@@ -13,10 +13,11 @@
 
 namespace mlbridge {
 
+/// What is served, and within which limits.
 struct ServerOptions {
   /// Null: takes the signature that each compiler states.
   std::optional<Signature> signature;
-  Metadata metadata;
+  Metadata metadata;                         ///< told to each compiler
   uint32_t maxConnections = 256;             ///< one more is answered Busy
   uint32_t maxStreams = 1024;                ///< per connection
   uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
@@ -35,14 +36,15 @@ struct ServerOptions {
 
 /// Who asks. Strings are valid until the request is answered.
 struct RequestContext {
-  std::string_view episode;
+  std::string_view episode; ///< an id, or empty
   std::string_view context; ///< module, function: free text of the compiler
-  std::string_view agent;
-  uint64_t connection = 0; ///< number of the connection, from 1
-  uint32_t stream = 0;
-  uint64_t step = 0; ///< requests answered in this episode before
+  std::string_view agent;   ///< which of several; empty for the only one
+  uint64_t connection = 0;  ///< number of the connection, from 1
+  uint32_t stream = 0;      ///< number of the stream on that connection: one Runner
+  uint64_t step = 0;        ///< requests answered in this episode before
 };
 
+/// What an Event is, and how it is answered.
 enum class EventKind : uint8_t {
   Request,      ///< answer with reply() or fail()
   EpisodeBegin, ///< no answer
@@ -59,14 +61,19 @@ enum class EventKind : uint8_t {
 /// PolicyFailed.
 class Event {
 public:
+  /// Nothing; for a variable that next() is assigned to.
   Event();
   ~Event();
   Event(Event &&) noexcept;
   Event &operator=(Event &&) noexcept;
 
+  /// What it is.
   EventKind kind() const;
+  /// Who asks.
   const RequestContext &context() const;
+  /// Of a Reward.
   double reward() const;
+  /// Of EpisodeEnd: how the compilation ended.
   const Status &outcome() const;
   /// Of EpisodeEnd: a limit ended it, and not its last state.
   bool isTruncated() const;
@@ -75,6 +82,7 @@ public:
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;
+  /// Input `index` of signature(), readable until the answer.
   TensorView input(size_t index) const;
   /// Of an environment with several agents: what is written is the observation of this one, which
   /// acts next; a number of ServerOptions::agents. Without it the agent that acted acts again;
@@ -85,6 +93,7 @@ public:
   const Signature &answerSignature() const;
   /// Outputs of fixed shape are allocated; others are given their shape by resizeOutput.
   TensorView output(size_t index);
+  /// Sets the lengths of an output. Errors: InvalidArgument (they do not fit), LimitExceeded.
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape);
   /// Keeps the storage of the inputs alive, and unchanged, for as long as it is held. To be called
   /// before the answer: after it the compiler may write there again.
@@ -115,7 +124,9 @@ private:
 /// up.
 class LatencyHistogram {
 public:
+  /// Counts one.
   void add(Duration latency);
+  /// How many were counted.
   uint64_t count() const { return count_; }
   /// The upper bound of the bucket in which the quantile lies, at most 9 % too high; 0 if there was
   /// nothing. `fraction`: 0.5 for the median.
@@ -130,11 +141,19 @@ private:
 
 /// What a server has done so far.
 struct ServerStatistics {
-  uint64_t connections = 0, streams = 0, requests = 0, replies = 0, errors = 0, dropped = 0;
-  uint64_t refused = 0; ///< connections and streams
-  uint64_t bytesIn = 0, bytesOut = 0;
-  uint64_t batches = 0, batchedRequests = 0, largestBatch = 0; ///< as noteBatch was told
-  LatencyHistogram latency; ///< of replies, from the arrival of the request to the sending
+  uint64_t connections = 0;     ///< accepted
+  uint64_t streams = 0;         ///< opened on them
+  uint64_t requests = 0;        ///< that came in
+  uint64_t replies = 0;         ///< answered with outputs
+  uint64_t errors = 0;          ///< answered with an error
+  uint64_t dropped = 0;         ///< not answered, because the compiler had given up
+  uint64_t refused = 0;         ///< connections and streams
+  uint64_t bytesIn = 0;         ///< received
+  uint64_t bytesOut = 0;        ///< sent
+  uint64_t batches = 0;         ///< as noteBatch was told
+  uint64_t batchedRequests = 0; ///< in all batches
+  uint64_t largestBatch = 0;    ///< requests in one
+  LatencyHistogram latency;     ///< of replies, from the arrival of the request to the sending
 
   /// As it goes over the wire: counts, "latency-p50-us" with p90, p99 and max, and "batches" with
   /// "batch-mean" and "batch-max" if there were any.
@@ -152,6 +171,7 @@ public:
   /// Says goodbye to all compilers, removes the socket or FIFOs.
   ~Server();
 
+  /// Where it listens, with the port that the system chose.
   const std::string &uri() const;
   /// Those of ServerOptions.
   Span<const AgentSpec> agents() const;
@@ -162,10 +182,12 @@ public:
   Expected<Event> next(Deadline deadline = {});
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
+  /// Whether stop() was called.
   bool isStopped() const;
   /// A file descriptor; writing one byte to it makes next() return Cancelled once. For signal
   /// libraries that wake through a descriptor.
   int wakeDescriptor() const;
+  /// What it has done so far.
   ServerStatistics statistics() const;
   /// For the statistics: so many requests are put to the policy in one call.
   void noteBatch(uint64_t requests);

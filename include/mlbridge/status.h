@@ -42,21 +42,30 @@ enum class NextStep : uint8_t {
   Stop,     ///< report a bug
 };
 
+/// "mismatch", "not found", ...; static.
 const char *name(Code code);
+/// What a caller can do about the code.
 NextStep nextStep(Code code);
+/// "fall back", "fix the call", ...; static.
 const char *name(NextStep step);
 
 /// A code and, unless Ok, a message of one line without a full stop. Copyable.
 class [[nodiscard]] Status {
 public:
+  /// Ok.
   Status() = default;
+  /// `message`: one line that says where, what was expected and what came.
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
 
+  /// Ok.
   static Status ok() { return {}; }
 
+  /// Whether there is no error.
   bool isOk() const { return code_ == Code::Ok; }
   explicit operator bool() const { return isOk(); }
+  /// What went wrong.
   Code code() const { return code_; }
+  /// Where and how; empty if Ok. Lives as long as the status.
   const std::string &message() const { return message_; }
   /// "mismatch: <message>", or "ok".
   std::string toString() const;
@@ -71,14 +80,18 @@ private:
 /// A value or the Status that says why there is none.
 template <typename T> class [[nodiscard]] Expected {
 public:
+  /// With a value.
   Expected(T value) : value_(std::move(value)) {}
+  /// Without one. An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
     if (status_.isOk())
       status_ = Status(Code::Internal, "an Expected was made from an Ok status");
   }
 
+  /// Whether there is a value.
   bool hasValue() const { return value_.has_value(); }
   explicit operator bool() const { return hasValue(); }
+  /// Ok if there is a value, or why there is none.
   const Status &status() const { return status_; }
 
   /// Requires hasValue().
@@ -88,6 +101,7 @@ public:
   T *operator->() { return &*value_; }
   const T *operator->() const { return &*value_; }
 
+  /// A copy of the value, or `other`.
   template <typename U> T valueOr(U &&other) const & {
     return hasValue() ? *value_ : static_cast<T>(std::forward<U>(other));
   }

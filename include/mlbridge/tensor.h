@@ -35,21 +35,25 @@ enum class ElementType : uint8_t {
 
 /// The 16 bits of an IEEE 754 binary16 number.
 struct Half {
-  uint16_t bits = 0;
+  uint16_t bits = 0; ///< sign, 5 bits of exponent, 10 of fraction
   friend bool operator==(Half a, Half b) { return a.bits == b.bits; }
   friend bool operator!=(Half a, Half b) { return a.bits != b.bits; }
 };
+/// Exact.
 float toFloat(Half half);
 /// Rounds to nearest, ties to even; overflow gives an infinity; a NaN keeps its upper payload bits.
 Half toHalf(float value);
 
 /// "float32", "int64", "string", …; "invalid" for a number outside the enumeration.
 const char *name(ElementType type);
+/// The type that `name` gives this name. Errors: InvalidArgument.
 Expected<ElementType> elementTypeNamed(std::string_view name);
+/// Whether it is one of the enumeration; numbers come from files and peers.
 bool isValid(ElementType type);
 /// Bytes of one element; 0 for String.
 size_t sizeOf(ElementType type);
 
+/// The element type of a C++ type: `ElementTypeOf<float>::value` is ElementType::Float32.
 template <typename T> struct ElementTypeOf;
 template <> struct ElementTypeOf<int8_t> {
   static constexpr auto value = ElementType::Int8;
@@ -90,7 +94,7 @@ template <> struct ElementTypeOf<bool> {
 template <> struct ElementTypeOf<std::string> {
   static constexpr auto value = ElementType::String;
 };
-/// `long` and `long long` are different types of the same width; both are accepted.
+// `long` and `long long` are different types of the same width; both are accepted.
 static_assert(sizeof(long) == 8 && std::is_same_v<int64_t, long>, "LP64 only");
 template <> struct ElementTypeOf<long long> {
   static constexpr auto value = ElementType::Int64;
@@ -102,8 +106,11 @@ template <> struct ElementTypeOf<unsigned long long> {
 /// A borrowed run of elements. (C++17 has no std::span.)
 template <typename T> class Span {
 public:
+  /// Empty.
   constexpr Span() = default;
+  /// `size` elements at `data`.
   constexpr Span(T *data, size_t size) : data_(data), size_(size) {}
+  /// An array.
   template <size_t N> constexpr Span(T (&array)[N]) : data_(array), size_(N) {}
   /// From anything with data() and size(): std::vector, std::array, llvm::ArrayRef, another Span.
   template <
@@ -112,9 +119,13 @@ public:
       typename = decltype(std::declval<C &>().size())>
   constexpr Span(C &&container) : data_(container.data()), size_(container.size()) {}
 
+  /// The first element; may be null if there is none.
   constexpr T *data() const { return data_; }
+  /// The number of elements.
   constexpr size_t size() const { return size_; }
+  /// Whether there is none.
   constexpr bool empty() const { return size_ == 0; }
+  /// For range-based loops: the first element, and past the last one.
   constexpr T *begin() const { return data_; }
   constexpr T *end() const { return data_ + size_; }
   /// Requires i < size().
@@ -125,24 +136,27 @@ private:
   size_t size_ = 0;
 };
 
+/// The length of each dimension; empty for a scalar.
 using Shape = std::vector<int64_t>;
 /// A dimension whose length changes from call to call.
 inline constexpr int64_t Dynamic = -1;
 
 /// One named input or output. An empty shape is a scalar. Elements are stored row-major.
 struct TensorSpec {
-  std::string name;
-  ElementType type = ElementType::Float32;
-  Shape shape;
+  std::string name;                        ///< unique among the inputs, or the outputs
+  ElementType type = ElementType::Float32; ///< of each element
+  Shape shape;                             ///< lengths, some of them Dynamic perhaps
   /// Empty, or one entry per dimension: the largest length a Dynamic dimension may take, 0 where
   /// none is declared.
   Shape maximum;
 
+  /// With the element type of T.
   template <typename T>
   static TensorSpec of(std::string name, Shape shape = {}, Shape maximum = {}) {
     return {std::move(name), ElementTypeOf<T>::value, std::move(shape), std::move(maximum)};
   }
 
+  /// Whether a dimension is Dynamic.
   bool isDynamic() const;
   /// The number of elements; nothing if a dimension is Dynamic or the product overflows.
   std::optional<size_t> count() const;
@@ -159,12 +173,13 @@ struct TensorSpec {
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape);
 /// The product of the dimensions; nothing if one is negative or the product overflows.
 std::optional<size_t> elementCount(Span<const int64_t> shape);
+/// "[2, 3]"; a Dynamic length is "?".
 std::string toString(Span<const int64_t> shape);
 
 /// The ordered inputs and outputs of a model, stated once and held to by both sides.
 struct Signature {
-  std::vector<TensorSpec> inputs;
-  std::vector<TensorSpec> outputs;
+  std::vector<TensorSpec> inputs;  ///< what the model is given
+  std::vector<TensorSpec> outputs; ///< what it answers
 
   /// Each spec is valid and no name stands twice on a side.
   Status check() const;
@@ -181,8 +196,8 @@ struct Signature {
 
 /// One of several agents: what it observes (the inputs) and decides (the outputs).
 struct AgentSpec {
-  std::string name;
-  Signature signature;
+  std::string name;    ///< unique among the agents
+  Signature signature; ///< the inputs are the observation, the outputs the action
   friend bool operator==(const AgentSpec &a, const AgentSpec &b) {
     return a.name == b.name && a.signature == b.signature;
   }
@@ -197,11 +212,12 @@ int findAgent(Span<const AgentSpec> agents, std::string_view name);
 /// A borrowed tensor: numbers are `count` elements of the type at `data`; for String, `data` is an
 /// array of std::string. Valid as long as its owner says.
 struct TensorView {
-  ElementType type = ElementType::Float32;
-  void *data = nullptr;
-  size_t count = 0;
-  Span<const int64_t> shape;
+  ElementType type = ElementType::Float32; ///< of each element
+  void *data = nullptr;                    ///< the first element
+  size_t count = 0;                        ///< number of elements
+  Span<const int64_t> shape;               ///< current lengths, none Dynamic
 
+  /// The size of the numbers; 0 for String.
   size_t bytes() const { return count * sizeOf(type); }
   /// Empty if T is not the element type.
   template <typename T> Span<T> as() const {
@@ -215,10 +231,14 @@ struct TensorView {
 /// 64 bytes.
 class Tensor {
 public:
+  /// No elements, no name.
   Tensor() = default;
   /// A spec that is Dynamic or too large to allocate gives an empty tensor; use `make` to be told.
   explicit Tensor(TensorSpec spec);
+  /// With these lengths in the place of Dynamic ones. Errors: InvalidArgument (checkShape),
+  /// LimitExceeded (too large).
   static Expected<Tensor> make(TensorSpec spec, Span<const int64_t> shape);
+  /// With these elements; those that `values` does not have are zero.
   template <typename T> static Tensor of(std::string name, Shape shape, Span<const T> values) {
     Tensor t(TensorSpec::of<T>(std::move(name), std::move(shape)));
     auto to = t.as<T>();
@@ -227,9 +247,13 @@ public:
     return t;
   }
 
+  /// With the current lengths as shape.
   const TensorSpec &spec() const { return spec_; }
+  /// The number of elements.
   size_t count() const { return count_; }
+  /// Valid until the tensor is reshaped or ended.
   TensorView view();
+  /// The elements, as valid as view(); empty if T is not the element type.
   template <typename T> Span<T> as() { return view().as<T>(); }
   template <typename T> Span<const T> as() const {
     auto s = const_cast<Tensor *>(this)->view().as<T>();

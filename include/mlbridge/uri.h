@@ -18,10 +18,12 @@ namespace mlbridge {
 /// need no escapes; "%XX" is decoded in the place and in values, and "%3F" and "%26" stand for '?'
 /// and '&'.
 struct Uri {
-  std::string scheme;
-  std::string place;
-  std::map<std::string, std::string> options;
+  std::string scheme;                         ///< "unix"
+  std::string place;                          ///< "/run/policy.sock", decoded
+  std::map<std::string, std::string> options; ///< by key, decoded
 
+  /// Errors: InvalidArgument (no scheme, an option without '=', one that stands twice, a bad
+  /// "%XX").
   static Expected<Uri> parse(std::string_view text);
   /// Parses back to an equal Uri.
   std::string toString() const;
@@ -36,6 +38,7 @@ struct Uri {
   Status allowOnly(std::initializer_list<std::string_view> keys) const;
 };
 
+/// "5s", "250ms", "100us", "2m" or a plain number of seconds. Errors: InvalidArgument.
 Expected<Duration> parseDuration(std::string_view text);
 
 } // namespace mlbridge

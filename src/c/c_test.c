@@ -21,6 +21,10 @@ int test_every_type(void);
 int test_threads(void);
 int test_file(const char *uri);
 int test_sizes(void);
+int test_values(void);
+int test_choices(void);
+int test_agents_of_one_model(void);
+int test_extensions(void);
 
 /* y = the sum of x times `factor`, whose data it is. */
 static mlbridge_code sum(mlbridge_call *call, void *data) {
@@ -375,5 +379,134 @@ int test_sizes(void) {
   opened = mlbridge_model_open("function:c-newer", &none);
   EXPECT(mlbridge_model_code(opened) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_model_close(opened);
+  return 0;
+}
+
+int test_values(void) {
+  EXPECT(strcmp(mlbridge_type_name(MLBRIDGE_FLOAT32), "float32") == 0);
+  EXPECT(strcmp(mlbridge_type_name(300), "invalid") == 0);
+  EXPECT(mlbridge_type_named("int64") == MLBRIDGE_INT64 && mlbridge_type_named("int63") == 0);
+  EXPECT(mlbridge_type_size(MLBRIDGE_INT16) == 2 && mlbridge_type_size(MLBRIDGE_STRING) == 0);
+  EXPECT(mlbridge_type_size(99) == 0);
+  EXPECT(mlbridge_half_of_float(1.5f) == 0x3e00 && mlbridge_float_of_half(0x3e00) == 1.5f);
+  EXPECT(mlbridge_code_next_step(MLBRIDGE_BUSY) == MLBRIDGE_RETRY);
+  EXPECT(mlbridge_code_next_step(-3) == MLBRIDGE_STOP);
+  EXPECT(strcmp(mlbridge_next_step_name(MLBRIDGE_FIX_MODEL), "fix the model") == 0);
+  EXPECT(strcmp(mlbridge_next_step_name(77), "unknown") == 0);
+
+  char text[24];
+  EXPECT(mlbridge_signature_check(&sum_signature, text, sizeof text) == MLBRIDGE_OK && !text[0]);
+  EXPECT(mlbridge_signature_text(&sum_signature, text, sizeof text) == 29);
+  EXPECT(strcmp(text, "(x: float32[3]) -> (y: ") == 0);
+  EXPECT(mlbridge_signature_text(&sum_signature, NULL, 0) == 29);
+  const mlbridge_tensor_spec twice[] = {MLBRIDGE_SCALAR("a", MLBRIDGE_INT8),
+                                        MLBRIDGE_SCALAR("a", MLBRIDGE_INT8)};
+  const mlbridge_signature bad = MLBRIDGE_SIGNATURE(twice, sum_outputs);
+  EXPECT(mlbridge_signature_check(&bad, text, sizeof text) == MLBRIDGE_INVALID_ARGUMENT && text[0]);
+  EXPECT(mlbridge_signature_check(NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
+  return 0;
+}
+
+int test_choices(void) {
+  const float logits[] = {0.5f, 3, 3, -1};
+  const double one[] = {7};
+  int64_t index = -1, again = -2;
+  EXPECT(mlbridge_arg_max(MLBRIDGE_FLOAT32, logits, 4, &index) == MLBRIDGE_OK && index == 1);
+  EXPECT(mlbridge_arg_max(MLBRIDGE_FLOAT64, one, 1, &index) == MLBRIDGE_OK && index == 0);
+  EXPECT(mlbridge_arg_max(MLBRIDGE_FLOAT32, NULL, 0, &index) == MLBRIDGE_POLICY_FAILED);
+  EXPECT(mlbridge_arg_max(MLBRIDGE_INT8, logits, 1, &index) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_arg_max(MLBRIDGE_FLOAT32, NULL, 4, &index) == MLBRIDGE_INVALID_ARGUMENT);
+
+  mlbridge_sampler *sampler = mlbridge_sampler_create(7, 1);
+  for (int i = 0; i < 20; ++i) {
+    mlbridge_sampler_restart(sampler, "episode", NULL);
+    EXPECT(mlbridge_sampler_sample(sampler, MLBRIDGE_FLOAT32, logits, 4, &again) == MLBRIDGE_OK);
+    if (i == 0)
+      index = again;
+    EXPECT(again == index && index >= 0 && index < 4);
+  }
+  mlbridge_sampler_destroy(sampler);
+  EXPECT(mlbridge_sampler_sample(NULL, MLBRIDGE_FLOAT32, logits, 4, &again) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_sampler_destroy(NULL);
+  return 0;
+}
+
+/* Answers with the length of the agent's name. */
+static mlbridge_code agent_length(mlbridge_call *call, void *data) {
+  (void)data;
+  int64_t *y = mlbridge_call_output(call, "y", MLBRIDGE_INT64, NULL);
+  if (!y)
+    return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "no y");
+  const mlbridge_signature *signature = mlbridge_call_signature(call);
+  if (signature->inputs_size != 1 || strcmp(signature->inputs[0].name, "x") != 0)
+    return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "not the signature that was stated");
+  *y = (int64_t)strlen(mlbridge_call_agent(call));
+  return MLBRIDGE_OK;
+}
+
+static void count_statistics(const char *name, const char *value, void *data) {
+  (void)name, (void)value;
+  ++*(int *)data;
+}
+
+int test_agents_of_one_model(void) {
+  const mlbridge_function_model any = {sizeof any, NULL, agent_length, NULL, NULL, 0};
+  EXPECT(mlbridge_register_function("c-agent-length", &any, NULL, 0) == MLBRIDGE_OK);
+  mlbridge_model *model = mlbridge_model_open("function:c-agent-length", NULL);
+  EXPECT(strcmp(mlbridge_model_uri(model), "function:c-agent-length") == 0);
+  EXPECT(mlbridge_model_bound_signature(model) == NULL);
+
+  mlbridge_model *first = mlbridge_model_new_bound(model, &sum_signature, "four");
+  mlbridge_model *none = mlbridge_model_new_bound(model, NULL, "four");
+  EXPECT(mlbridge_model_code(none) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_model_code(first) == MLBRIDGE_OK);
+  EXPECT(strcmp(mlbridge_model_bound_signature(first)->outputs[0].name, "y") == 0);
+  char message[100] = "";
+  int statistics = 0;
+  EXPECT(mlbridge_model_statistics(first, count_statistics, &statistics, message, sizeof message) ==
+         MLBRIDGE_UNSUPPORTED);
+  EXPECT(statistics == 0 && message[0]);
+  mlbridge_model_close(model);
+
+  int64_t y = 0;
+  mlbridge_runner *runner = mlbridge_model_new_runner(first);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 4);
+  mlbridge_runner_destroy(runner);
+  mlbridge_open_options other = {0};
+  other.size = sizeof other;
+  other.agent = "second";
+  runner = mlbridge_model_new_runner_for(first, &other);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 6);
+  EXPECT(mlbridge_runner_signature(runner)->outputs[0].type == MLBRIDGE_INT64);
+  EXPECT(mlbridge_runner_end_episode_truncated(runner) == MLBRIDGE_OK);
+  mlbridge_runner_destroy(runner);
+  EXPECT(mlbridge_runner_signature(NULL) == NULL && mlbridge_call_signature(NULL) == NULL);
+  other.size = 0;
+  runner = mlbridge_model_new_runner_for(first, &other);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_destroy(runner);
+  runner = mlbridge_model_new_runner_for(NULL, NULL);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_destroy(runner);
+  mlbridge_model_close(first);
+  mlbridge_model_close(none);
+  mlbridge_model_close(mlbridge_model_new_bound(NULL, NULL, NULL));
+  return 0;
+}
+
+int test_extensions(void) {
+  char message[100] = "";
+  mlb_engine small = {0};
+  small.size = 8;
+  EXPECT(mlbridge_register_engine("c-engine", "x", &small, message, sizeof message) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(message, "incomplete"));
+  EXPECT(mlbridge_register_engine("c-engine", "x", NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_register_compiled(NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
+  mlb_aot_model newer = {0};
+  newer.size = sizeof newer;
+  newer.abi = MLB_AOT_ABI + 1;
+  EXPECT(mlbridge_register_compiled(&newer, message, sizeof message) == MLBRIDGE_INVALID_MODEL);
   return 0;
 }

@@ -12,6 +12,10 @@ int test_every_type(void);
 int test_threads(void);
 int test_file(const char *uri);
 int test_sizes(void);
+int test_values(void);
+int test_choices(void);
+int test_agents_of_one_model(void);
+int test_extensions(void);
 }
 
 // A number that is not 0 is the line of c_test.c that failed.
@@ -21,6 +25,10 @@ TEST(C, TakesStringsAndDynamicLengths) { EXPECT_EQ(test_strings_and_dynamic(), 0
 TEST(C, PassesEveryType) { EXPECT_EQ(test_every_type(), 0); }
 TEST(C, RunnersOfManyThreads) { EXPECT_EQ(test_threads(), 0); }
 TEST(C, TakesStructuresOfOtherVersions) { EXPECT_EQ(test_sizes(), 0); }
+TEST(C, ShowsTypesCodesAndSignatures) { EXPECT_EQ(test_values(), 0); }
+TEST(C, ChoosesAmongLogits) { EXPECT_EQ(test_choices(), 0); }
+TEST(C, OneModelOfSeveralAgents) { EXPECT_EQ(test_agents_of_one_model(), 0); }
+TEST(C, RefusesTablesOfOthers) { EXPECT_EQ(test_extensions(), 0); }
 #ifdef MLBRIDGE_C_TEST_ONNX
 TEST(C, RunsAnOnnxFile) {
   EXPECT_EQ(test_file("onnx:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);

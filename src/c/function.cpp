@@ -89,6 +89,14 @@ mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *n
   return MLBRIDGE_OK;
 }
 
+const mlbridge_signature *mlbridge_call_signature(const mlbridge_call *call) {
+  if (!call)
+    return nullptr;
+  if (!call->shown)
+    call->shown = std::make_unique<ShownSignature>(call->call.signature());
+  return call->shown->get();
+}
+
 const char *mlbridge_call_agent(const mlbridge_call *call) {
   return call ? call->call.context().agent.c_str() : "";
 }
@@ -107,14 +115,7 @@ mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const 
 
 mlbridge_code mlbridge_register_function(const char *name, const mlbridge_function_model *model,
                                          char *message, uint64_t capacity) {
-  const auto finish = [&](const Status &status) {
-    if (message && capacity) {
-      const size_t size = std::min<uint64_t>(status.message().size(), capacity - 1);
-      std::memcpy(message, status.message().data(), size);
-      message[size] = '\0';
-    }
-    return codeOf(status);
-  };
+  const auto finish = [&](const Status &status) { return told(status, message, capacity); };
   mlbridge_function_model stated;
   if (!known(model, stated))
     return finish(Status(Code::InvalidArgument,

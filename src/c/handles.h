@@ -15,7 +15,7 @@
 
 struct mlbridge_model {
   mlbridge::Model model;
-  mlbridge::Status wrong; ///< a bad call, before the library was asked
+  mlbridge::Status wrong;                             ///< a bad call, before the library was asked
   std::unique_ptr<mlbridge::c::ShownSignature> shown; ///< its own
   std::unique_ptr<mlbridge::c::ShownSignature> bound; ///< of the last bind
 };
@@ -26,11 +26,13 @@ struct mlbridge_runner {
   mlbridge::Runner own;
   mlbridge::Runner &runner; ///< own, or the library's during a callback
   mlbridge::Status wrong;   ///< the same
+  std::unique_ptr<mlbridge::c::ShownSignature> shown = nullptr;
 };
 
 struct mlbridge_call {
   mlbridge::FunctionCall &call;
   std::string message; ///< of fail
+  mutable std::unique_ptr<mlbridge::c::ShownSignature> shown = nullptr;
 };
 
 struct mlbridge_server {

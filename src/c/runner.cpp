@@ -228,4 +228,18 @@ mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code
   return done(runner, runner->runner.endEpisode(statusOf(outcome, message)));
 }
 
+mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner) {
+  if (!runner)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  return done(runner, runner->runner.endEpisode(Status::ok(), true));
+}
+
+const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner) {
+  const Signature *bound = runner ? runner->runner.signature() : nullptr;
+  if (!bound)
+    return nullptr;
+  runner->shown = std::make_unique<ShownSignature>(*bound);
+  return runner->shown->get();
+}
+
 } // extern "C"

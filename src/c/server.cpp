@@ -114,6 +114,11 @@ uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *na
   return found == all.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
+void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests) {
+  if (server && server->server)
+    server->server->noteBatch(requests);
+}
+
 void mlbridge_server_stop(mlbridge_server *server) {
   if (server && server->server)
     server->server->stop();

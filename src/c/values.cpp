@@ -127,9 +127,9 @@ const char *mlbridge_code_name(mlbridge_code code) {
 }
 
 mlbridge_next_step mlbridge_code_next_step(mlbridge_code code) {
-  return code < 0 || code > MLBRIDGE_INTERNAL
-             ? MLBRIDGE_STOP
-             : static_cast<mlbridge_next_step>(nextStep(static_cast<Code>(code)));
+  if (code < 0 || code > MLBRIDGE_INTERNAL)
+    return MLBRIDGE_STOP;
+  return static_cast<mlbridge_next_step>(nextStep(static_cast<Code>(code)));
 }
 
 const char *mlbridge_next_step_name(mlbridge_next_step step) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +13,7 @@ from typing import Any
 from clang import cindex
 from clang.cindex import AccessSpecifier, CursorKind
 
-from common import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
 CLANG = "clang-22"
 SCOPES = {
@@ -26,6 +26,7 @@ SCOPES = {
     CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
     CursorKind.FRIEND_DECL,
 }
+NAMELESS = {CursorKind.LINKAGE_SPEC, CursorKind.UNEXPOSED_DECL, CursorKind.FRIEND_DECL}
 FUNCTIONS = {
     CursorKind.FUNCTION_DECL,
     CursorKind.FUNCTION_TEMPLATE,
@@ -56,6 +57,7 @@ def c_headers() -> list[Path]:
     return sorted((INCLUDE / "mlbridge" / "c").glob("*.h"))
 
 
+@functools.cache
 def resource_directory() -> str:
     """libclang of PyPI has no headers of its own (stddef.h)."""
     return subprocess.run(
@@ -63,53 +65,56 @@ def resource_directory() -> str:
     ).stdout.strip()
 
 
-def parse(header: Path, *options: str) -> Any:
-    arguments = [*options, f"-I{INCLUDE}", "-resource-dir", resource_directory()]
-    unit = cindex.Index.create().parse(str(header), args=arguments)
+def parse(headers: list[Path], language: str) -> Any:
+    """One translation unit of all of them, which is quicker than one for each."""
+    text = "".join(f'#include "{header}"\n' for header in headers)
+    arguments = [*language.split(), f"-I{INCLUDE}", "-resource-dir", resource_directory()]
+    unit = cindex.Index.create().parse(
+        "all.h",
+        args=arguments,
+        unsaved_files=[("all.h", text)],
+        options=cindex.TranslationUnit.PARSE_SKIP_FUNCTION_BODIES,
+    )
     errors = [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
     if errors:
-        raise RuntimeError(f"{header.name} cannot be parsed:\n" + "\n".join(errors))
-    return unit.cursor
+        raise RuntimeError("the headers cannot be parsed:\n" + "\n".join(errors))
+    return unit
 
 
+@functools.cache
 def cxx_functions() -> list[Function]:
     """Each overload by itself; deleted ones are none."""
-    found = set()
-    for header in cxx_headers():
-        root = parse(header, "-x", "c++", "-std=c++17")
-        for namespace in root.get_children():
-            if namespace.kind == CursorKind.NAMESPACE and namespace.spelling == "mlbridge":
-                found |= set(functions_in(namespace, header, ""))
+    found: set[Function] = set()
+    headers = cxx_headers()
+    unit = parse(headers, "-x c++ -std=c++17")
+    for namespace in unit.cursor.get_children():
+        if namespace.kind == CursorKind.NAMESPACE and namespace.spelling == "mlbridge":
+            found |= set(functions_in(namespace, headers, ""))
     return sorted(found)
 
 
+@functools.cache
 def c_functions() -> list[Function]:
-    found = set()
-    for header in c_headers():
-        found |= set(functions_in(parse(header, "-x", "c", "-std=c11"), header, ""))
-    return sorted(found)
+    headers = c_headers()
+    unit = parse(headers, "-x c -std=c11")
+    return sorted(set(functions_in(unit.cursor, headers, "")))
 
 
-def functions_in(scope: Any, header: Path, prefix: str) -> Iterator[Function]:
+def functions_in(scope: Any, headers: list[Path], prefix: str) -> Iterator[Function]:
     for cursor in scope.get_children():
-        if not cursor.location.file or Path(cursor.location.file.name) != header:
+        if not cursor.location.file or Path(cursor.location.file.name) not in headers:
             continue
-        if cursor.access_specifier in (AccessSpecifier.PRIVATE, AccessSpecifier.PROTECTED):
+        if cursor.access_specifier == AccessSpecifier.PRIVATE:  # protected is for who derives
             continue
         if cursor.kind in FUNCTIONS:
             if cursor.is_deleted_method():
                 continue
+            name = cursor.spelling
+            if "operator" not in name:
+                name = name.partition("<")[0]
             parameters = cursor.displayname[cursor.displayname.index("(") + 1 : -1]
-            name = cursor.spelling.split("<")[0] if "operator" not in cursor.spelling else None
-            yield Function(prefix + (name or cursor.spelling), parameters, header.name)
+            header = Path(cursor.location.file.name).name
+            yield Function(prefix + name, parameters, header)
         elif cursor.kind in SCOPES:
-            if cursor.kind in (CursorKind.NAMESPACE,) and cursor.spelling == "detail":
-                continue
-            named = cursor.kind not in (
-                CursorKind.LINKAGE_SPEC,
-                CursorKind.UNEXPOSED_DECL,
-                CursorKind.FRIEND_DECL,
-            )
-            yield from functions_in(
-                cursor, header, f"{prefix}{cursor.spelling}::" if named else prefix
-            )
+            inner = prefix if cursor.kind in NAMELESS else f"{prefix}{cursor.spelling}::"
+            yield from functions_in(cursor, headers, inner)

@@ -44,6 +44,7 @@ bool mlbridge_driver_is_done(const mlbridge_driver *driver);
 bool mlbridge_driver_is_truncated(const mlbridge_driver *driver);
 /* What an agent has been given since it acted. */
 double mlbridge_driver_reward(const mlbridge_driver *driver, uint64_t agent);
+/* Actions applied in this episode. */
 uint64_t mlbridge_driver_steps(const mlbridge_driver *driver);
 
 /* Where an output of numbers of the agent that acts is written before step; null, with the code,

@@ -19,6 +19,7 @@ extern "C" {
 typedef struct mlbridge_environment mlbridge_environment;
 /* What a callback sees; valid during the call. */
 typedef struct mlbridge_observation mlbridge_observation;
+/* What an agent decided; the same. */
 typedef struct mlbridge_action mlbridge_action;
 
 /* The Runner that holds the inputs of the agent that acts next: mlbridge_set, mlbridge_input and
@@ -49,16 +50,17 @@ typedef mlbridge_code (*mlbridge_step_function)(mlbridge_environment *environmen
                                                 const mlbridge_action *action,
                                                 mlbridge_observation *next, void *data);
 
+/* A pass that decides step by step. */
 typedef struct mlbridge_environment_definition {
   uint64_t size; /* sizeof(mlbridge_environment_definition) */
   /* One agent's, or else several with their names: the inputs are the observation, the outputs the
    * action. */
   const mlbridge_signature *signature;
   const mlbridge_agent_spec *agents;
-  uint64_t agents_size;
-  mlbridge_reset_function reset;
-  mlbridge_step_function step;
-  void *data; /* handed to each call; the caller's */
+  uint64_t agents_size;          /* number of them */
+  mlbridge_reset_function reset; /* begins an episode */
+  mlbridge_step_function step;   /* applies an action */
+  void *data;                    /* handed to each call; the caller's */
 } mlbridge_environment_definition;
 
 /* Never null: what is wrong with the definition is its code. Everything but `data` is copied. The
@@ -70,13 +72,16 @@ void mlbridge_environment_destroy(mlbridge_environment *environment); /* null is
 mlbridge_code mlbridge_environment_code(const mlbridge_environment *environment);
 const char *mlbridge_environment_message(const mlbridge_environment *environment);
 
-/* For the callbacks. */
-/* What the episode is about, "" if nobody said; lives as long as the episode. */
+/* For the callbacks.
+ *
+ * What the episode is about, "" if nobody said; lives as long as the episode. */
 const char *mlbridge_environment_context(const mlbridge_environment *environment);
+/* What the episode's draws are to depend on; 0 if nobody said. */
 uint64_t mlbridge_environment_seed(const mlbridge_environment *environment);
 /* The episode ends with this call of reset or step; once. Truncated: because of a limit. */
 void mlbridge_environment_set_done(mlbridge_environment *environment);
 void mlbridge_environment_set_truncated(mlbridge_environment *environment);
+/* Whether it has ended. */
 bool mlbridge_environment_is_done(const mlbridge_environment *environment);
 /* Of this step, for the agent that acted, or for any. An agent is told the sum since it acted. */
 void mlbridge_environment_set_reward(mlbridge_environment *environment, double reward);
@@ -102,9 +107,11 @@ mlbridge_agents *mlbridge_agents_new(const mlbridge_agents *agents);
 /* The first failure. The message lives until the next call. */
 mlbridge_code mlbridge_agents_code(mlbridge_agents *agents);
 const char *mlbridge_agents_message(mlbridge_agents *agents);
+/* How many agents the environment has. */
 uint64_t mlbridge_agents_count(const mlbridge_agents *agents);
 /* Null past the last one; lives as long as the agents. */
 const char *mlbridge_agents_name(const mlbridge_agents *agents, uint64_t agent);
+/* Whether somebody decides for the agent. */
 bool mlbridge_agents_has_model(const mlbridge_agents *agents, uint64_t agent);
 /* Lets this model decide for the agent. Errors: MLBRIDGE_INVALID_ARGUMENT (no such agent),
  * MLBRIDGE_MISMATCH, the model's failure. */
@@ -124,6 +131,7 @@ typedef struct mlbridge_episode_options {
   uint64_t seed;       /* for the environment */
 } mlbridge_episode_options;
 
+/* How an episode went. */
 typedef struct mlbridge_episode_result {
   uint64_t size;        /* to be set to sizeof(mlbridge_episode_result) by the caller */
   uint64_t steps;       /* actions applied */
@@ -155,9 +163,11 @@ typedef struct mlbridge_serve_options {
   int64_t idle;       /* nanoseconds to wait for a driver; no limit */
 } mlbridge_serve_options;
 
+/* How serving an environment ended. */
 typedef struct mlbridge_serve_result {
-  uint64_t size; /* to be set to sizeof(mlbridge_serve_result) by the caller */
-  uint64_t episodes, steps;
+  uint64_t size;     /* to be set to sizeof(mlbridge_serve_result) by the caller */
+  uint64_t episodes; /* begun */
+  uint64_t steps;    /* actions applied */
 } mlbridge_serve_result;
 
 /* For training: waits for a driver (driver.h, or Python's mlbridge.drive) that resets and steps the

@@ -14,6 +14,9 @@ extern "C" {
 /* What a function sees of one evaluation; valid during the call. */
 typedef struct mlbridge_call mlbridge_call;
 
+/* What goes in and out, with dynamic lengths as declared; lives as long as the call. */
+const mlbridge_signature *mlbridge_call_signature(const mlbridge_call *call);
+
 /* Tensors of numbers by name, as in runner.h; null if there is no such tensor of this type. Outputs
  * are zero at first; one with dynamic lengths has none until resize_output. */
 const void *mlbridge_call_input(const mlbridge_call *call, const char *name, mlbridge_type type,
@@ -40,13 +43,14 @@ mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const 
  * threads at once if several evaluate; it cannot be interrupted. */
 typedef mlbridge_code (*mlbridge_function)(mlbridge_call *call, void *data);
 
+/* A function and what is said of it. */
 typedef struct mlbridge_function_model {
   uint64_t size;                       /* sizeof(mlbridge_function_model) */
   const mlbridge_signature *signature; /* null: takes whatever the caller states */
-  mlbridge_function function;
-  void *data;                  /* handed to each call; lives as long as the process */
-  const char *const *metadata; /* key, value, key, value, ...; null if there is none */
-  uint64_t metadata_size;      /* number of strings */
+  mlbridge_function function;          /* called for each evaluation */
+  void *data;                          /* handed to each call; lives as long as the process */
+  const char *const *metadata;         /* key, value, key, value, ...; null if there is none */
+  uint64_t metadata_size;              /* number of strings */
 } mlbridge_function_model;
 
 /* For the rest of the process, within this copy of the library; thread-safe. Everything but `data`

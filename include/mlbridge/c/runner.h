@@ -20,7 +20,11 @@ void mlbridge_runner_destroy(mlbridge_runner *runner); /* null is nothing to des
  * `set` stays, and evaluations fail with it, until that input is set properly or clear_status. */
 mlbridge_code mlbridge_runner_code(const mlbridge_runner *runner);
 const char *mlbridge_runner_message(const mlbridge_runner *runner);
+/* Forgets a wrong `set`; the model's own failure stays. */
 void mlbridge_runner_clear_status(mlbridge_runner *runner);
+
+/* What the model was bound to; null while it is to nothing. Lives until the next call of this. */
+const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner);
 
 /* Copies `count` elements of the type into an input, whose length follows from it if one dimension
  * is dynamic. Errors: MLBRIDGE_INVALID_ARGUMENT (unknown name, other type, other count). */
@@ -75,10 +79,13 @@ bool mlbridge_evaluate_bool_or(mlbridge_runner *runner, bool (*heuristic)(void *
 /* Tells the model about episodes; `episode` and `context` may be null. */
 mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
                                             const char *context);
+/* The reward of the last evaluation's action. */
 mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value);
 /* `outcome`: MLBRIDGE_OK, or how the compilation failed, with a message or null. */
 mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code outcome,
                                           const char *message);
+/* Ends it with MLBRIDGE_OK: a limit has, and not its last state. */
+mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner);
 
 #ifndef __cplusplus
 /* As mlbridge_runner_set, _input and _output; the type is that of the pointer:
@@ -87,8 +94,10 @@ mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code
  * The pointer of `input` and `output` is not read. */
 #define mlbridge_set(runner, name, elements, count)                                                \
   mlbridge_runner_set((runner), (name), MLBRIDGE_TYPE_OF(elements), (elements), (count))
+/* mlbridge_runner_input by the type of the pointer. */
 #define mlbridge_input(runner, name, pointer, count)                                               \
   mlbridge_runner_input((runner), (name), MLBRIDGE_TYPE_OF(pointer), (count))
+/* mlbridge_runner_output by the type of the pointer. */
 #define mlbridge_output(runner, name, pointer, count)                                              \
   mlbridge_runner_output((runner), (name), MLBRIDGE_TYPE_OF(pointer), (count))
 #endif

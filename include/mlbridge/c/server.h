@@ -21,12 +21,15 @@ typedef struct mlbridge_server_options {
   uint64_t size;                       /* sizeof(mlbridge_server_options) */
   const mlbridge_signature *signature; /* null: takes what each compiler states, or `agents` */
   const mlbridge_agent_spec *agents;   /* several, instead of a signature */
-  uint64_t agents_size;
-  const char *const *metadata; /* key, value, key, value, ... */
-  uint64_t metadata_size;      /* number of strings */
-  bool environment;            /* it is driven, with reset and step, and not asked */
-  uint32_t max_connections, max_streams, max_queued;
-  uint64_t max_message, max_queued_bytes;
+  uint64_t agents_size;                /* number of them */
+  const char *const *metadata;         /* key, value, key, value, ... */
+  uint64_t metadata_size;              /* number of strings */
+  bool environment;                    /* it is driven, with reset and step, and not asked */
+  uint32_t max_connections;            /* one more is answered MLBRIDGE_BUSY */
+  uint32_t max_streams;                /* of a connection */
+  uint32_t max_queued;                 /* requests that wait; one more is answered MLBRIDGE_BUSY */
+  uint64_t max_message;                /* bytes of one message */
+  uint64_t max_queued_bytes;           /* of the requests that wait */
 } mlbridge_server_options;
 
 /* Makes the socket or FIFOs and begins to accept. Never null: a server that could not be made
@@ -41,10 +44,13 @@ const char *mlbridge_server_message(const mlbridge_server *server);
 const char *mlbridge_server_uri(const mlbridge_server *server);
 /* What it has done, by the names of docs/protocol.md ("requests"); a number, 0 for another name. */
 uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *name);
+/* For the statistics: so many requests are put to the policy in one call. */
+void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests);
 
 /* Makes `next` and `serve` return MLBRIDGE_CANCELLED now and from now on. From any thread or signal
  * handler. */
 void mlbridge_server_stop(mlbridge_server *server);
+/* Whether it was stopped. */
 bool mlbridge_server_is_stopped(const mlbridge_server *server);
 /* Writing a byte to it makes `next` return MLBRIDGE_CANCELLED once; -1 without a server. */
 int mlbridge_server_wake_descriptor(const mlbridge_server *server);
@@ -61,6 +67,7 @@ mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanosecond
 /* One that was not answered is answered MLBRIDGE_POLICY_FAILED. Null is nothing. */
 void mlbridge_event_destroy(mlbridge_event *event);
 
+/* What an event is, and how it is answered. */
 typedef uint32_t mlbridge_event_kind;
 enum {
   MLBRIDGE_EVENT_REQUEST = 0,       /* answer with reply or fail */
@@ -70,6 +77,7 @@ enum {
   MLBRIDGE_EVENT_RESET = 4,         /* of an environment: answer with reply_step or fail */
   MLBRIDGE_EVENT_STEP = 5           /* the same */
 };
+/* MLBRIDGE_EVENT_REQUEST, without an event. */
 mlbridge_event_kind mlbridge_event_get_kind(const mlbridge_event *event);
 /* Its inputs and outputs, for the functions mlbridge_call_*, with agent, episode and context. For
  * an environment the inputs are the action, the outputs the observation. Belongs to the event. */
@@ -83,6 +91,7 @@ double mlbridge_event_reward(const mlbridge_event *event); /* of a reward */
 uint64_t mlbridge_event_seed(const mlbridge_event *event); /* of a reset */
 /* Of the end of an episode; the message lives as long as the event. */
 mlbridge_code mlbridge_event_outcome(const mlbridge_event *event, const char **message);
+/* Of the end of an episode: a limit ended it, and not its last state. */
 bool mlbridge_event_is_truncated(const mlbridge_event *event);
 
 /* Sends the outputs. Errors: MLBRIDGE_CLOSED (the compiler is gone), MLBRIDGE_LIMIT_EXCEEDED,

@@ -52,6 +52,7 @@ enum {
   MLBRIDGE_STOP = 5       /* report a bug */
 };
 
+/* What to do about this one; MLBRIDGE_STOP for a number that is no code. */
 mlbridge_next_step mlbridge_code_next_step(mlbridge_code code);
 /* "fall back"; static. */
 const char *mlbridge_next_step_name(mlbridge_next_step step);

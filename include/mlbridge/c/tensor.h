@@ -47,8 +47,8 @@ uint16_t mlbridge_half_of_float(float value);
 
 /* Bytes of UTF-8; not terminated. */
 typedef struct mlbridge_string {
-  const char *data;
-  uint64_t size;
+  const char *data; /* UTF-8; may be null if size is 0 */
+  uint64_t size;    /* bytes */
 } mlbridge_string;
 
 /* A dimension whose length changes from call to call. */
@@ -56,9 +56,9 @@ typedef struct mlbridge_string {
 
 /* One named input or output. Copied by every function that takes it. */
 typedef struct mlbridge_tensor_spec {
-  uint64_t size; /* sizeof(mlbridge_tensor_spec) */
-  const char *name;
-  mlbridge_type type;
+  uint64_t size;          /* sizeof(mlbridge_tensor_spec) */
+  const char *name;       /* unique among the inputs, or the outputs */
+  mlbridge_type type;     /* of each element */
   uint32_t rank;          /* 0: a scalar */
   const int64_t *shape;   /* rank lengths; null if rank is 0 */
   const int64_t *maximum; /* null, or the largest length of each MLBRIDGE_DYNAMIC dimension */
@@ -66,11 +66,11 @@ typedef struct mlbridge_tensor_spec {
 
 /* The ordered inputs and outputs of a model. */
 typedef struct mlbridge_signature {
-  uint64_t size; /* sizeof(mlbridge_signature) */
-  const mlbridge_tensor_spec *inputs;
-  uint64_t inputs_size;
-  const mlbridge_tensor_spec *outputs;
-  uint64_t outputs_size;
+  uint64_t size;                       /* sizeof(mlbridge_signature) */
+  const mlbridge_tensor_spec *inputs;  /* what the model is given */
+  uint64_t inputs_size;                /* number of them */
+  const mlbridge_tensor_spec *outputs; /* what it answers */
+  uint64_t outputs_size;               /* number of them */
 } mlbridge_signature;
 
 /* Whether each tensor is well formed and no name stands twice on a side. Writes what is wrong into
@@ -84,9 +84,9 @@ uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text
 
 /* One of several agents. Copied by every function that takes it. */
 typedef struct mlbridge_agent_spec {
-  uint64_t size; /* sizeof(mlbridge_agent_spec) */
-  const char *name;
-  const mlbridge_signature *signature;
+  uint64_t size;                       /* sizeof(mlbridge_agent_spec) */
+  const char *name;                    /* unique among the agents */
+  const mlbridge_signature *signature; /* the inputs are observed, the outputs decided */
 } mlbridge_agent_spec;
 
 #ifndef __cplusplus
@@ -98,12 +98,14 @@ typedef struct mlbridge_agent_spec {
    (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                           \
    (const int64_t[]){__VA_ARGS__},                                                                 \
    NULL}
+/* The same for a scalar: MLBRIDGE_SCALAR("action", MLBRIDGE_INT64). */
 #define MLBRIDGE_SCALAR(name, type) {sizeof(mlbridge_tensor_spec), (name), (type), 0, NULL, NULL}
 /* Of two arrays of mlbridge_tensor_spec. */
 #define MLBRIDGE_SIGNATURE(inputs, outputs)                                                        \
   {sizeof(mlbridge_signature), (inputs), sizeof(inputs) / sizeof(*(inputs)), (outputs),            \
    sizeof(outputs) / sizeof(*(outputs))}
 
+/* Of a name and a pointer to a signature. */
 #define MLBRIDGE_AGENT(name, signature) {sizeof(mlbridge_agent_spec), (name), (signature)}
 
 /* The element type that a pointer points to. */
