@@ -10,199 +10,227 @@ namespace mlbridge::native::kernels {
 
 // ---- reductions ---------------------------------------------------------------------------------
 
-/// `of` takes a value into the sum, `join` two sums into one.
-#define MLBRIDGE_REDUCTION(Name, start, ofExpression, joinExpression)                              \
+/// `of` takes a value into the sum, `join` two sums into one, `joinOne` as single numbers.
+#define MLBRIDGE_REDUCTION(Name, start, ofExpression, joinExpression, oneExpression)               \
   struct Name {                                                                                    \
     static constexpr double Start = start;                                                         \
     template <class V> static MLBRIDGE_INLINE V of(V sum, V x) { return ofExpression; }            \
     template <class V> static MLBRIDGE_INLINE V join(V sum, V x) { return joinExpression; }        \
+    template <class E> static MLBRIDGE_INLINE E joinOne(E sum, E x) { return oneExpression; }      \
   };
-MLBRIDGE_REDUCTION(SumOf, 0, sum + x, sum + x)
-MLBRIDGE_REDUCTION(ProductOf, 1, sum *x, sum *x)
-MLBRIDGE_REDUCTION(GreatestOf, -__builtin_inf(), greatestOrNan(sum, x), greatestOrNan(sum, x))
-MLBRIDGE_REDUCTION(LeastOf, __builtin_inf(), leastOrNan(sum, x), leastOrNan(sum, x))
-MLBRIDGE_REDUCTION(MagnitudesOf, 0, sum + absolute(x), sum + x)
-MLBRIDGE_REDUCTION(SquaresOf, 0, V::fma(x, x, sum), sum + x)
+MLBRIDGE_REDUCTION(SumOf, 0, sum + x, sum + x, sum + x)
+MLBRIDGE_REDUCTION(ProductOf, 1, sum *x, sum *x, sum *x)
+MLBRIDGE_REDUCTION(GreatestOf, -__builtin_inf(), greatestOrNan(sum, x), greatestOrNan(sum, x),
+                   sum != sum || sum > x ? sum : x)
+MLBRIDGE_REDUCTION(LeastOf, __builtin_inf(), leastOrNan(sum, x), leastOrNan(sum, x),
+                   sum != sum || sum < x ? sum : x)
+MLBRIDGE_REDUCTION(MagnitudesOf, 0, sum + absolute(x), sum + x, sum + x)
+MLBRIDGE_REDUCTION(SquaresOf, 0, V::fma(x, x, sum), sum + x, sum + x)
 #undef MLBRIDGE_REDUCTION
-
-/// All lanes, by halves.
-template <class V, class R> MLBRIDGE_SHARED typename V::Element across(V sums) {
-  using E = typename V::Element;
-  E lanes[V::Lanes];
-  sums.store(lanes);
-  for (int half = V::Lanes / 2; half; half /= 2) {
-    E other[V::Lanes] = {};
-    for (int i = 0; i < half; ++i)
-      other[i] = lanes[half + i];
-    R::join(V::load(lanes), V::load(other)).store(lanes);
-  }
-  return lanes[0];
-}
-
-/// n numbers that lie side by side.
-template <class V, class R>
-MLBRIDGE_SHARED typename V::Element reduceSpan(const typename V::Element *x, std::int64_t n) {
-  using E = typename V::Element;
-  const V start = constant<V>(R::Start);
-  V sums[4];
-#pragma GCC unroll 4
-  for (int s = 0; s < 4; ++s)
-    sums[s] = start;
-  std::int64_t i = 0;
-  for (; i + 4 * V::Lanes <= n; i += 4 * V::Lanes)
-#pragma GCC unroll 4
-    for (int s = 0; s < 4; ++s)
-      sums[s] = R::of(sums[s], V::load(x + i + s * V::Lanes));
-  for (int s = 0; i < n; ++s, i += V::Lanes) {
-    E lanes[V::Lanes];
-    start.store(lanes);
-    for (std::int64_t j = i; j < n && j < i + V::Lanes; ++j)
-      lanes[j - i] = x[j];
-    V sum = V::load(lanes);
-    // The start is of sums; what it is as a value matters not for those with 0 or infinity.
-    sum = R::of(s == 0 ? sums[0] : s == 1 ? sums[1] : s == 2 ? sums[2] : sums[3], sum);
-    (s == 0 ? sums[0] : s == 1 ? sums[1] : s == 2 ? sums[2] : sums[3]) = sum;
-  }
-  const V sum = R::join(R::join(sums[0], sums[2]), R::join(sums[1], sums[3]));
-  if constexpr (R::Start == 0)
-    return V::sum(sum);
-  else
-    return across<V, R>(sum);
-}
-
-/// Calls done(vector of sums, outer, first inner, how many) for all of [outer, inner].
-template <class V, class R, class Done>
-MLBRIDGE_INLINE void reduceAxis(const typename V::Element *x, const std::int64_t *p, Done done) {
-  const std::int64_t outer = p[0], n = p[1], inner = p[2];
-  for (std::int64_t o = 0; o < outer; ++o) {
-    const typename V::Element *slice = x + o * n * inner;
-    if (inner == 1) {
-      done(V::broadcast(reduceSpan<V, R>(slice, n)), o, 0, 1);
-      continue;
-    }
-    for (std::int64_t i = 0; i < inner; i += V::Lanes) {
-      const std::int64_t left = inner - i;
-      V sum = constant<V>(R::Start);
-      for (std::int64_t j = 0; j < n; ++j)
-        sum = R::of(sum, gather<V>(slice + j * inner + i, 1, left));
-      done(sum, o, i, static_cast<int>(left < V::Lanes ? left : V::Lanes));
-    }
-  }
-}
-
-#define MLBRIDGE_REDUCE(Name, Reduction, expression)                                               \
-  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
-    using E = typename V::Element;                                                                 \
-    E *y = static_cast<E *>(operands[0]);                                                          \
-    const V count = V::broadcast(static_cast<E>(p[1]));                                            \
-    (void)count;                                                                                   \
-    reduceAxis<V, Reduction>(static_cast<const E *>(operands[1]), p,                               \
-                             [&](V sum, std::int64_t o, std::int64_t i, int left) {                \
-                               const V result = expression;                                        \
-                               result.storePartial(y + o * p[2] + i, left);                        \
-                             });                                                                   \
-  }
-MLBRIDGE_REDUCE(ReduceSum, SumOf, sum)
-MLBRIDGE_REDUCE(ReduceMean, SumOf, sum / count)
-MLBRIDGE_REDUCE(ReduceMax, GreatestOf, sum)
-MLBRIDGE_REDUCE(ReduceMin, LeastOf, sum)
-MLBRIDGE_REDUCE(ReduceProd, ProductOf, sum)
-MLBRIDGE_REDUCE(ReduceL1, MagnitudesOf, sum)
-MLBRIDGE_REDUCE(ReduceL2, SquaresOf, V::sqrt(sum))
-MLBRIDGE_REDUCE(ReduceSumSquare, SquaresOf, sum)
-MLBRIDGE_REDUCE(ReduceLogSum, SumOf, logOf(sum))
-#undef MLBRIDGE_REDUCE
 
 /// The first `left` lanes of v, 0 elsewhere.
 template <class V> MLBRIDGE_INLINE V firstLanes(V v, std::int64_t left) {
-  if (left >= V::Lanes)
+  if (V::Lanes == 1 || left >= V::Lanes)
     return v;
   typename V::Element lanes[V::Lanes];
   v.store(lanes);
   return V::loadPartial(lanes, static_cast<int>(left));
 }
+/// The first `left` lanes from p, the others `other`.
+template <class V>
+MLBRIDGE_INLINE V loadOr(const typename V::Element *p, std::int64_t left,
+                         typename V::Element other) {
+  typename V::Element lanes[V::Lanes];
+  V::broadcast(other).store(lanes);
+  storeUpTo(loadUpTo<V>(p, left), lanes, left);
+  return V::load(lanes);
+}
+
+/// n numbers that lie side by side, in four chains of vectors; then chains and lanes by halves.
+template <class V, class R>
+MLBRIDGE_SHARED typename V::Element reduceSpan(const typename V::Element *x, std::int64_t n) {
+  using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
+  constexpr std::int64_t Step = 4 * V::Lanes;
+  E lanes[Step];
+  if constexpr (IsArray<V>) {
+    for (E &lane : lanes)
+      lane = static_cast<E>(R::Start);
+    for (std::int64_t i = 0; i < n; ++i)
+      R::of(L::load(lanes + i % Step), L::load(x + i)).store(lanes + i % Step);
+  } else {
+    V sums[4];
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; ++s)
+      sums[s] = constant<V>(R::Start);
+    for (std::int64_t i = 0; i < n; i += Step) {
+      const E *from = x + i;
+      if (n - i < Step) { // what it starts with changes nothing
+        from = lanes;
+        for (std::int64_t k = 0; k < Step; k += L::Lanes)
+          (i + k < n ? loadOr<L>(x + i + k, n - i - k, static_cast<E>(R::Start))
+                     : constant<L>(R::Start))
+              .store(lanes + k);
+      }
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s)
+        sums[s] = R::of(sums[s], V::load(from + s * V::Lanes));
+    }
+    const V sum = R::join(R::join(sums[0], sums[2]), R::join(sums[1], sums[3]));
+    if constexpr (R::Start == 0)
+      return V::sum(sum);
+    sum.store(lanes);
+  }
+  for (std::int64_t half = IsArray<V> ? Step / 2 : V::Lanes / 2; half; half /= 2)
+    for (std::int64_t i = 0; i < half; ++i)
+      lanes[i] = R::joinOne(lanes[i], lanes[i + half]);
+  return lanes[0];
+}
+
+/// Columns that lie side by side, each of n numbers `stride` apart.
+template <class V, class R>
+MLBRIDGE_SHARED void reduceColumns(typename V::Element *y, const typename V::Element *x,
+                                   std::int64_t n, std::int64_t stride, std::int64_t columns) {
+  for (std::int64_t i = 0; i < columns; i += V::Lanes) {
+    V sum = constant<V>(R::Start);
+    for (std::int64_t j = 0; j < n; ++j)
+      sum = R::of(sum, loadUpTo<V>(x + j * stride + i, columns - i));
+    storeUpTo(sum, y + i, columns - i);
+  }
+}
+
+template <class E> struct ReduceWith {
+  E (*span)(const E *, std::int64_t);
+  void (*columns)(E *, const E *, std::int64_t, std::int64_t, std::int64_t);
+};
+template <class V>
+MLBRIDGE_SHARED void reduceWith(ReduceWith<typename V::Element> with, void *const *operands,
+                                const std::int64_t *p) {
+  using E = typename V::Element;
+  E *y = static_cast<E *>(operands[0]);
+  const E *x = static_cast<const E *>(operands[1]);
+  const std::int64_t n = p[1], inner = p[2];
+  for (std::int64_t o = 0; o < p[0]; ++o, x += n * inner, y += inner)
+    if (inner == 1)
+      *y = with.span(x, n);
+    else
+      with.columns(y, x, n, inner, inner);
+}
+
+/// What becomes of a sum.
+#define MLBRIDGE_FUNCTION(Name, expression)                                                        \
+  struct Name##Function {                                                                          \
+    template <class V> static MLBRIDGE_INLINE V of(V x, const Parameters<V> &p) {                  \
+      return expression;                                                                           \
+    }                                                                                              \
+  };
+MLBRIDGE_FUNCTION(Share, x / p.alpha)
+#undef MLBRIDGE_FUNCTION
+
+#define MLBRIDGE_REDUCE(Name, Reduction, finish)                                                   \
+  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
+    using E [[maybe_unused]] = typename V::Element;                                                \
+    reduceWith<V>({reduceSpan<V, Reduction>, reduceColumns<typename LanesOf<V>::Type, Reduction>}, \
+                  operands, p);                                                                    \
+    finish                                                                                         \
+  }
+#define MLBRIDGE_FINISH(Name, number)                                                              \
+  const std::int64_t parameters[2] = {real(number), 0};                                            \
+  E *const y = static_cast<E *>(operands[0]);                                                      \
+  map<V, Name##Function>(y, y, p[0] * p[2], parameters);
+MLBRIDGE_REDUCE(ReduceSum, SumOf, )
+MLBRIDGE_REDUCE(ReduceMean, SumOf, MLBRIDGE_FINISH(Share, static_cast<double>(p[1])))
+MLBRIDGE_REDUCE(ReduceMax, GreatestOf, )
+MLBRIDGE_REDUCE(ReduceMin, LeastOf, )
+MLBRIDGE_REDUCE(ReduceProd, ProductOf, )
+MLBRIDGE_REDUCE(ReduceL1, MagnitudesOf, )
+MLBRIDGE_REDUCE(ReduceL2, SquaresOf, MLBRIDGE_FINISH(Sqrt, 0.0))
+MLBRIDGE_REDUCE(ReduceSumSquare, SquaresOf, )
+MLBRIDGE_REDUCE(ReduceLogSum, SumOf, MLBRIDGE_FINISH(Log, 0.0))
+#undef MLBRIDGE_FINISH
+#undef MLBRIDGE_REDUCE
 
 /// The sum of exp(x[i] - shift), kept in y unless that is null. One chain of vectors.
 template <class V>
 MLBRIDGE_SHARED typename V::Element sumOfExp(typename V::Element *y, const typename V::Element *x,
-                                             std::int64_t n, V shift) {
-  V sum = V::broadcast(0);
-  for (std::int64_t i = 0; i < n; i += V::Lanes) {
-    const V e = expOf(loadUpTo<V>(x + i, n - i) - shift);
+                                             std::int64_t n, typename V::Element shift) {
+  using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
+  E sums[V::Lanes] = {};
+  for (std::int64_t i = 0; i < n; i += L::Lanes) {
+    const L e = exp(loadUpTo<L>(x + i, n - i) - L::broadcast(shift));
     if (y)
       storeUpTo(e, y + i, n - i);
-    sum = sum + firstLanes(e, n - i);
+    E *sum = sums + i % V::Lanes;
+    (L::load(sum) + firstLanes(e, n - i)).store(sum);
   }
-  return V::sum(sum);
+  return sumByHalves<V>(sums, V::Lanes);
 }
 
 /// Of softmax and its like along one dense row (inner = 1) or a vector of neighbouring columns.
 enum class ExpSum { Softmax, LogSoftmax, LogSumExp };
 
-template <class V, ExpSum Kind>
-MLBRIDGE_INLINE void expSums(typename V::Element *y, const typename V::Element *x,
-                             const std::int64_t *p) {
+template <class V>
+MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSum kind) {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
+  E *y = static_cast<E *>(operands[0]);
+  const E *x = static_cast<const E *>(operands[1]);
   const std::int64_t outer = p[0], n = p[1], inner = p[2];
-  const V zero = V::broadcast(0);
+  const bool total = kind == ExpSum::LogSumExp, keeps = kind == ExpSum::Softmax;
   for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; i += inner == 1 ? 1 : V::Lanes) {
+    for (std::int64_t i = 0; i < inner; i += inner == 1 ? 1 : L::Lanes) {
       const E *from = x + o * n * inner + i;
-      E *to = Kind == ExpSum::LogSumExp ? y + o * inner + i : y + o * n * inner + i;
+      E *to = y + (total ? o * inner : o * n * inner) + i;
       const std::int64_t left = inner - i;
-      V greatest, sum;
+      L greatest, sum;
       if (inner == 1) {
-        greatest = V::broadcast(reduceSpan<V, GreatestOf>(from, n));
+        greatest = L::broadcast(reduceSpan<V, GreatestOf>(from, n));
       } else {
-        greatest = constant<V>(GreatestOf::Start);
+        greatest = constant<L>(GreatestOf::Start);
         for (std::int64_t j = 0; j < n; ++j)
-          greatest = greatestOrNan(greatest, loadUpTo<V>(from + j * inner, left));
+          greatest = greatestOrNan(greatest, loadUpTo<L>(from + j * inner, left));
       }
-      if constexpr (Kind == ExpSum::LogSumExp) // what is infinite shall stay so
-        greatest = V::select(V::less(absolute(greatest), infinity<V>()), greatest, zero);
+      if (total) // what is infinite shall stay so
+        greatest = L::select(L::less(absolute(greatest), infinity<L>()), greatest, L::broadcast(0));
       if (inner == 1) {
-        sum = V::broadcast(sumOfExp(Kind == ExpSum::Softmax ? to : nullptr, from, n, greatest));
+        E shift[L::Lanes];
+        greatest.store(shift);
+        sum = L::broadcast(sumOfExp<V>(keeps ? to : nullptr, from, n, shift[0]));
       } else {
-        sum = zero;
+        sum = L::broadcast(0);
         for (std::int64_t j = 0; j < n; ++j) {
-          const V e = expOf(loadUpTo<V>(from + j * inner, left) - greatest);
-          if constexpr (Kind == ExpSum::Softmax)
+          const L e = exp(loadUpTo<L>(from + j * inner, left) - greatest);
+          if (keeps)
             storeUpTo(e, to + j * inner, left);
           sum = sum + e;
         }
       }
-      if constexpr (Kind == ExpSum::LogSumExp) {
-        storeUpTo(logOf(sum) + greatest, to, inner == 1 ? 1 : left);
+      const L logarithm = keeps ? sum : log(sum);
+      if (total) {
+        storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;
       }
-      const V logarithm = Kind == ExpSum::LogSoftmax ? logOf(sum) : zero;
-      const std::int64_t rows = inner == 1 ? 1 : n, columns = inner == 1 ? n : left;
-      for (std::int64_t j = 0; j < rows; ++j)
-        for (std::int64_t c = 0; c < (inner == 1 ? columns : 1); c += V::Lanes) {
-          const std::int64_t at = j * inner + c;
-          const V v = Kind == ExpSum::Softmax
-                          ? loadUpTo<V>(to + at, columns - c) / sum
-                          : (loadUpTo<V>(from + at, columns - c) - greatest) - logarithm;
-          storeUpTo(v, to + at, columns - c);
-        }
+      // Rows of one column, or the columns of one row.
+      const std::int64_t step = inner == 1 ? L::Lanes : 1;
+      for (std::int64_t j = 0; j < n; j += step) {
+        const std::int64_t at = j * inner, count = inner == 1 ? n - j : left;
+        storeUpTo(keeps ? loadUpTo<L>(to + at, count) / sum
+                        : (loadUpTo<L>(from + at, count) - greatest) - logarithm,
+                  to + at, count);
+      }
     }
 }
 
 template <class V>
 MLBRIDGE_INLINE void ReduceLogSumExp(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
-  expSums<V, ExpSum::LogSumExp>(static_cast<E *>(operands[0]), static_cast<const E *>(operands[1]),
-                                p);
+  expSums<V>(operands, p, ExpSum::LogSumExp);
 }
 template <class V> MLBRIDGE_INLINE void Softmax(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
-  expSums<V, ExpSum::Softmax>(static_cast<E *>(operands[0]), static_cast<const E *>(operands[1]),
-                              p);
+  expSums<V>(operands, p, ExpSum::Softmax);
 }
 template <class V> MLBRIDGE_INLINE void LogSoftmax(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
-  expSums<V, ExpSum::LogSoftmax>(static_cast<E *>(operands[0]), static_cast<const E *>(operands[1]),
-                                 p);
+  expSums<V>(operands, p, ExpSum::LogSoftmax);
 }
 
 // ---- orders -------------------------------------------------------------------------------------
@@ -321,30 +349,57 @@ template <class V> MLBRIDGE_INLINE void CumSum(void *const *operands, const std:
 
 // ---- normalization ------------------------------------------------------------------------------
 
-/// The sum of (x - mean)².
+/// The sum of (x - mean)². One chain of vectors.
 template <class V>
 MLBRIDGE_SHARED typename V::Element squaredDeviations(const typename V::Element *x, std::int64_t n,
-                                                      V mean) {
-  V sum = V::broadcast(0);
-  for (std::int64_t i = 0; i < n; i += V::Lanes) {
-    const V d = firstLanes(loadUpTo<V>(x + i, n - i) - mean, n - i);
-    sum = V::fma(d, d, sum);
+                                                      typename V::Element mean) {
+  using L = typename LanesOf<V>::Type;
+  typename V::Element sums[V::Lanes] = {};
+  for (std::int64_t i = 0; i < n; i += L::Lanes) {
+    const L d = firstLanes(loadUpTo<L>(x + i, n - i) - L::broadcast(mean), n - i);
+    L::fma(d, d, L::load(sums + i % V::Lanes)).store(sums + i % V::Lanes);
   }
-  return V::sum(sum);
+  return sumByHalves<V>(sums, V::Lanes);
+}
+
+/// 1 over the root of a mean of squares.
+template <class V>
+MLBRIDGE_INLINE V inverseRoot(typename V::Element sum, std::int64_t n, std::int64_t epsilon) {
+  using E = typename V::Element;
+  const V mean = V::broadcast(sum) / V::broadcast(static_cast<E>(n));
+  return constant<V>(1) / V::sqrt(mean + V::broadcast(realOf<E>(epsilon)));
+}
+
+/// y = (x - mean) inverse scale + bias, of n numbers; each of the last two may be null. One number
+/// of them for all, or one for each.
+template <class V>
+MLBRIDGE_SHARED void
+normalizeRow(typename V::Element *y, const typename V::Element *x, std::int64_t n, V mean,
+             V inverse, const typename V::Element *scale, const typename V::Element *bias) {
+  for (std::int64_t i = 0; i < n; i += V::Lanes) {
+    V v = (loadUpTo<V>(x + i, n - i) - mean) * inverse;
+    if (scale)
+      v = v * loadUpTo<V>(scale + i, n - i);
+    if (bias)
+      v = v + loadUpTo<V>(bias + i, n - i);
+    storeUpTo(v, y + i, n - i);
+  }
 }
 
 /// Mean and inverse deviation of n numbers side by side, in every lane.
-template <class V>
-MLBRIDGE_INLINE void moments(const typename V::Element *x, std::int64_t n,
-                             typename V::Element epsilon, V &mean, V &inverse) {
+template <class Vector, class V>
+MLBRIDGE_SHARED void moments(const typename Vector::Element *x, std::int64_t n,
+                             std::int64_t epsilon, V &mean, V &inverse) {
   using E = typename V::Element;
-  const V count = V::broadcast(static_cast<E>(n));
-  mean = V::broadcast(reduceSpan<V, SumOf>(x, n)) / count;
-  const V variance = V::broadcast(squaredDeviations(x, n, mean)) / count;
-  inverse = constant<V>(1) / V::sqrt(variance + V::broadcast(epsilon));
+  mean = V::broadcast(reduceSpan<Vector, SumOf>(x, n)) / V::broadcast(static_cast<E>(n));
+  E first[V::Lanes];
+  mean.store(first);
+  inverse = inverseRoot<V>(squaredDeviations<Vector>(x, n, first[0]), n, epsilon);
 }
 
-template <class V> MLBRIDGE_INLINE void LayerNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector>
+MLBRIDGE_INLINE void LayerNorm(void *const *operands, const std::int64_t *p) {
+  using V = typename LanesOf<Vector>::Type;
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]), *means = static_cast<E *>(operands[1]),
     *inverses = static_cast<E *>(operands[2]);
@@ -353,40 +408,30 @@ template <class V> MLBRIDGE_INLINE void LayerNorm(void *const *operands, const s
   const std::int64_t n = p[1];
   for (std::int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
     V mean, inverse;
-    moments<V>(x, n, realOf<E>(p[2]), mean, inverse);
+    moments<Vector>(x, n, p[2], mean, inverse);
     if (means)
-      mean.storePartial(means + row, 1);
+      storeUpTo(mean, means + row, 1);
     if (inverses)
-      inverse.storePartial(inverses + row, 1);
-    for (std::int64_t i = 0; i < n; i += V::Lanes) {
-      V v = (loadUpTo<V>(x + i, n - i) - mean) * inverse;
-      if (scale)
-        v = v * loadUpTo<V>(scale + i, n - i);
-      if (bias)
-        v = v + loadUpTo<V>(bias + i, n - i);
-      storeUpTo(v, y + i, n - i);
-    }
+      storeUpTo(inverse, inverses + row, 1);
+    normalizeRow(y, x, n, mean, inverse, scale, bias);
   }
 }
 
-template <class V> MLBRIDGE_INLINE void RmsNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector> MLBRIDGE_INLINE void RmsNorm(void *const *operands, const std::int64_t *p) {
+  using V = typename LanesOf<Vector>::Type;
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]);
   const std::int64_t n = p[1];
   for (std::int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
-    const V square = V::broadcast(reduceSpan<V, SquaresOf>(x, n)) / V::broadcast(static_cast<E>(n));
-    const V inverse = constant<V>(1) / V::sqrt(square + V::broadcast(realOf<E>(p[2])));
-    for (std::int64_t i = 0; i < n; i += V::Lanes) {
-      V v = loadUpTo<V>(x + i, n - i) * inverse;
-      if (scale)
-        v = v * loadUpTo<V>(scale + i, n - i);
-      storeUpTo(v, y + i, n - i);
-    }
+    const V inverse = inverseRoot<V>(reduceSpan<Vector, SquaresOf>(x, n), n, p[2]);
+    normalizeRow<V>(y, x, n, V::broadcast(0), inverse, scale, nullptr);
   }
 }
 
-template <class V> MLBRIDGE_INLINE void BatchNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector>
+MLBRIDGE_INLINE void BatchNorm(void *const *operands, const std::int64_t *p) {
+  using V = typename LanesOf<Vector>::Type;
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]),
@@ -394,30 +439,27 @@ template <class V> MLBRIDGE_INLINE void BatchNorm(void *const *operands, const s
           *variance = static_cast<const E *>(operands[5]);
   const std::int64_t channels = p[1], inner = p[2];
   const V epsilon = V::broadcast(realOf<E>(p[3]));
-  const auto normalize = [&](V v, V s, V b, V m, V var) {
-    return V::fma((v - m) / V::sqrt(var + epsilon), s, b);
+  // Rows of all channels, or the numbers of one channel.
+  const bool all = inner == 1;
+  const std::int64_t n = all ? channels : inner;
+  const auto ofChannel = [all](const E *of, std::int64_t channel, std::int64_t i,
+                               std::int64_t left) {
+    return all ? loadUpTo<V>(of + i, left) : V::broadcast(of[channel]);
   };
-  for (std::int64_t o = 0; o < p[0]; ++o, x += channels * inner, y += channels * inner) {
-    if (inner == 1) {
-      for (std::int64_t c = 0; c < channels; c += V::Lanes) {
-        const std::int64_t left = channels - c;
-        storeUpTo(normalize(loadUpTo<V>(x + c, left), loadUpTo<V>(scale + c, left),
-                            loadUpTo<V>(bias + c, left), loadUpTo<V>(mean + c, left),
-                            loadUpTo<V>(variance + c, left)),
-                  y + c, left);
+  for (std::int64_t o = 0; o < p[0]; ++o)
+    for (std::int64_t c = 0; c < (all ? 1 : channels); ++c, x += n, y += n)
+      for (std::int64_t i = 0; i < n; i += V::Lanes) {
+        const std::int64_t left = n - i;
+        const V root = V::sqrt(ofChannel(variance, c, i, left) + epsilon);
+        const V v = (loadUpTo<V>(x + i, left) - ofChannel(mean, c, i, left)) / root;
+        storeUpTo(V::fma(v, ofChannel(scale, c, i, left), ofChannel(bias, c, i, left)), y + i,
+                  left);
       }
-      continue;
-    }
-    for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t i = 0; i < inner; i += V::Lanes)
-        storeUpTo(normalize(loadUpTo<V>(x + c * inner + i, inner - i), V::broadcast(scale[c]),
-                            V::broadcast(bias[c]), V::broadcast(mean[c]),
-                            V::broadcast(variance[c])),
-                  y + c * inner + i, inner - i);
-  }
 }
 
-template <class V> MLBRIDGE_INLINE void GroupNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector>
+MLBRIDGE_INLINE void GroupNorm(void *const *operands, const std::int64_t *p) {
+  using V = typename LanesOf<Vector>::Type;
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]),
@@ -426,7 +468,7 @@ template <class V> MLBRIDGE_INLINE void GroupNorm(void *const *operands, const s
   for (std::int64_t batch = 0; batch < p[0]; ++batch)
     for (std::int64_t group = 0; group < groups; ++group) {
       V mean, inverse;
-      moments<V>(x, channels * inner, realOf<E>(p[4]), mean, inverse);
+      moments<Vector>(x, channels * inner, p[4], mean, inverse);
       for (std::int64_t c = 0; c < channels; ++c, x += inner, y += inner) {
         const std::int64_t channel = group * channels + c;
         const V s = scale ? V::broadcast(scale[channel]) : constant<V>(1);
@@ -440,30 +482,29 @@ template <class V> MLBRIDGE_INLINE void GroupNorm(void *const *operands, const s
 
 // ---- graphs -------------------------------------------------------------------------------------
 
-template <class V, class F>
-MLBRIDGE_INLINE void scatterRows(void *const *operands, const std::int64_t *p) {
+template <class V>
+MLBRIDGE_SHARED void scatterRows(CombineRow<typename V::Element> row, void *const *operands,
+                                 const std::int64_t *p) {
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]);
   const E *updates = static_cast<const E *>(operands[1]);
   const std::int64_t *indices = static_cast<const std::int64_t *>(operands[2]);
   const std::int64_t rows = p[1], length = p[2];
   for (std::int64_t i = 0; i < p[0]; ++i, updates += length) {
-    std::int64_t row = indices[i * p[3]];
-    if (row < 0)
-      row += rows;
-    if (row < 0 || row >= rows) {
+    std::int64_t at = indices[i * p[3]];
+    if (at < 0)
+      at += rows;
+    if (at < 0 || at >= rows) {
       *static_cast<std::int64_t *>(operands[3]) = 1;
       continue;
     }
-    E *to = y + row * length;
-    for (std::int64_t j = 0; j < length; j += V::Lanes)
-      storeUpTo(F::of(loadUpTo<V>(to + j, length - j), loadUpTo<V>(updates + j, length - j)),
-                to + j, length - j);
+    E *to = y + at * length;
+    row(to, to, 1, updates, 1, length);
   }
 }
 #define MLBRIDGE_SCATTER(Name, Function)                                                           \
   template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
-    scatterRows<V, Function>(operands, p);                                                         \
+    scatterRows<V>(combineRow<V, Function>, operands, p);                                          \
   }
 MLBRIDGE_SCATTER(ScatterAddRows, AddFunction)
 MLBRIDGE_SCATTER(ScatterMulRows, MulFunction)

@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What gains from vectors and is in policies: float's kernels, and products of double. The rest is
+// the portable table's, whose results are the same.
 #include "engine/native/kernels/table.h"
 #include "engine/native/kernels/vector_avx2.h"
 
 namespace mlbridge::native {
-MLBRIDGE_NATIVE_TABLE(Avx2Kernels, Avx2)
+
+extern const ChosenKernel Avx2Kernels[];
+#define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx2::F32>},
+#define MLBRIDGE_CHOSEN_F64(name) {KernelId::name##F64, &kernels::name<kernels::Avx2::F64>},
+#define MLBRIDGE_CHOSEN_HALF(name) {KernelId::name, &kernels::name<kernels::Avx2>},
+const ChosenKernel Avx2Kernels[] = {
+    MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
+        MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
+            MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(ReduceMean) MLBRIDGE_CHOSEN(ReduceMax)
+                MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
+                    MLBRIDGE_CHOSEN(ReduceSumSquare) MLBRIDGE_CHOSEN(ReduceLogSumExp)
+                        MLBRIDGE_CHOSEN(Softmax) MLBRIDGE_CHOSEN(LogSoftmax)
+                            MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)
+                                MLBRIDGE_CHOSEN(BatchNorm) MLBRIDGE_CHOSEN(ScatterAddRows)
+                                    MLBRIDGE_CHOSEN(ScatterMaxRows) MLBRIDGE_CHOSEN_HALF(F32FromF16)
+                                        MLBRIDGE_CHOSEN_HALF(F16FromF32)
+                                            MLBRIDGE_CHOSEN_F64(Gemm){KernelId::Count, nullptr}};
+
 } // namespace mlbridge::native

@@ -100,30 +100,6 @@ MLBRIDGE_IN_DOUBLE(softplus, softplusDouble)
 MLBRIDGE_IN_DOUBLE(tan, tanDouble)
 #undef MLBRIDGE_IN_DOUBLE
 
-/// f of each lane where V has arrays of them.
-#define MLBRIDGE_LANES_APART(Name)                                                                 \
-  template <class V> MLBRIDGE_INLINE V Name##Of(V x) {                                             \
-    using L = typename LanesOf<V>::Type;                                                           \
-    if constexpr (L::Lanes == V::Lanes) {                                                          \
-      return Name(x);                                                                              \
-    } else {                                                                                       \
-      typename V::Element lanes[V::Lanes];                                                         \
-      x.store(lanes);                                                                              \
-      for (int i = 0; i < V::Lanes; ++i)                                                           \
-        Name##Lane(L::load(lanes + i)).store(lanes + i);                                           \
-      return V::load(lanes);                                                                       \
-    }                                                                                              \
-  }
-template <class V> MLBRIDGE_SHARED V expLane(V x) { return exp(x); }
-template <class V> MLBRIDGE_SHARED V logLane(V x) { return log(x); }
-template <class V> MLBRIDGE_SHARED V tanhLane(V x) { return tanh(x); }
-template <class V> MLBRIDGE_SHARED V sigmoidLane(V x) { return sigmoid(x); }
-MLBRIDGE_LANES_APART(exp)
-MLBRIDGE_LANES_APART(log)
-MLBRIDGE_LANES_APART(tanh)
-MLBRIDGE_LANES_APART(sigmoid)
-#undef MLBRIDGE_LANES_APART
-
 // ---- one operand --------------------------------------------------------------------------------
 
 template <class V> struct Parameters {
@@ -208,14 +184,59 @@ template <class V> MLBRIDGE_INLINE void storeUpTo(V v, typename V::Element *p, s
     v.storePartial(p, static_cast<int>(left));
 }
 /// y[i] = f(x[i]); tails take the same way as the rest.
-template <class Vector, class F>
-MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Element *x,
-                         std::int64_t count, const std::int64_t *parameters) {
-  using V = typename LanesOf<Vector>::Type;
+template <class V, class F>
+MLBRIDGE_INLINE void mapInline(typename V::Element *y, const typename V::Element *x,
+                               std::int64_t count, const std::int64_t *parameters) {
   const Parameters<V> p = parametersOf<V>(parameters);
   for (std::int64_t i = 0; i < count; i += V::Lanes)
     storeUpTo(F::of(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
 }
+
+#ifdef MLBRIDGE_NATIVE_SPECIALIZE
+
+template <class V, class F>
+MLBRIDGE_INLINE void map(typename V::Element *y, const typename V::Element *x, std::int64_t count,
+                         const std::int64_t *parameters) {
+  mapInline<typename LanesOf<V>::Type, F>(y, x, count, parameters);
+}
+
+#else
+
+template <class V, class F> MLBRIDGE_RARE V functionOf(V x, const Parameters<V> &p) {
+  return F::of(x, p);
+}
+template <class V>
+MLBRIDGE_SHARED void mapWith(V (*f)(V, const Parameters<V> &), typename V::Element *y,
+                             const typename V::Element *x, std::int64_t count,
+                             const std::int64_t *parameters) {
+  const Parameters<V> p = parametersOf<V>(parameters);
+  for (std::int64_t i = 0; i < count; i += V::Lanes)
+    storeUpTo(f(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
+}
+template <class V, class F>
+MLBRIDGE_SHARED void mapFast(typename V::Element *y, const typename V::Element *x,
+                             std::int64_t count, const std::int64_t *parameters) {
+  mapInline<V, F>(y, x, count, parameters);
+}
+
+/// What policies spend their time in has a loop of its own; the others share one.
+template <class F> inline constexpr bool IsFrequent = false;
+template <> inline constexpr bool IsFrequent<ExpFunction> = true;
+template <> inline constexpr bool IsFrequent<ReluFunction> = true;
+template <> inline constexpr bool IsFrequent<SigmoidFunction> = true;
+template <> inline constexpr bool IsFrequent<TanhFunction> = true;
+
+template <class Vector, class F>
+MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Element *x,
+                         std::int64_t count, const std::int64_t *parameters) {
+  using V = typename LanesOf<Vector>::Type;
+  if constexpr (IsFrequent<F> && !IsArray<V>)
+    mapFast<V, F>(y, x, count, parameters);
+  else
+    mapWith<V>(functionOf<V, F>, y, x, count, parameters);
+}
+
+#endif
 
 #define MLBRIDGE_UNARY(Name)                                                                       \
   template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
@@ -230,27 +251,39 @@ MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_UNARY)
 template <class V>
 MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
                               const std::int64_t *activation) {
+#ifdef MLBRIDGE_NATIVE_SPECIALIZE
   switch (static_cast<Activation>(activation[0])) {
   case Activation::None:
     return;
 #define MLBRIDGE_ACTIVATION(Name)                                                                  \
   case Activation::Name:                                                                           \
     return map<V, Name##Function>(y, y, count, activation + 1);
-    MLBRIDGE_ACTIVATION(Affine)
-    MLBRIDGE_ACTIVATION(Clamp)
-    MLBRIDGE_ACTIVATION(Elu)
-    MLBRIDGE_ACTIVATION(HardSigmoid)
-    MLBRIDGE_ACTIVATION(LeakyRelu)
-    MLBRIDGE_ACTIVATION(Relu)
-    MLBRIDGE_ACTIVATION(Selu)
-    MLBRIDGE_ACTIVATION(Sigmoid)
-    MLBRIDGE_ACTIVATION(Softplus)
-    MLBRIDGE_ACTIVATION(Softsign)
-    MLBRIDGE_ACTIVATION(Tanh)
-    MLBRIDGE_ACTIVATION(ThresholdedRelu)
+    MLBRIDGE_NATIVE_ACTIVATIONS(MLBRIDGE_ACTIVATION)
 #undef MLBRIDGE_ACTIVATION
   }
+#else
+  if constexpr (sizeof(typename V::Element) == 4 && !IsArray<V>) {
+    switch (static_cast<Activation>(activation[0])) {
+    case Activation::Relu:
+      return map<V, ReluFunction>(y, y, count, activation + 1);
+    case Activation::Sigmoid:
+      return map<V, SigmoidFunction>(y, y, count, activation + 1);
+    case Activation::Tanh:
+      return map<V, TanhFunction>(y, y, count, activation + 1);
+    default:
+      break;
+    }
+  }
+  const KernelId id = kernelOf(static_cast<Activation>(activation[0]));
+  if (id == KernelId::Count)
+    return;
+  const int apart = sizeof(typename V::Element) == 8; // GemmF64 follows GemmF32
+  void *const operands[] = {y, y};
+  const std::int64_t parameters[] = {count, activation[1], activation[2]};
+  kernelsFor(SetOf<V>)[static_cast<int>(id) + apart](operands, parameters);
+#endif
 }
+
 // ---- two operands -------------------------------------------------------------------------------
 
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
@@ -282,25 +315,28 @@ struct PowFunction {
   }
 };
 
-/// `left` lanes from p, p + stride, ...
-template <class V>
-MLBRIDGE_INLINE V gather(const typename V::Element *p, std::int64_t stride, std::int64_t left) {
-  if (stride == 0)
-    return V::broadcast(*p);
-  if (stride == 1)
-    return loadUpTo<V>(p, left);
-  typename V::Element lanes[V::Lanes] = {};
-  for (int i = 0; i < V::Lanes && i < left; ++i)
-    lanes[i] = p[i * stride];
-  return V::load(lanes);
-}
-
 constexpr int MaxRank = 16;
 
+/// A row of y = f(a, b); the strides of a and b are 0 or 1.
 template <class Vector, class F>
-MLBRIDGE_INLINE void combine(void *const *operands, const std::int64_t *p) {
+MLBRIDGE_SHARED void combineRow(typename Vector::Element *y, const typename Vector::Element *a,
+                                std::int64_t strideA, const typename Vector::Element *b,
+                                std::int64_t strideB, std::int64_t n) {
   using V = typename LanesOf<Vector>::Type;
+  for (std::int64_t i = 0; i < n; i += V::Lanes, a += strideA * V::Lanes, b += strideB * V::Lanes) {
+    const V x = strideA ? loadUpTo<V>(a, n - i) : V::broadcast(*a);
+    const V z = strideB ? loadUpTo<V>(b, n - i) : V::broadcast(*b);
+    storeUpTo(F::of(x, z), y + i, n - i);
+  }
+}
+template <class E>
+using CombineRow = void (*)(E *, const E *, std::int64_t, const E *, std::int64_t, std::int64_t);
+
+template <class V>
+MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *const *operands,
+                                 const std::int64_t *p) {
   using E = typename V::Element;
+  constexpr std::int64_t Piece = 64;
   E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
@@ -311,15 +347,24 @@ MLBRIDGE_INLINE void combine(void *const *operands, const std::int64_t *p) {
   for (int d = 0; d < rank; ++d)
     if (dimensions[3 * d] == 0)
       return;
+  const std::int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
+  const bool apartA = strideA >> 1 != 0, apartB = strideB >> 1 != 0;
   std::int64_t at[MaxRank] = {};
   for (;;) {
-    for (std::int64_t i = 0; i < inner[0]; i += V::Lanes) {
-      const std::int64_t left = inner[0] - i;
-      const V result = F::of(gather<V>(a + i * inner[1], inner[1], left),
-                             gather<V>(b + i * inner[2], inner[2], left));
-      storeUpTo(result, y + i, left);
+    if (!apartA && !apartB) {
+      row(y, a, strideA, b, strideB, n);
+    } else { // brought together first
+      E as[Piece], bs[Piece];
+      for (std::int64_t i = 0; i < n; i += Piece) {
+        const std::int64_t count = n - i < Piece ? n - i : Piece;
+        for (std::int64_t k = 0; k < count; ++k) {
+          as[k] = a[(i + k) * strideA];
+          bs[k] = b[(i + k) * strideB];
+        }
+        row(y + i, as, 1, bs, 1, count);
+      }
     }
-    y += inner[0];
+    y += n;
     int d = rank - 2;
     for (; d >= 0; --d) {
       const std::int64_t *dimension = dimensions + 3 * d;
@@ -338,7 +383,7 @@ MLBRIDGE_INLINE void combine(void *const *operands, const std::int64_t *p) {
 
 #define MLBRIDGE_BINARY(Name)                                                                      \
   template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
-    combine<V, Name##Function>(operands, p);                                                       \
+    combineWith<V>(combineRow<V, Name##Function>, operands, p);                                    \
   }
 MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_BINARY)
 #undef MLBRIDGE_BINARY

@@ -26,33 +26,27 @@ template <class E> struct Epilogue {
 };
 
 template <class V>
-MLBRIDGE_INLINE void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
+MLBRIDGE_SHARED void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
                             std::int64_t column, std::int64_t n) {
   using E = typename V::Element;
   const std::int64_t left = n - column;
   sum = sum * V::broadcast(e.alpha);
   if (e.c) {
     const E *c = e.c + row * e.cRowStride + column * e.cColumnStride;
-    sum = V::fma(V::broadcast(e.beta), gather<V>(c, e.cColumnStride, left), sum);
+    const V addend = e.cColumnStride ? loadUpTo<V>(c, left) : V::broadcast(*c);
+    sum = V::fma(V::broadcast(e.beta), addend, sum);
   }
   if (e.relu)
     sum = V::greatest(V::broadcast(0), sum); // as Relu
-  E *y = e.y + row * e.rowStride + column;
-  if (left >= V::Lanes)
-    sum.store(y);
-  else
-    sum.storePartial(y, static_cast<int>(left));
+  storeUpTo(sum, e.y + row * e.rowStride + column, left);
 }
 
-/// M rows of a times W panels, in S chains of which C are summed at a time.
-template <class V, int M, int W, int S, int C, bool Dense>
+/// M rows of a times W panels, in S chains of which C are summed at a time. Rows of a are dense.
+template <class V, int M, int W, int S, int C>
 MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
-                          std::int64_t columnStride, const typename V::Element *b,
-                          std::int64_t width, std::int64_t k,
+                          const typename V::Element *b, std::int64_t width, std::int64_t k,
                           const Epilogue<typename V::Element> &e, std::int64_t row,
                           std::int64_t column, std::int64_t n) {
-  if (Dense)
-    columnStride = 1;
   V sums[M][W][S];
 #pragma GCC unroll 8
   for (int first = 0; first < S; first += C) {
@@ -65,9 +59,9 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
         for (int c = 0; c < C; ++c)
           chain[m][w][c] = V::broadcast(0);
     std::int64_t i = first;
-    const typename V::Element *x = a + first * columnStride;
+    const typename V::Element *x = a + first;
     const typename V::Element *panel = b + first * width;
-    for (; i + C <= k; i += S, x += S * columnStride, panel += S * width)
+    for (; i + C <= k; i += S, x += S, panel += S * width)
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
         V factor[W];
@@ -76,7 +70,7 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
           factor[w] = V::load(panel + c * width + w * V::Lanes);
 #pragma GCC unroll 8
         for (int m = 0; m < M; ++m) {
-          const V value = V::broadcast(x[m * rowStride + c * columnStride]);
+          const V value = V::broadcast(x[m * rowStride + c]);
 #pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
             chain[m][w][c] = V::fma(value, factor[w], chain[m][w][c]);
@@ -90,7 +84,7 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
         for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
-            chain[m][w][c] = V::fma(V::broadcast(x[m * rowStride + c * columnStride]),
+            chain[m][w][c] = V::fma(V::broadcast(x[m * rowStride + c]),
                                     V::load(panel + c * width + w * V::Lanes), chain[m][w][c]);
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m)
@@ -114,6 +108,31 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
     }
 }
 
+/// A block of `panels` panels, all rows of a, in little code.
+template <class V>
+MLBRIDGE_SHARED void
+anyBlock(const typename V::Element *a, std::int64_t rowStride, std::int64_t columnStride,
+         std::int64_t m, const typename V::Element *b, std::int64_t panels, std::int64_t k,
+         const Epilogue<typename V::Element> &e, std::int64_t column, std::int64_t n) {
+  const std::int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
+  const std::int64_t width = panels * lanesOf<typename V::Element>();
+  for (std::int64_t row = 0; row < m; ++row)
+    for (std::int64_t at = 0; at < width && column + at < n; at += V::Lanes) {
+      V sums[8];
+      for (V &sum : sums)
+        sum = V::broadcast(0);
+      for (std::int64_t i = 0; i < k; ++i) {
+        V &sum = sums[i & (chains - 1)];
+        sum = V::fma(V::broadcast(a[row * rowStride + i * columnStride]),
+                     V::load(b + i * width + at), sum);
+      }
+      for (std::int64_t half = chains / 2; half; half /= 2)
+        for (std::int64_t s = 0; s < half; ++s)
+          sums[s] = sums[s] + sums[s + half];
+      finish(sums[0], e, row, column + at, n);
+    }
+}
+
 /// A block of W panels: all rows of a.
 template <class V, int W>
 MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
@@ -121,7 +140,7 @@ MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
                            std::int64_t k, const Epilogue<typename V::Element> &e,
                            std::int64_t column, std::int64_t n) {
   constexpr int S = W == 1 ? 8 : W == 2 ? 4 : 2;
-  constexpr bool Many = AccumulatorsOf<V> >= 24, Few = AccumulatorsOf<V> < 4;
+  constexpr bool Many = AccumulatorsOf<V> >= 24;
   constexpr std::int64_t Width = W * V::Lanes;
   // One row: as many panels and chains as there are registers for.
   constexpr int W1 = Many || W == 3 ? W : W == 4 ? 2 : 1;
@@ -130,69 +149,63 @@ MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
   constexpr int WN = Many ? (W == 4 ? 2 : W) : 1;
   constexpr int CN = Many ? S : 2;
   constexpr int MN = Many ? (W == 4 ? 6 : W == 3 ? 4 : 3) : AccumulatorsOf<V> >= 6 ? 3 : 1;
-  if constexpr (Few) { // arrays, in memory anyhow: one at a time, in little code
-    for (std::int64_t row = 0; row < m; ++row)
-      for (int w = 0; w < W; ++w) {
-        V sums[S];
-        for (V &sum : sums)
-          sum = V::broadcast(0);
-        for (std::int64_t i = 0; i < k; ++i)
-          sums[i % S] = V::fma(V::broadcast(a[row * rowStride + i * columnStride]),
-                               V::load(b + i * Width + w * V::Lanes), sums[i % S]);
-        for (int half = S / 2; half; half /= 2)
-          for (int s = 0; s < half; ++s)
-            sums[s] = sums[s] + sums[s + half];
-        if (column + w * V::Lanes < n)
-          finish(sums[0], e, row, column + w * V::Lanes, n);
-      }
-    return;
-  }
-  if (columnStride != 1) {
-    for (std::int64_t row = 0; row < m; ++row)
-      for (int w = 0; w < W; w += W1)
-        tile<V, 1, W1, S, C1, false>(a + row * rowStride, rowStride, columnStride, b + w * V::Lanes,
-                                     Width, k, e, row, column + w * V::Lanes, n);
-    return;
-  }
+  if (columnStride != 1)
+    return anyBlock<typename LanesOf<V>::Type>(a, rowStride, columnStride, m, b, W, k, e, column,
+                                               n);
   std::int64_t row = 0;
   if constexpr (MN > 1)
     for (; row + MN <= m; row += MN)
       for (int w = 0; w < W; w += WN)
-        tile<V, MN, WN, S, CN, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k,
-                                     e, row, column + w * V::Lanes, n);
-  if constexpr (MN > 2)
-    for (; row + 2 <= m; row += 2)
-      for (int w = 0; w < W; w += WN)
-        tile<V, 2, WN, S, CN, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k,
-                                    e, row, column + w * V::Lanes, n);
+        tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
+                               column + w * V::Lanes, n);
   for (; row < m; ++row)
     for (int w = 0; w < W; w += W1)
-      tile<V, 1, W1, S, C1, true>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, Width, k, e,
-                                  row, column + w * V::Lanes, n);
+      tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
+                            column + w * V::Lanes, n);
 }
+
+/// Whether products of V are in code for several rows and panels: those of float.
+#ifdef MLBRIDGE_NATIVE_SPECIALIZE
+template <class V> inline constexpr bool HasTiles = !IsArray<V>;
+#else
+template <class V> inline constexpr bool HasTiles = !IsArray<V> && sizeof(typename V::Element) == 4;
+#endif
 
 /// b packed by columns; x is a row of a.
 template <class V>
 MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64_t stride,
                                         const typename V::Element *b, std::int64_t k) {
-  V sums[4];
+  using E = typename V::Element;
+  constexpr std::int64_t Step = 4 * V::Lanes;
+  if constexpr (IsArray<V>) {
+    using L = typename LanesOf<V>::Type;
+    E sums[Step] = {};
+    for (std::int64_t i = 0; i < k || i % V::Lanes; ++i) // b is padded
+      L::fma(L::broadcast(i < k ? x[i * stride] : 0), L::load(b + i), L::load(sums + i % Step))
+          .store(sums + i % Step);
+    return sumByHalves<V>(sums, Step);
+  } else {
+    V sums[4];
 #pragma GCC unroll 4
-  for (int s = 0; s < 4; ++s)
-    sums[s] = V::broadcast(0);
-  std::int64_t i = 0;
-  if (stride == 1)
-    for (; i + 4 * V::Lanes <= k; i += 4 * V::Lanes)
+    for (int s = 0; s < 4; ++s)
+      sums[s] = V::broadcast(0);
+    std::int64_t i = 0;
+    if (stride == 1)
+      for (; i + Step <= k; i += Step)
+#pragma GCC unroll 4
+        for (int s = 0; s < 4; ++s)
+          sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
+    for (; i < k; i += Step) {
+      E values[Step] = {};
+      for (std::int64_t j = i; j < k && j < i + Step; ++j)
+        values[j - i] = x[j * stride];
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s)
-        sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
-  for (; i < k; i += 4 * V::Lanes)
-#pragma GCC unroll 4
-    for (int s = 0; s < 4; ++s) {
-      const std::int64_t at = i + s * V::Lanes;
-      if (at < k)
-        sums[s] = V::fma(gather<V>(x + at * stride, stride, k - at), V::load(b + at), sums[s]);
+        if (i + s * V::Lanes < k)
+          sums[s] = V::fma(V::load(values + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
     }
-  return V::sum((sums[0] + sums[2]) + (sums[1] + sums[3]));
+    return V::sum((sums[0] + sums[2]) + (sums[1] + sums[3]));
+  }
 }
 
 /// y = alpha a b + beta c of one matrix each, with Relu if the epilogue says so.
@@ -202,6 +215,7 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
                               const typename V::Element *b, std::int64_t k, std::int64_t n,
                               const Epilogue<typename V::Element> &e) {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
   if (packedByColumns(k, n)) {
     const std::int64_t padded = (k + V::Lanes - 1) / V::Lanes * V::Lanes;
     for (std::int64_t row = 0; row < m; ++row)
@@ -211,22 +225,31 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
         Epilogue<E> one = e;
         one.y = e.y + row * e.rowStride + column;
         one.c = e.c ? e.c + row * e.cRowStride + column * e.cColumnStride : nullptr;
-        finish(V::broadcast(sum), one, 0, 0, 1);
+        finish(L::broadcast(sum), one, 0, 0, 1);
       }
     return;
   }
   constexpr std::int64_t Width = PanelsOfBlock * V::Lanes;
   std::int64_t column = 0;
-  for (; n - column > Width - V::Lanes; column += Width, b += Width * k)
-    block<V, 4>(a, rowStride, columnStride, m, b, k, e, column, n);
-  const std::int64_t left = n - column;
-  if (left > 2 * V::Lanes)
-    block<V, 3>(a, rowStride, columnStride, m, b, k, e, column, n);
-  else if (left > V::Lanes)
-    block<V, 2>(a, rowStride, columnStride, m, b, k, e, column, n);
-  else if (left > 0)
-    block<V, 1>(a, rowStride, columnStride, m, b, k, e, column, n);
+  if constexpr (!HasTiles<V>) {
+    for (; column < n; column += Width, b += Width * k) {
+      const std::int64_t panels = (n - column + V::Lanes - 1) / V::Lanes;
+      anyBlock<L>(a, rowStride, columnStride, m, b, panels < PanelsOfBlock ? panels : PanelsOfBlock,
+                  k, e, column, n);
+    }
+  } else {
+    for (; n - column > Width - V::Lanes; column += Width, b += Width * k)
+      block<V, 4>(a, rowStride, columnStride, m, b, k, e, column, n);
+    const std::int64_t left = n - column;
+    if (left > 2 * V::Lanes)
+      block<V, 3>(a, rowStride, columnStride, m, b, k, e, column, n);
+    else if (left > V::Lanes)
+      block<V, 2>(a, rowStride, columnStride, m, b, k, e, column, n);
+    else if (left > 0)
+      block<V, 1>(a, rowStride, columnStride, m, b, k, e, column, n);
+  }
 }
+
 template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   E *y = static_cast<E *>(operands[0]);
@@ -272,28 +295,33 @@ template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::i
   }
 }
 
+/// Moves only: the same for all vectors.
 template <class V> MLBRIDGE_INLINE void PackGemm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   E *packed = static_cast<E *>(operands[0]);
   const E *b = static_cast<const E *>(operands[1]);
   const std::int64_t k = p[0], n = p[1], rowStride = p[2], columnStride = p[3];
+  // What lies side by side in the packed matrix: pieces of columns, or of rows.
   const bool columns = packedByColumns(k, n);
-  const std::int64_t width = PanelsOfBlock * V::Lanes;
-  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5]) {
-    if (columns) {
-      for (std::int64_t column = 0; column < n; ++column)
-        for (std::int64_t row = 0; row < k; row += V::Lanes, packed += V::Lanes)
-          gather<V>(b + row * rowStride + column * columnStride, rowStride, k - row).store(packed);
-    } else {
-      for (std::int64_t first = 0; first < n; first += width) {
-        const std::int64_t end = first + width < n ? first + width : n;
-        for (std::int64_t row = 0; row < k; ++row)
-          for (std::int64_t column = first; column < end; column += V::Lanes, packed += V::Lanes)
-            gather<V>(b + row * rowStride + column * columnStride, columnStride, n - column)
-                .store(packed);
+  const std::int64_t lines = columns ? n : k, length = columns ? k : n;
+  const std::int64_t lineStride = columns ? columnStride : rowStride;
+  const std::int64_t stride = columns ? rowStride : columnStride;
+  const std::int64_t width = columns ? length : PanelsOfBlock * V::Lanes;
+  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5])
+    for (std::int64_t first = 0; first < length; first += width)
+      for (std::int64_t line = 0; line < lines; ++line) {
+        const E *from = b + line * lineStride + first * stride;
+        std::int64_t count = length - first < width ? length - first : width;
+        if (stride == 1) {
+          __builtin_memcpy(packed, from, static_cast<std::size_t>(count) * sizeof(E));
+          packed += count;
+        } else {
+          for (std::int64_t c = 0; c < count; ++c)
+            *packed++ = from[c * stride];
+        }
+        for (; count % V::Lanes; ++count)
+          *packed++ = 0;
       }
-    }
-  }
 }
 
 } // namespace mlbridge::native::kernels

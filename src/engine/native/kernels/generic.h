@@ -98,78 +98,145 @@ inline Half16 narrow(double wide) {
   return {static_cast<std::uint16_t>(sign | result)};
 }
 
-/// Calls body with a value of the C++ type for a type of integer; bool is uint8.
-template <class Body> inline void withInteger(std::int64_t type, const Body &body) {
+/// Bytes of an element of a type.
+inline std::int64_t widthOf(std::int64_t type) {
+  switch (type) {
+  case 2:
+  case 6:
+  case 9:
+    return 2;
+  case 3:
+  case 7:
+  case 10:
+    return 4;
+  case 4:
+  case 8:
+  case 11:
+    return 8;
+  default:
+    return 1;
+  }
+}
+inline bool isReal(std::int64_t type) { return type >= 9 && type <= 11; }
+inline bool isUnsigned(std::int64_t type) { return (type >= 5 && type <= 8) || type == 12; }
+
+// ---- elements by the piece: as int64 (sign- or zero-extended) or as double ----------------------
+// One loop over a type instead of one for each kernel and type.
+
+constexpr std::int64_t Piece = 64;
+
+inline const void *element(const void *x, std::int64_t type, std::int64_t i) {
+  return static_cast<const char *>(x) + i * widthOf(type);
+}
+inline void *element(void *y, std::int64_t type, std::int64_t i) {
+  return static_cast<char *>(y) + i * widthOf(type);
+}
+
+template <class To, class From>
+MLBRIDGE_INLINE void convert(To *y, std::int64_t strideY, const void *x, std::int64_t strideX,
+                             std::int64_t n) {
+  const auto *from = static_cast<const From *>(x);
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i * strideY] = static_cast<To>(from[i * strideX]);
+}
+
+/// n elements, `stride` apart.
+MLBRIDGE_SHARED inline void loadIntegers(std::int64_t *wide, const void *x, std::int64_t type,
+                                         std::int64_t stride, std::int64_t n) {
   switch (type) {
   case 1:
-    body(std::int8_t());
-    break;
+    return convert<std::int64_t, std::int8_t>(wide, 1, x, stride, n);
   case 2:
-    body(std::int16_t());
-    break;
+    return convert<std::int64_t, std::int16_t>(wide, 1, x, stride, n);
   case 3:
-    body(std::int32_t());
-    break;
+    return convert<std::int64_t, std::int32_t>(wide, 1, x, stride, n);
   case 4:
-    body(std::int64_t());
-    break;
-  case 6:
-    body(std::uint16_t());
-    break;
-  case 7:
-    body(std::uint32_t());
-    break;
   case 8:
-    body(std::uint64_t());
-    break;
+    return convert<std::int64_t, std::int64_t>(wide, 1, x, stride, n);
+  case 6:
+    return convert<std::int64_t, std::uint16_t>(wide, 1, x, stride, n);
+  case 7:
+    return convert<std::int64_t, std::uint32_t>(wide, 1, x, stride, n);
   default:
-    body(std::uint8_t());
-    break;
+    return convert<std::int64_t, std::uint8_t>(wide, 1, x, stride, n);
   }
 }
-/// The same for a type of number; halves are Half16.
-template <class Body> inline void withType(std::int64_t type, const Body &body) {
-  switch (type) {
-  case 9:
-    body(Half16());
-    break;
-  case 10:
-    body(float());
-    break;
-  case 11:
-    body(double());
-    break;
+/// What doesn't fit wraps.
+MLBRIDGE_SHARED inline void storeIntegers(void *y, std::int64_t type, std::int64_t stride,
+                                          const std::int64_t *wide, std::int64_t n) {
+  switch (widthOf(type)) {
+  case 1:
+    return convert<std::uint8_t, std::int64_t>(static_cast<std::uint8_t *>(y), stride, wide, 1, n);
+  case 2:
+    return convert<std::uint16_t, std::int64_t>(static_cast<std::uint16_t *>(y), stride, wide, 1,
+                                                n);
+  case 4:
+    return convert<std::uint32_t, std::int64_t>(static_cast<std::uint32_t *>(y), stride, wide, 1,
+                                                n);
   default:
-    withInteger(type, body);
-    break;
+    return convert<std::uint64_t, std::int64_t>(static_cast<std::uint64_t *>(y), stride, wide, 1,
+                                                n);
   }
 }
+MLBRIDGE_SHARED inline void loadReals(double *wide, const void *x, std::int64_t type,
+                                      std::int64_t stride, std::int64_t n) {
+  if (type == 10)
+    return convert<double, float>(wide, 1, x, stride, n);
+  if (type == 11)
+    return convert<double, double>(wide, 1, x, stride, n);
+  for (std::int64_t i = 0; i < n; ++i)
+    wide[i] = static_cast<double>(widen(static_cast<const Half16 *>(x)[i * stride]));
+}
+/// Rounded to nearest.
+MLBRIDGE_SHARED inline void storeReals(void *y, std::int64_t type, std::int64_t stride,
+                                       const double *wide, std::int64_t n) {
+  if (type == 10)
+    return convert<float, double>(static_cast<float *>(y), stride, wide, 1, n);
+  if (type == 11)
+    return convert<double, double>(static_cast<double *>(y), stride, wide, 1, n);
+  for (std::int64_t i = 0; i < n; ++i)
+    static_cast<Half16 *>(y)[i * stride] = narrow(wide[i]);
+}
+/// A result of arithmetic in double as the type itself would have rounded it: for one sum, product,
+/// quotient or root of floats that is the same.
+inline double roundTo(std::int64_t type, double x) {
+  return type == 10 ? static_cast<double>(static_cast<float>(x)) : x;
+}
+/// Makes uint64 compare as int64 do.
+inline void order(std::int64_t *wide, std::int64_t type, std::int64_t n) {
+  if (type == 8)
+    for (std::int64_t i = 0; i < n; ++i)
+      wide[i] ^= INT64_MIN;
+}
+inline std::int64_t orderedAt(const void *x, std::int64_t type, std::int64_t i) {
+  std::int64_t value;
+  loadIntegers(&value, element(x, type, i), type, 1, 1);
+  order(&value, type, 1);
+  return value;
+}
 
-template <class T> constexpr bool IsSigned = T(-1) < T(0);
-template <class T> constexpr bool IsReal = false;
-template <> inline constexpr bool IsReal<float> = true;
-template <> inline constexpr bool IsReal<double> = true;
-template <class T> constexpr bool IsHalf = false;
-template <> inline constexpr bool IsHalf<Half16> = true;
-/// Where integers are added without overflow being undefined.
-template <class T> struct Wrapping {
-  using Type = std::uint64_t;
-};
-template <> struct Wrapping<float> {
-  using Type = float;
-};
-template <> struct Wrapping<double> {
-  using Type = double;
-};
+/// Calls body(first, count) for pieces of n.
+template <class Body> MLBRIDGE_INLINE void eachPiece(std::int64_t n, const Body &body) {
+  for (std::int64_t i = 0; i < n; i += Piece)
+    body(i, n - i < Piece ? n - i : Piece);
+}
 
-// GCC 12 vectorizes at -O3 only, and these few loops are worth it: masks over long rows.
-#if defined(__GNUC__) && !defined(__clang__)
-#define MLBRIDGE_VECTORIZED __attribute__((optimize("O3"), noinline))
-#else
-#define MLBRIDGE_VECTORIZED
-#endif
+/// Calls body(offset of y, of a, of b, their strides..., count) for pieces of rows, where y is
+/// dense.
+template <class Body>
+MLBRIDGE_INLINE void eachPieceOfTwo(std::int64_t rank, const std::int64_t *dimensions,
+                                    const Body &body) {
+  const std::int64_t *last = dimensions + (rank - 1) * 3;
+  std::int64_t y = 0;
+  eachRow<2>(rank, dimensions, [&](const std::int64_t *at) {
+    eachPiece(last[0], [&](std::int64_t i, std::int64_t n) {
+      body(y + i, at[0] + i * last[1], last[1], at[1] + i * last[2], last[2], n);
+    });
+    y += last[0];
+  });
+}
 
-// ---- Cast: through int64, uint64 or double, a piece at a time -----------------------------------
+// ---- Cast ---------------------------------------------------------------------------------------
 
 inline std::int64_t truncate(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<std::int64_t>(x)
@@ -181,415 +248,380 @@ inline std::uint64_t truncateUnsigned(double x) {
              : static_cast<std::uint64_t>(truncate(x));
 }
 
-template <class Wide>
-inline void store(void *y, std::int64_t type, const Wide *wide, std::int64_t n) {
-  constexpr bool Real = IsReal<Wide>;
-  if (type == 12) { // bool
-    for (std::int64_t i = 0; i < n; ++i)
-      static_cast<std::uint8_t *>(y)[i] = wide[i] != 0;
-    return;
-  }
-  withType(type, [&](auto element) {
-    using T = decltype(element);
-    auto *to = static_cast<T *>(y);
-    for (std::int64_t i = 0; i < n; ++i) {
-      if constexpr (IsHalf<T>)
-        to[i] = narrow(static_cast<double>(wide[i]));
-      else if constexpr (IsReal<T> || !Real)
-        to[i] = static_cast<T>(wide[i]);
-      else if constexpr (sizeof(T) == 8 && !IsSigned<T>)
-        to[i] = truncateUnsigned(wide[i]);
-      else
-        to[i] = static_cast<T>(truncate(wide[i]));
-    }
-  });
-}
-
-MLBRIDGE_VECTORIZED inline void widenBytes(float *y, const std::uint8_t *x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i)
-    y[i] = static_cast<float>(x[i]);
-}
-
 inline void Cast(void *const *o, const std::int64_t *p) {
-  constexpr std::int64_t Piece = 64;
-  if ((p[0] == 5 || p[0] == 12) && p[1] == 10)
-    return widenBytes(static_cast<float *>(o[0]), static_cast<const std::uint8_t *>(o[1]), p[2]);
-  withType(p[0], [&](auto element) {
-    using T = decltype(element);
-    const auto *x = static_cast<const T *>(o[1]);
-    auto *y = static_cast<char *>(o[0]);
-    std::int64_t width = 1;
-    withType(p[1], [&](auto to) { width = sizeof to; });
-    for (std::int64_t i = 0; i < p[2]; i += Piece) {
-      const std::int64_t n = p[2] - i < Piece ? p[2] - i : Piece;
-      if constexpr (IsHalf<T> || IsReal<T>) {
-        double wide[Piece];
-        for (std::int64_t k = 0; k < n; ++k)
-          if constexpr (IsHalf<T>)
-            wide[k] = static_cast<double>(widen(x[i + k]));
-          else
-            wide[k] = static_cast<double>(x[i + k]);
-        store(y + i * width, p[1], wide, n);
-      } else if constexpr (sizeof(T) == 8 && !IsSigned<T>) {
-        store(y + i * width, p[1], reinterpret_cast<const unsigned long *>(x + i), n);
-      } else {
-        std::int64_t wide[Piece];
-        for (std::int64_t k = 0; k < n; ++k)
-          wide[k] = x[i + k];
-        store(y + i * width, p[1], wide, n);
-      }
+  const std::int64_t from = p[0], to = p[1];
+  eachPiece(p[2], [&](std::int64_t first, std::int64_t n) {
+    const void *x = element(o[1], from, first);
+    void *y = element(o[0], to, first);
+    std::int64_t integers[Piece];
+    double reals[Piece];
+    if (isReal(from)) {
+      loadReals(reals, x, from, 1, n);
+      if (isReal(to))
+        return storeReals(y, to, 1, reals, n);
+      for (std::int64_t i = 0; i < n; ++i)
+        integers[i] = to == 12  ? reals[i] != 0
+                      : to == 8 ? static_cast<std::int64_t>(truncateUnsigned(reals[i]))
+                                : truncate(reals[i]);
+      return storeIntegers(y, to, 1, integers, n);
     }
+    loadIntegers(integers, x, from, 1, n);
+    if (to == 10) { // in one rounding
+      for (std::int64_t i = 0; i < n; ++i)
+        static_cast<float *>(y)[i] =
+            from == 8 ? static_cast<float>(static_cast<std::uint64_t>(integers[i]))
+                      : static_cast<float>(integers[i]);
+      return;
+    }
+    if (isReal(to)) {
+      for (std::int64_t i = 0; i < n; ++i)
+        reals[i] = from == 8 ? static_cast<double>(static_cast<std::uint64_t>(integers[i]))
+                             : static_cast<double>(integers[i]);
+      return storeReals(y, to, 1, reals, n);
+    }
+    if (to == 12)
+      for (std::int64_t i = 0; i < n; ++i)
+        integers[i] = integers[i] != 0;
+    storeIntegers(y, to, 1, integers, n);
   });
 }
 
 // ---- elementwise -------------------------------------------------------------------------------
 
-template <class T> inline T power(T base, T exponent) {
+inline std::int64_t power(std::int64_t base, std::int64_t exponent, bool isSigned) {
+  if (isSigned && exponent < 0)
+    return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
   std::uint64_t result = 1, factor = static_cast<std::uint64_t>(base);
-  if constexpr (IsSigned<T>)
-    if (exponent < 0)
-      return base == 1 ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);
   for (auto e = static_cast<std::uint64_t>(exponent); e; e >>= 1, factor *= factor)
     if (e & 1)
       result *= factor;
-  return static_cast<T>(result);
+  return static_cast<std::int64_t>(result);
 }
 
-template <class T> inline T divide(T a, T b, bool wantRemainder, bool signOfB) {
+inline std::int64_t divide(std::int64_t a, std::int64_t b, bool isSigned, IntegerOp op) {
+  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   if (b == 0)
     return 0;
-  if constexpr (IsSigned<T>)
-    if (b == T(-1)) // the least number divided by -1 overflows
-      return wantRemainder ? T(0) : static_cast<T>(0 - static_cast<std::uint64_t>(a));
-  if (!wantRemainder)
-    return static_cast<T>(a / b);
-  auto rest = static_cast<T>(a % b);
-  if (signOfB && rest != 0 && (rest < 0) != (b < 0))
-    rest = static_cast<T>(rest + b);
-  return rest;
+  if (!isSigned)
+    return static_cast<std::int64_t>(op == IntegerOp::Div ? ua / ub : ua % ub);
+  if (b == -1) // the least number divided by -1 overflows
+    return op == IntegerOp::Div ? static_cast<std::int64_t>(0 - ua) : 0;
+  if (op == IntegerOp::Div)
+    return a / b;
+  const std::int64_t rest = a % b;
+  return op == IntegerOp::Mod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-template <class T> inline T integerOp(IntegerOp op, T a, T b) {
-  using Wide = std::uint64_t;
+MLBRIDGE_SHARED inline std::int64_t integerOp(IntegerOp op, std::int64_t type, std::int64_t a,
+                                              std::int64_t b) {
+  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+  const bool isSigned = !isUnsigned(type);
+  const auto bits = static_cast<std::uint64_t>(8 * widthOf(type));
   switch (op) {
   case IntegerOp::Add:
-    return static_cast<T>(Wide(a) + Wide(b));
+    return static_cast<std::int64_t>(ua + ub);
   case IntegerOp::Sub:
-    return static_cast<T>(Wide(a) - Wide(b));
+    return static_cast<std::int64_t>(ua - ub);
   case IntegerOp::Mul:
-    return static_cast<T>(Wide(a) * Wide(b));
+    return static_cast<std::int64_t>(ua * ub);
   case IntegerOp::Div:
-    return divide(a, b, false, false);
   case IntegerOp::Mod:
-    return divide(a, b, true, true);
   case IntegerOp::Rem:
-    return divide(a, b, true, false);
+    return divide(a, b, isSigned, op);
   case IntegerOp::Pow:
-    return power(a, b);
+    return power(a, b, isSigned);
   case IntegerOp::Min:
-    return b < a ? b : a;
+    return (isSigned ? b < a : ub < ua) ? b : a;
   case IntegerOp::Max:
-    return a < b ? b : a;
+    return (isSigned ? a < b : ua < ub) ? b : a;
   case IntegerOp::And:
-    return static_cast<T>(a & b);
+    return a & b;
   case IntegerOp::Or:
-    return static_cast<T>(a | b);
+    return a | b;
   case IntegerOp::Xor:
-    return static_cast<T>(a ^ b);
+    return a ^ b;
   case IntegerOp::ShiftLeft:
-    return Wide(b) >= 8 * sizeof(T) ? T(0) : static_cast<T>(Wide(a) << Wide(b));
+    return ub >= bits ? 0 : static_cast<std::int64_t>(ua << ub);
   case IntegerOp::ShiftRight:
-    return Wide(b) >= 8 * sizeof(T) ? T(0) : static_cast<T>(a >> Wide(b));
+    return ub >= bits ? 0 : isSigned ? a >> ub : static_cast<std::int64_t>(ua >> ub);
   }
   return 0;
 }
 
 inline void IntegerBinary(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<IntegerOp>(p[0]);
-  withInteger(p[1], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *a = static_cast<const T *>(o[1]);
-    const auto *b = static_cast<const T *>(o[2]);
-    const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
-    eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i)
-        *y++ = integerOp<T>(op, a[at[0] + i * last[1]], b[at[1] + i * last[2]]);
-    });
-  });
+  const std::int64_t type = p[1];
+  eachPieceOfTwo(p[2], p + 3,
+                 [&](std::int64_t y, std::int64_t a, std::int64_t strideA, std::int64_t b,
+                     std::int64_t strideB, std::int64_t n) {
+                   std::int64_t as[Piece], bs[Piece];
+                   loadIntegers(as, element(o[1], type, a), type, strideA, n);
+                   loadIntegers(bs, element(o[2], type, b), type, strideB, n);
+                   if (op == IntegerOp::Add)
+                     for (std::int64_t i = 0; i < n; ++i)
+                       as[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(as[i]) +
+                                                         static_cast<std::uint64_t>(bs[i]));
+                   else
+                     for (std::int64_t i = 0; i < n; ++i)
+                       as[i] = integerOp(op, type, as[i], bs[i]);
+                   storeIntegers(element(o[0], type, y), type, 1, as, n);
+                 });
 }
 
 inline void IntegerUnary(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<UnaryOp>(p[0]);
-  if (op >= UnaryOp::IsNaN) {
-    withType(p[1], [&](auto element) {
-      using T = decltype(element);
-      auto *y = static_cast<std::uint8_t *>(o[0]);
-      const auto *x = static_cast<const T *>(o[1]);
-      for (std::int64_t i = 0; i < p[2]; ++i) {
-        double value = 0;
-        if constexpr (IsHalf<T>)
-          value = static_cast<double>(widen(x[i]));
-        else
-          value = static_cast<double>(x[i]);
-        const bool positive = value > 1.7976931348623157e308;
-        const bool negative = value < -1.7976931348623157e308;
-        y[i] = op == UnaryOp::IsNaN      ? value != value
-               : op == UnaryOp::IsPosInf ? positive
-               : op == UnaryOp::IsNegInf ? negative
-                                         : positive || negative;
-      }
-    });
-    return;
-  }
-  withInteger(p[1], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    for (std::int64_t i = 0; i < p[2]; ++i) {
-      const auto negative = static_cast<T>(0 - static_cast<std::uint64_t>(x[i]));
+  const std::int64_t type = p[1];
+  const bool ofReals = op >= UnaryOp::IsNaN, isSigned = !isUnsigned(type);
+  eachPiece(p[2], [&](std::int64_t first, std::int64_t n) {
+    const void *x = element(o[1], type, first);
+    std::int64_t values[Piece] = {};
+    double reals[Piece];
+    if (ofReals)
+      loadReals(reals, x, type, 1, n);
+    else
+      loadIntegers(values, x, type, 1, n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t value = values[i];
+      const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value));
       switch (op) {
       case UnaryOp::Neg:
-        y[i] = negative;
+        values[i] = negative;
         break;
       case UnaryOp::Abs:
-        y[i] = x[i] < 0 ? negative : x[i];
+        values[i] = isSigned && value < 0 ? negative : value;
         break;
       case UnaryOp::Sign:
-        y[i] = x[i] < 0 ? T(-1) : T(x[i] > 0);
+        values[i] = isSigned && value < 0 ? -1 : value != 0;
         break;
       case UnaryOp::Not:
-        y[i] = !x[i];
+        values[i] = value == 0;
         break;
-      default:
-        y[i] = static_cast<T>(~x[i]);
+      case UnaryOp::Invert:
+        values[i] = ~value;
+        break;
+      case UnaryOp::IsNaN:
+        values[i] = reals[i] != reals[i];
+        break;
+      default: {
+        const bool up = reals[i] > 1.7976931348623157e308,
+                   down = reals[i] < -1.7976931348623157e308;
+        values[i] = (up && op != UnaryOp::IsNegInf) || (down && op != UnaryOp::IsPosInf);
         break;
       }
+      }
     }
+    const std::int64_t result = ofReals ? 12 : type;
+    storeIntegers(element(o[0], result, first), result, 1, values, n);
   });
 }
 
-template <class T, class Op>
-MLBRIDGE_VECTORIZED void compareRow(std::uint8_t *y, const T *a, std::int64_t sa, const T *b,
-                                    std::int64_t sb, std::int64_t n, const Op &op) {
-  if constexpr (!IsReal<T> || sizeof(T) != 4)
+template <class Wide>
+inline void compareWide(CompareOp op, std::uint8_t *y, const Wide *a, const Wide *b,
+                        std::int64_t n) {
+  const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
+  const Wide *x = swapped ? b : a, *z = swapped ? a : b;
+  if (op == CompareOp::Equal)
     for (std::int64_t i = 0; i < n; ++i)
-      y[i] = op(a[i * sa], b[i * sb]);
-  else if (sa == 1 && sb == 1)
+      y[i] = x[i] == z[i];
+  else if (op == CompareOp::Less || op == CompareOp::Greater)
     for (std::int64_t i = 0; i < n; ++i)
-      y[i] = op(a[i], b[i]);
-  else if (sa == 0 && sb == 1)
-    for (std::int64_t i = 0; i < n; ++i)
-      y[i] = op(*a, b[i]);
+      y[i] = x[i] < z[i];
   else
     for (std::int64_t i = 0; i < n; ++i)
-      y[i] = op(a[i * sa], b[i * sb]);
-}
-
-template <class T> inline void compareRows(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<std::uint8_t *>(o[0]);
-  const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
-  const auto with = [&](const auto &op) {
-    eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
-      compareRow(y, static_cast<const T *>(o[1]) + at[0], last[1],
-                 static_cast<const T *>(o[2]) + at[1], last[2], last[0], op);
-      y += last[0];
-    });
-  };
-  const auto op = static_cast<CompareOp>(p[0]);
-  if constexpr (IsReal<T> && sizeof(T) == 4) { // what masks are made of
-    switch (op) {
-    case CompareOp::Equal:
-      return with([](T a, T b) { return a == b; });
-    case CompareOp::Less:
-      return with([](T a, T b) { return a < b; });
-    case CompareOp::LessOrEqual:
-      return with([](T a, T b) { return a <= b; });
-    case CompareOp::Greater:
-      return with([](T a, T b) { return a > b; });
-    case CompareOp::GreaterOrEqual:
-      return with([](T a, T b) { return a >= b; });
-    }
-  } else {
-    with([op](const T &x, const T &z) {
-      const auto value = [](const T &v) {
-        if constexpr (IsHalf<T>)
-          return widen(v);
-        else
-          return v;
-      };
-      const auto a = value(x), b = value(z);
-      switch (op) {
-      case CompareOp::Equal:
-        return a == b;
-      case CompareOp::Less:
-        return a < b;
-      case CompareOp::LessOrEqual:
-        return a <= b;
-      case CompareOp::Greater:
-        return a > b;
-      default:
-        return a >= b;
-      }
-    });
-  }
+      y[i] = x[i] <= z[i];
 }
 
 inline void Compare(void *const *o, const std::int64_t *p) {
-  withType(p[1], [&](auto element) { compareRows<decltype(element)>(o, p); });
+  const auto op = static_cast<CompareOp>(p[0]);
+  const std::int64_t type = p[1];
+  eachPieceOfTwo(p[2], p + 3,
+                 [&](std::int64_t at, std::int64_t a, std::int64_t strideA, std::int64_t b,
+                     std::int64_t strideB, std::int64_t n) {
+                   auto *y = static_cast<std::uint8_t *>(o[0]) + at;
+                   const void *x = element(o[1], type, a), *z = element(o[2], type, b);
+                   if (isReal(type)) {
+                     double as[Piece], bs[Piece];
+                     loadReals(as, x, type, strideA, n);
+                     loadReals(bs, z, type, strideB, n);
+                     return compareWide(op, y, as, bs, n);
+                   }
+                   std::int64_t as[Piece], bs[Piece];
+                   loadIntegers(as, x, type, strideA, n);
+                   loadIntegers(bs, z, type, strideB, n);
+                   order(as, type, n);
+                   order(bs, type, n);
+                   compareWide(op, y, as, bs, n);
+                 });
 }
 
 inline void Fmod(void *const *o, const std::int64_t *p) {
-  const auto run = [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *a = static_cast<const T *>(o[1]);
-    const auto *b = static_cast<const T *>(o[2]);
-    const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
-    eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i) {
-        const T d = b[at[1] + i * last[2]];
-        T rest = static_cast<T>(
-            __builtin_fmod(static_cast<double>(a[at[0] + i * last[1]]), static_cast<double>(d)));
-        if (p[1] && rest != 0 && (rest < 0) != (d < 0))
-          rest += d;
-        *y++ = rest;
-      }
-    });
-  };
-  p[0] == 11 ? run(double()) : run(float());
+  const std::int64_t type = p[0];
+  eachPieceOfTwo(p[2], p + 3,
+                 [&](std::int64_t y, std::int64_t a, std::int64_t strideA, std::int64_t b,
+                     std::int64_t strideB, std::int64_t n) {
+                   double as[Piece], bs[Piece];
+                   loadReals(as, element(o[1], type, a), type, strideA, n);
+                   loadReals(bs, element(o[2], type, b), type, strideB, n);
+                   for (std::int64_t i = 0; i < n; ++i) {
+                     as[i] = __builtin_fmod(as[i], bs[i]); // exact
+                     if (p[1] && as[i] != 0 && (as[i] < 0) != (bs[i] < 0))
+                       as[i] += bs[i];
+                   }
+                   storeReals(element(o[0], type, y), type, 1, as, n);
+                 });
 }
 
 // ---- along one axis ----------------------------------------------------------------------------
 
+/// Calls body(first of x, number of the result) for each of [outer, inner].
+template <class Body> MLBRIDGE_INLINE void eachLine(const std::int64_t *p, const Body &body) {
+  const std::int64_t outer = p[0], n = p[1], inner = p[2];
+  for (std::int64_t i = 0; i < outer; ++i)
+    for (std::int64_t k = 0; k < inner; ++k)
+      body(i * n * inner + k, i * inner + k);
+}
+
 inline void IntegerReduce(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<ReduceOp>(p[0]);
-  const std::int64_t outer = p[2], n = p[3], inner = p[4];
-  withInteger(p[1], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    const bool extreme = op == ReduceOp::Max || op == ReduceOp::Min;
-    // Of nothing: the least or greatest number.
-    const T least = IsSigned<T> ? static_cast<T>(std::uint64_t(1) << (8 * sizeof(T) - 1)) : T(0);
-    const auto greatest = static_cast<T>(~least);
-    for (std::int64_t i = 0; i < outer; ++i)
-      for (std::int64_t k = 0; k < inner; ++k) {
-        const T *from = x + i * n * inner + k;
-        std::uint64_t sum = op == ReduceOp::Prod;
-        T best = n ? *from : op == ReduceOp::Max ? least : greatest;
-        for (std::int64_t j = 0; j < n; ++j) {
-          const T value = from[j * inner];
-          const auto wide = static_cast<std::uint64_t>(value);
-          if (op == ReduceOp::Prod)
-            sum *= wide;
-          else if (op == ReduceOp::L1)
-            sum += value < 0 ? 0 - wide : wide;
-          else if (op == ReduceOp::SumSquare)
-            sum += wide * wide;
-          else if (!extreme)
-            sum += wide;
-          else if (op == ReduceOp::Max ? best < value : value < best)
-            best = value;
-        }
-        if (op == ReduceOp::Mean && n)
-          *y++ = IsSigned<T> ? static_cast<T>(static_cast<std::int64_t>(sum) / n)
-                             : static_cast<T>(sum / static_cast<std::uint64_t>(n));
+  const std::int64_t type = p[1], n = p[3], inner = p[4];
+  const bool isSigned = !isUnsigned(type);
+  const bool greatest = op == ReduceOp::Max, extreme = greatest || op == ReduceOp::Min;
+  // Of nothing: the least or greatest number.
+  const std::int64_t least =
+      isSigned ? static_cast<std::int64_t>(~std::uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
+  const std::int64_t none = greatest ? least : ~least;
+  eachLine(p + 2, [&](std::int64_t from, std::int64_t to) {
+    std::uint64_t sum = op == ReduceOp::Prod;
+    std::int64_t best = none;
+    order(&best, type, 1);
+    if (n)
+      best = orderedAt(o[1], type, from);
+    eachPiece(n, [&](std::int64_t first, std::int64_t count) {
+      std::int64_t values[Piece];
+      loadIntegers(values, element(o[1], type, from + first * inner), type, inner, count);
+      if (extreme)
+        order(values, type, count);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const auto wide = static_cast<std::uint64_t>(values[j]);
+        if (extreme)
+          best = (greatest ? best < values[j] : values[j] < best) ? values[j] : best;
+        else if (op == ReduceOp::Prod)
+          sum *= wide;
+        else if (op == ReduceOp::L1)
+          sum += isSigned && values[j] < 0 ? 0 - wide : wide;
         else
-          *y++ = extreme ? best : static_cast<T>(sum);
+          sum += op == ReduceOp::SumSquare ? wide * wide : wide;
       }
+    });
+    order(&best, type, 1);
+    auto result = extreme ? best : static_cast<std::int64_t>(sum);
+    if (op == ReduceOp::Mean && n)
+      result =
+          isSigned ? result / n : static_cast<std::int64_t>(sum / static_cast<std::uint64_t>(n));
+    storeIntegers(element(o[0], type, to), type, 1, &result, 1);
   });
 }
 
 inline void IntegerArg(void *const *o, const std::int64_t *p) {
-  const std::int64_t outer = p[1], n = p[2], inner = p[3];
+  const std::int64_t type = p[0], n = p[2], inner = p[3];
   const bool last = p[4] != 0, largest = p[5] != 0;
-  withInteger(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<std::int64_t *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    for (std::int64_t i = 0; i < outer; ++i)
-      for (std::int64_t k = 0; k < inner; ++k) {
-        const T *from = x + i * n * inner + k;
-        std::int64_t best = 0;
-        for (std::int64_t j = 1; j < n; ++j) {
-          const T value = from[j * inner], before = from[best * inner];
-          if ((largest ? before < value : value < before) || (last && value == before))
-            best = j;
-        }
-        *y++ = best;
+  eachLine(p + 1, [&](std::int64_t from, std::int64_t to) {
+    std::int64_t best = 0, before = n ? orderedAt(o[1], type, from) : 0;
+    for (std::int64_t j = 1; j < n; ++j) {
+      const std::int64_t value = orderedAt(o[1], type, from + j * inner);
+      if ((largest ? before < value : value < before) || (last && value == before)) {
+        best = j;
+        before = value;
       }
+    }
+    static_cast<std::int64_t *>(o[0])[to] = best;
   });
 }
 
 inline void IntegerTopK(void *const *o, const std::int64_t *p) {
-  const std::int64_t outer = p[1], n = p[2], inner = p[3], count = p[4];
+  const std::int64_t type = p[0], n = p[2], inner = p[3], count = p[4];
   const bool largest = p[5] != 0;
-  withInteger(p[0], [&](auto element) {
-    using T = decltype(element);
-    for (std::int64_t i = 0; i < outer; ++i)
-      for (std::int64_t k = 0; k < inner; ++k) {
-        auto *values = static_cast<T *>(o[0]) + i * count * inner + k;
-        auto *indices = static_cast<std::int64_t *>(o[1]) + i * count * inner + k;
-        const auto *x = static_cast<const T *>(o[2]) + i * n * inner + k;
-        std::int64_t have = 0;
-        for (std::int64_t j = 0; j < n && count; ++j) {
-          const T value = x[j * inner];
-          std::int64_t at = have;
-          while (at > 0 &&
-                 (largest ? values[(at - 1) * inner] < value : value < values[(at - 1) * inner]))
-            --at;
-          if (at == count)
-            continue;
-          have += have < count;
-          for (std::int64_t m = have - 1; m > at; --m) {
-            values[m * inner] = values[(m - 1) * inner];
-            indices[m * inner] = indices[(m - 1) * inner];
-          }
-          values[at * inner] = value;
-          indices[at * inner] = j;
-        }
+  const std::int64_t width = widthOf(type);
+  eachLine(p + 1, [&](std::int64_t from, std::int64_t to) {
+    to = to / inner * count * inner + to % inner;
+    auto *indices = static_cast<std::int64_t *>(o[1]) + to;
+    std::int64_t have = 0;
+    for (std::int64_t j = 0; j < n && count; ++j) {
+      const std::int64_t value = orderedAt(o[2], type, from + j * inner);
+      std::int64_t at = have;
+      for (; at > 0; --at) {
+        const std::int64_t other = orderedAt(o[2], type, from + indices[(at - 1) * inner] * inner);
+        if (!(largest ? other < value : value < other))
+          break;
       }
+      if (at == count)
+        continue;
+      have += have < count;
+      for (std::int64_t m = have - 1; m > at; --m)
+        indices[m * inner] = indices[(m - 1) * inner];
+      indices[at * inner] = j;
+    }
+    for (std::int64_t m = 0; m < have; ++m)
+      moveOne(element(o[0], type, to + m * inner),
+              element(o[2], type, from + indices[m * inner] * inner), width);
   });
 }
 
 inline void Accumulate(void *const *o, const std::int64_t *p) {
+  const std::int64_t type = p[0], n = p[3], inner = p[4];
   const bool product = p[1] != 0, exclusive = p[5] != 0, reverse = p[6] != 0;
-  const std::int64_t outer = p[2], n = p[3], inner = p[4];
-  withType(p[0], [&](auto element) {
-    using T = decltype(element);
-    if constexpr (!IsHalf<T>) {
-      using Wide = typename Wrapping<T>::Type;
-      for (std::int64_t i = 0; i < outer; ++i)
-        for (std::int64_t k = 0; k < inner; ++k) {
-          auto *y = static_cast<T *>(o[0]) + i * n * inner + k;
-          const auto *x = static_cast<const T *>(o[1]) + i * n * inner + k;
-          Wide sum = product;
-          for (std::int64_t j = 0; j < n; ++j) {
-            const std::int64_t at = (reverse ? n - 1 - j : j) * inner;
-            const auto value = static_cast<Wide>(x[at]);
-            if (exclusive)
-              y[at] = static_cast<T>(sum);
-            sum = product ? sum * value : sum + value;
-            if (!exclusive)
-              y[at] = static_cast<T>(sum);
-          }
+  const std::int64_t stride = reverse ? -inner : inner;
+  eachLine(p + 2, [&](std::int64_t from, std::int64_t) {
+    if (reverse)
+      from += (n - 1) * inner;
+    std::uint64_t sum = product;
+    double realSum = product;
+    eachPiece(n, [&](std::int64_t first, std::int64_t count) {
+      const void *x = element(o[1], type, from + first * stride);
+      void *y = element(o[0], type, from + first * stride);
+      if (isReal(type)) {
+        double values[Piece];
+        loadReals(values, x, type, stride, count);
+        for (std::int64_t j = 0; j < count; ++j) {
+          const double before = realSum;
+          realSum = roundTo(type, product ? realSum * values[j] : realSum + values[j]);
+          values[j] = exclusive ? before : realSum;
         }
-    }
+        return storeReals(y, type, stride, values, count);
+      }
+      std::int64_t values[Piece];
+      loadIntegers(values, x, type, stride, count);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const std::uint64_t before = sum, value = static_cast<std::uint64_t>(values[j]);
+        sum = product ? sum * value : sum + value;
+        values[j] = static_cast<std::int64_t>(exclusive ? before : sum);
+      }
+      storeIntegers(y, type, stride, values, count);
+    });
   });
 }
 
 inline void Range(void *const *o, const std::int64_t *p) {
-  withType(p[0], [&](auto element) {
-    using T = decltype(element);
-    if constexpr (!IsHalf<T>) {
-      using Wide = typename Wrapping<T>::Type;
-      const auto start = static_cast<Wide>(*static_cast<const T *>(o[1]));
-      const auto delta = static_cast<Wide>(*static_cast<const T *>(o[2]));
-      for (std::int64_t i = 0; i < p[1]; ++i)
-        static_cast<T *>(o[0])[i] = static_cast<T>(start + static_cast<Wide>(i) * delta);
+  const std::int64_t type = p[0];
+  if (isReal(type)) {
+    double start, delta;
+    loadReals(&start, o[1], type, 1, 1);
+    loadReals(&delta, o[2], type, 1, 1);
+    for (std::int64_t i = 0; i < p[1]; ++i) {
+      const double share = roundTo(type, roundTo(type, static_cast<double>(i)) * delta);
+      const double value = start + share;
+      storeReals(element(o[0], type, i), type, 1, &value, 1);
     }
-  });
+    return;
+  }
+  std::int64_t start, delta;
+  loadIntegers(&start, o[1], type, 1, 1);
+  loadIntegers(&delta, o[2], type, 1, 1);
+  for (std::int64_t i = 0; i < p[1]; ++i) {
+    storeIntegers(element(o[0], type, i), type, 1, &start, 1);
+    start = static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                      static_cast<std::uint64_t>(delta));
+  }
 }
 
 } // namespace mlbridge::native::kernels

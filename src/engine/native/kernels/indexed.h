@@ -33,70 +33,71 @@ namespace mlbridge::native::kernels {
 
 // ---- scatter -----------------------------------------------------------------------------------
 
-template <class T> inline void scatterOne(ScatterOp op, T &y, T update) {
-  using Wide = typename Wrapping<T>::Type;
-  switch (op) {
-  case ScatterOp::None:
-    y = update;
-    break;
-  case ScatterOp::Add:
-    y = static_cast<T>(static_cast<Wide>(y) + static_cast<Wide>(update));
-    break;
-  case ScatterOp::Mul:
-    y = static_cast<T>(static_cast<Wide>(y) * static_cast<Wide>(update));
-    break;
-  // NaN wins.
-  case ScatterOp::Max:
-    y = y < update || update != update ? update : y;
-    break;
-  case ScatterOp::Min:
-    y = update < y || update != update ? update : y;
-    break;
-  }
-}
-
 /// For a half only None has a meaning.
-template <class Body> inline void withScattered(std::int64_t type, const Body &body) {
-  withType(type == 9 ? 6 : type, [&](auto element) {
-    if constexpr (!IsHalf<decltype(element)>)
-      body(element);
-  });
+MLBRIDGE_SHARED inline void scatterOne(ScatterOp op, std::int64_t type, void *y,
+                                       const void *update) {
+  if (op == ScatterOp::None)
+    return moveOne(y, update, widthOf(type));
+  if (isReal(type)) {
+    double a, b;
+    loadReals(&a, y, type, 1, 1);
+    loadReals(&b, update, type, 1, 1);
+    switch (op) {
+    case ScatterOp::Add:
+      a = a + b;
+      break;
+    case ScatterOp::Mul:
+      a = a * b;
+      break;
+    // NaN wins.
+    case ScatterOp::Max:
+      a = a < b || b != b ? b : a;
+      break;
+    default:
+      a = b < a || b != b ? b : a;
+      break;
+    }
+    return storeReals(y, type, 1, &a, 1);
+  }
+  constexpr IntegerOp Ops[] = {IntegerOp::Add, IntegerOp::Add, IntegerOp::Mul, IntegerOp::Max,
+                               IntegerOp::Min};
+  std::int64_t a, b;
+  loadIntegers(&a, y, type, 1, 1);
+  loadIntegers(&b, update, type, 1, 1);
+  a = integerOp(Ops[static_cast<std::int64_t>(op)], type, a, b);
+  storeIntegers(y, type, 1, &a, 1);
 }
 
 inline void ScatterElements(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const std::int64_t n = p[2], along = p[3], rank = p[4];
+  const std::int64_t type = p[0], n = p[2], along = p[3], rank = p[4];
+  const bool addsFloats = type == 10 && op == ScatterOp::Add; // the sums over edges of a graph
   const std::int64_t *last = p + 5 + (rank - 1) * 3;
-  withScattered(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *updates = static_cast<const T *>(o[1]);
-    const auto *indices = static_cast<const std::int64_t *>(o[2]);
-    eachRow<2>(rank, p + 5, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i) {
-        const std::int64_t index = checkedIndex(*indices++, n, o[3]);
-        if (index >= 0)
-          scatterOne(op, y[at[0] + i * last[1] + index * along], updates[at[1] + i * last[2]]);
-      }
-    });
+  const auto *indices = static_cast<const std::int64_t *>(o[2]);
+  eachRow<2>(rank, p + 5, [&](const std::int64_t *at) {
+    for (std::int64_t i = 0; i < last[0]; ++i) {
+      const std::int64_t index = checkedIndex(*indices++, n, o[3]);
+      const std::int64_t to = at[0] + i * last[1] + index * along, from = at[1] + i * last[2];
+      if (index < 0)
+        continue;
+      if (addsFloats)
+        static_cast<float *>(o[0])[to] += static_cast<const float *>(o[1])[from];
+      else
+        scatterOne(op, type, element(o[0], type, to), element(o[1], type, from));
+    }
   });
 }
 
 inline void ScatterNd(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const std::int64_t count = p[2], block = p[3], depth = p[4];
-  withScattered(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *updates = static_cast<const T *>(o[1]);
-    const auto *indices = static_cast<const std::int64_t *>(o[2]);
-    for (std::int64_t i = 0; i < count; ++i, updates += block, indices += depth) {
-      const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
-      if (at >= 0)
-        for (std::int64_t k = 0; k < block; ++k)
-          scatterOne(op, y[at + k], updates[k]);
-    }
-  });
+  const std::int64_t type = p[0], count = p[2], block = p[3], depth = p[4];
+  const auto *indices = static_cast<const std::int64_t *>(o[2]);
+  for (std::int64_t i = 0; i < count; ++i, indices += depth) {
+    const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
+    if (at >= 0)
+      for (std::int64_t k = 0; k < block; ++k)
+        scatterOne(op, type, element(o[0], type, at + k), element(o[1], type, i * block + k));
+  }
 }
 
 inline void IntegerMatMul(void *const *o, const std::int64_t *p) {

@@ -9,20 +9,20 @@ namespace mlbridge::native {
 
 extern const Kernel PortableKernels[];
 #if defined(MLBRIDGE_NATIVE_X86)
-extern const Kernel Avx2Kernels[];
+extern const ChosenKernel Avx2Kernels[];
 extern const ChosenKernel Avx512Kernels[];
 #elif defined(MLBRIDGE_NATIVE_NEON)
 extern const Kernel NeonKernels[];
 #endif
 
 #if defined(MLBRIDGE_NATIVE_X86)
-/// AVX2's table with the kernels that there are for AVX-512.
+/// The table of a lesser instruction set with the kernels that there are for this one.
 struct MergedTable {
   Kernel kernels[static_cast<std::size_t>(KernelId::Count)];
-  MergedTable() {
+  MergedTable(const Kernel *lesser, const ChosenKernel *chosen) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(KernelId::Count); ++i)
-      kernels[i] = Avx2Kernels[i];
-    for (const ChosenKernel *chosen = Avx512Kernels; chosen->id != KernelId::Count; ++chosen)
+      kernels[i] = lesser[i];
+    for (; chosen->id != KernelId::Count; ++chosen)
       kernels[static_cast<std::size_t>(chosen->id)] = chosen->kernel;
   }
 };
@@ -35,14 +35,16 @@ const Kernel *kernelsFor(InstructionSet set) {
 #if defined(MLBRIDGE_NATIVE_X86)
   case InstructionSet::Avx2:
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c"))
-      return Avx2Kernels;
+        __builtin_cpu_supports("f16c")) {
+      static const MergedTable Merged(PortableKernels, Avx2Kernels);
+      return Merged.kernels;
+    }
     return nullptr;
   case InstructionSet::Avx512:
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         kernelsFor(InstructionSet::Avx2)) {
-      static const MergedTable Merged;
+      static const MergedTable Merged(kernelsFor(InstructionSet::Avx2), Avx512Kernels);
       return Merged.kernels;
     }
     return nullptr;
@@ -86,33 +88,6 @@ static InstructionSet decide() {
 InstructionSet bestInstructionSet() {
   static const InstructionSet Best = decide();
   return Best;
-}
-
-const char *nameOf(KernelId id) {
-  static const char *const Names[] = {
-#define MLBRIDGE_NAME(name) #name "F32", #name "F64",
-      MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_NAME)
-#undef MLBRIDGE_NAME
-#define MLBRIDGE_NAME(name) #name,
-          MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_NAME) MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_NAME)
-#undef MLBRIDGE_NAME
-  };
-  return Names[static_cast<std::size_t>(id)];
-}
-
-const char *expressionOf(KernelId id) {
-  static const char *const Expressions[] = {
-#define MLBRIDGE_EXPRESSION(name) #name "<F32>", #name "<F64>",
-      MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-#define MLBRIDGE_EXPRESSION(name) #name "<Isa>",
-          MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-#define MLBRIDGE_EXPRESSION(name) #name,
-              MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-  };
-  return Expressions[static_cast<std::size_t>(id)];
 }
 
 } // namespace mlbridge::native

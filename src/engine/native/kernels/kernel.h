@@ -18,6 +18,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#define MLBRIDGE_INLINE inline __attribute__((always_inline))
+// What several kernels share: one function in the library, inlined where the ahead-of-time compiler
+// makes code for one network.
+#ifdef MLBRIDGE_NATIVE_SPECIALIZE
+#define MLBRIDGE_SHARED MLBRIDGE_INLINE
+#define MLBRIDGE_RARE MLBRIDGE_INLINE
+#else
+#define MLBRIDGE_SHARED __attribute__((noinline))
+// For size rather than speed.
+#define MLBRIDGE_RARE __attribute__((noinline, cold))
+#endif
+
 // clang-format off: lists
 // Kernels for float and double: X(Gemm) stands for GemmF32 and GemmF64, made of `template <class V>
 // void Gemm(void *const *, const int64_t *)` over a vector class.
@@ -141,23 +153,32 @@ enum class KernelId : std::uint16_t {
 
 /// What Gemm and the recurrent kernels apply to their sums, with alpha and beta as the elementwise
 /// kernel of that name.
+#define MLBRIDGE_NATIVE_ACTIVATIONS(X)                                                             \
+  X(Affine)                                                                                        \
+  X(Clamp)                                                                                         \
+  X(Elu)                                                                                           \
+  X(HardSigmoid) X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus) X(Softsign) X(Tanh)           \
+      X(ThresholdedRelu)
 enum class Activation : std::int64_t {
   None,
-  Affine,
-  Clamp,
-  Elu,
-  HardSigmoid,
-  LeakyRelu,
-  Relu,
-  Selu,
-  Sigmoid,
-  Softplus,
-  Softsign,
-  Tanh,
-  ThresholdedRelu,
+#define MLBRIDGE_ACTIVATION(Name) Name,
+  MLBRIDGE_NATIVE_ACTIVATIONS(MLBRIDGE_ACTIVATION)
+#undef MLBRIDGE_ACTIVATION
 };
+/// The elementwise kernel of float for an activation; Count for None.
+MLBRIDGE_INLINE constexpr KernelId kernelOf(Activation activation) {
+  switch (activation) {
+#define MLBRIDGE_ACTIVATION(Name)                                                                  \
+  case Activation::Name:                                                                           \
+    return KernelId::Name##F32;
+    MLBRIDGE_NATIVE_ACTIVATIONS(MLBRIDGE_ACTIVATION)
+#undef MLBRIDGE_ACTIVATION
+  default:
+    return KernelId::Count;
+  }
+}
 
-inline std::int64_t real(double value) {
+MLBRIDGE_INLINE std::int64_t real(double value) {
   std::int64_t bits;
   __builtin_memcpy(&bits, &value, sizeof bits);
   return bits;

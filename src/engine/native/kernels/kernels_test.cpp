@@ -16,7 +16,7 @@
 
 namespace mlbridge::native {
 #if defined(MLBRIDGE_NATIVE_X86)
-extern const Kernel Avx512AllKernels[]; // also those that the library takes from AVX2
+extern const Kernel Avx2AllKernels[], Avx512AllKernels[]; // also those that the library lacks
 #endif
 
 namespace {
@@ -36,6 +36,8 @@ const std::vector<Table> &others() {
       else
         std::printf("[ SKIPPED  ] %s: not of this CPU\n", nameOf(set));
 #if defined(MLBRIDGE_NATIVE_X86)
+    if (kernelsFor(InstructionSet::Avx2))
+      tables.push_back({"avx2, all", Avx2AllKernels});
     if (kernelsFor(InstructionSet::Avx512))
       tables.push_back({"avx512, all", Avx512AllKernels});
 #endif

@@ -90,7 +90,7 @@ template <class V> MLBRIDGE_INLINE V expInline(V x) {
 
 template <class V> MLBRIDGE_RARE V expShared(V x) { return expInline(x); }
 template <class V> MLBRIDGE_INLINE V exp(V x) {
-  if constexpr (sizeof(typename V::Element) == 4)
+  if constexpr (sizeof(typename V::Element) == 4 && !IsArray<V>)
     return expInline(x);
   else
     return expShared(x);
@@ -116,7 +116,7 @@ template <class V> MLBRIDGE_SHARED V expm1(V x) {
 
 // ---- tanh, sigmoid ------------------------------------------------------------------------------
 
-template <class V> MLBRIDGE_INLINE V tanh(V x) {
+template <class V> MLBRIDGE_INLINE V tanhInline(V x) {
   constexpr double Greatest = sizeof(typename V::Element) == 4 ? 20 : 40;
   const V a = absolute(x);
   V n;
@@ -126,11 +126,26 @@ template <class V> MLBRIDGE_INLINE V tanh(V x) {
   return withSign(e / (e + constant<V>(2)), x);
 }
 
-template <class V> MLBRIDGE_INLINE V sigmoid(V x) {
+template <class V> MLBRIDGE_INLINE V sigmoidInline(V x) {
   const V e = exp(negate(absolute(x)));
   const V one = constant<V>(1);
   const V s = one / (one + e);
   return V::select(V::less(x, constant<V>(0)), e * s, s);
+}
+
+template <class V> MLBRIDGE_RARE V tanhShared(V x) { return tanhInline(x); }
+template <class V> MLBRIDGE_RARE V sigmoidShared(V x) { return sigmoidInline(x); }
+template <class V> MLBRIDGE_INLINE V tanh(V x) {
+  if constexpr (IsArray<V>)
+    return tanhShared(x);
+  else
+    return tanhInline(x);
+}
+template <class V> MLBRIDGE_INLINE V sigmoid(V x) {
+  if constexpr (IsArray<V>)
+    return sigmoidShared(x);
+  else
+    return sigmoidInline(x);
 }
 
 // ---- log ----------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_MOVEMENT_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_MOVEMENT_H
 
+#include "kernel.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -79,6 +81,24 @@ template <class Body> inline void withWidth(std::int64_t width, const Body &body
   }
 }
 
+/// One element of a width.
+MLBRIDGE_INLINE void moveOne(void *y, const void *x, std::int64_t width) {
+  switch (width) {
+  case 1:
+    __builtin_memcpy(y, x, 1);
+    break;
+  case 2:
+    __builtin_memcpy(y, x, 2);
+    break;
+  case 4:
+    __builtin_memcpy(y, x, 4);
+    break;
+  default:
+    __builtin_memcpy(y, x, 8);
+    break;
+  }
+}
+
 inline void setFault(void *fault) { *static_cast<std::int64_t *>(fault) = 1; }
 
 /// From −n … n − 1 to 0 … n − 1; otherwise 0, and a fault.
@@ -122,27 +142,24 @@ inline void CopyStrided(void *const *o, const std::int64_t *p) {
 }
 
 inline void Fill(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    const T value = *static_cast<const T *>(o[1]);
-    for (std::int64_t i = 0; i < p[1]; ++i)
-      static_cast<T *>(o[0])[i] = value;
-  });
+  auto *y = static_cast<char *>(o[0]);
+  for (std::int64_t i = 0; i < p[1]; ++i)
+    moveOne(y + i * p[0], o[1], p[0]);
 }
 
 inline void Where(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *c = static_cast<const std::uint8_t *>(o[1]);
-    const auto *a = static_cast<const T *>(o[2]);
-    const auto *b = static_cast<const T *>(o[3]);
-    const std::int64_t rank = p[1];
-    const std::int64_t *last = p + 2 + (rank - 1) * 4;
-    eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i)
-        *y++ = c[at[0] + i * last[1]] ? a[at[1] + i * last[2]] : b[at[2] + i * last[3]];
-    });
+  auto *y = static_cast<char *>(o[0]);
+  const auto *c = static_cast<const std::uint8_t *>(o[1]);
+  const auto *a = static_cast<const char *>(o[2]);
+  const auto *b = static_cast<const char *>(o[3]);
+  const std::int64_t width = p[0], rank = p[1];
+  const std::int64_t *last = p + 2 + (rank - 1) * 4;
+  eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
+    for (std::int64_t i = 0; i < last[0]; ++i, y += width)
+      moveOne(y,
+              c[at[0] + i * last[1]] ? a + (at[1] + i * last[2]) * width
+                                     : b + (at[2] + i * last[3]) * width,
+              width);
   });
 }
 
@@ -160,20 +177,17 @@ inline void Gather(void *const *o, const std::int64_t *p) {
 }
 
 inline void GatherElements(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    const auto *indices = static_cast<const std::int64_t *>(o[2]);
-    const std::int64_t n = p[1], along = p[2], rank = p[3];
-    const std::int64_t *last = p + 4 + (rank - 1) * 2;
-    eachRow<1>(rank, p + 4, [&](const std::int64_t *at) {
-      for (std::int64_t i = 0; i < last[0]; ++i, ++y, ++indices) {
-        const std::int64_t index = checkedIndex(*indices, n, o[3]);
-        if (index >= 0)
-          *y = x[at[0] + i * last[1] + index * along];
-      }
-    });
+  auto *y = static_cast<char *>(o[0]);
+  const auto *x = static_cast<const char *>(o[1]);
+  const auto *indices = static_cast<const std::int64_t *>(o[2]);
+  const std::int64_t width = p[0], n = p[1], along = p[2], rank = p[3];
+  const std::int64_t *last = p + 4 + (rank - 1) * 2;
+  eachRow<1>(rank, p + 4, [&](const std::int64_t *at) {
+    for (std::int64_t i = 0; i < last[0]; ++i, y += width, ++indices) {
+      const std::int64_t index = checkedIndex(*indices, n, o[3]);
+      if (index >= 0)
+        moveOne(y, x + (at[0] + i * last[1] + index * along) * width, width);
+    }
   });
 }
 
@@ -204,72 +218,62 @@ inline void GatherNd(void *const *o, const std::int64_t *p) {
 }
 
 inline void OneHot(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *indices = static_cast<const std::int64_t *>(o[1]);
-    const auto *values = static_cast<const T *>(o[2]);
-    const std::int64_t outer = p[1], depth = p[2], inner = p[3];
-    for (std::int64_t i = 0; i < outer; ++i, indices += inner)
-      for (std::int64_t d = 0; d < depth; ++d)
-        for (std::int64_t k = 0; k < inner; ++k) {
-          const std::int64_t index = indices[k];
-          *y++ = values[(index < 0 ? index + depth : index) == d];
-        }
-  });
+  auto *y = static_cast<char *>(o[0]);
+  const auto *indices = static_cast<const std::int64_t *>(o[1]);
+  const auto *values = static_cast<const char *>(o[2]);
+  const std::int64_t width = p[0], outer = p[1], depth = p[2], inner = p[3];
+  for (std::int64_t i = 0; i < outer; ++i, indices += inner)
+    for (std::int64_t d = 0; d < depth; ++d)
+      for (std::int64_t k = 0; k < inner; ++k, y += width) {
+        const std::int64_t index = indices[k];
+        moveOne(y, (index < 0 ? index + depth : index) == d ? values + width : values, width);
+      }
 }
 
 inline void Trilu(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    const std::int64_t batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
-    const bool upper = p[5] != 0;
-    for (std::int64_t b = 0; b < batch; ++b)
-      for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t c = 0; c < columns; ++c, ++x) {
-          const bool kept = upper ? c - r >= diagonal : c - r <= diagonal;
-          *y++ = kept ? *x : T(0);
-        }
-  });
+  auto *y = static_cast<char *>(o[0]);
+  const auto *x = static_cast<const char *>(o[1]);
+  const std::int64_t width = p[0], batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
+  const bool upper = p[5] != 0;
+  const std::uint64_t zero = 0;
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c, x += width, y += width) {
+        const bool kept = upper ? c - r >= diagonal : c - r <= diagonal;
+        moveOne(y, kept ? static_cast<const void *>(x) : &zero, width);
+      }
 }
 
-template <class T> inline bool isNonZero(T bits, bool isFloat) {
-  // A float's negative zero is zero.
-  return (isFloat ? static_cast<T>(bits << 1) : bits) != 0;
+/// Of elements of a width; a float's negative zero is zero.
+inline bool isNonZero(const void *x, std::int64_t i, std::int64_t width, bool isFloat) {
+  std::uint64_t bits = 0; // little-endian, as all of the library
+  moveOne(&bits, static_cast<const char *>(x) + i * width, width);
+  return (isFloat ? bits & ~(std::uint64_t(1) << (8 * width - 1)) : bits) != 0;
 }
 
 inline void CountNonZero(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    std::int64_t n = 0;
-    for (std::int64_t i = 0; i < p[1]; ++i)
-      n += isNonZero(static_cast<const T *>(o[1])[i], p[2] != 0);
-    *static_cast<std::int64_t *>(o[0]) = n;
-  });
+  std::int64_t n = 0;
+  for (std::int64_t i = 0; i < p[1]; ++i)
+    n += isNonZero(o[1], i, p[0], p[2] != 0);
+  *static_cast<std::int64_t *>(o[0]) = n;
 }
 
 inline void NonZero(void *const *o, const std::int64_t *p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<std::int64_t *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    const std::int64_t n = p[1], rank = p[3];
-    std::int64_t count = 1, found = 0;
-    for (std::int64_t d = 0; d < rank; ++d)
-      count *= p[4 + d];
-    for (std::int64_t i = 0; i < count && found < n; ++i) {
-      if (!isNonZero(x[i], p[2] != 0))
-        continue;
-      std::int64_t rest = i;
-      for (std::int64_t d = rank; d-- > 0;) {
-        y[d * n + found] = rest % p[4 + d];
-        rest /= p[4 + d];
-      }
-      ++found;
+  auto *y = static_cast<std::int64_t *>(o[0]);
+  const std::int64_t n = p[1], rank = p[3];
+  std::int64_t count = 1, found = 0;
+  for (std::int64_t d = 0; d < rank; ++d)
+    count *= p[4 + d];
+  for (std::int64_t i = 0; i < count && found < n; ++i) {
+    if (!isNonZero(o[1], i, p[0], p[2] != 0))
+      continue;
+    std::int64_t rest = i;
+    for (std::int64_t d = rank; d-- > 0;) {
+      y[d * n + found] = rest % p[4 + d];
+      rest /= p[4 + d];
     }
-  });
+    ++found;
+  }
 }
 
 inline void ReverseSequence(void *const *o, const std::int64_t *p) {

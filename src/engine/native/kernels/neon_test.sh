@@ -13,7 +13,7 @@ compile() {
     -I"$googletest/include" -c "$2" -o "$3" $4
 }
 flags="-O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions"
-for file in neon portable busy rare instruction_set; do
+for file in neon portable busy rare instruction_set names; do
   compile "$1" "$kernels/$file.cpp" "$file.o" "$flags"
 done
 for file in kernels_test accuracy_test; do

@@ -12,6 +12,7 @@ namespace mlbridge::native::kernels {
 
 template <class V> struct Recurrent {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
   std::int64_t gates, steps, batch, input, hidden, padded;
   bool reverse;
   std::int64_t xStep, xBatch, yStep, yBatch, stateStride;
@@ -34,7 +35,7 @@ template <class V> struct Recurrent {
     return step >= n ? -1 : reverse ? n - 1 - step : step;
   }
 
-  MLBRIDGE_INLINE Recurrent(std::int64_t gateCount, const std::int64_t *p, E *workspace)
+  MLBRIDGE_SHARED Recurrent(std::int64_t gateCount, const std::int64_t *p, E *workspace)
       : gates(gateCount), steps(p[0]), batch(p[1]), input(p[2]), hidden(p[3]),
         padded((hidden + V::Lanes - 1) / V::Lanes * V::Lanes), reverse(p[4] != 0), xStep(p[5]),
         xBatch(p[6]), yStep(p[7]), yBatch(p[8]), stateStride(p[9]) {
@@ -48,14 +49,14 @@ template <class V> struct Recurrent {
   }
 
   /// Rows of hidden numbers into rows padded with zeros.
-  MLBRIDGE_INLINE void pad(E *to, const E *from, std::int64_t rows, std::int64_t stride) const {
+  MLBRIDGE_SHARED void pad(E *to, const E *from, std::int64_t rows, std::int64_t stride) const {
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t i = 0; i < padded; ++i)
         to[row * padded + i] = from && i < hidden ? from[row * stride + i] : E(0);
   }
 
   /// Biases apart (`joined`: summed), the initial state, and the products of all inputs.
-  MLBRIDGE_INLINE void start(const E *b, const E *h0, std::int64_t joined) {
+  MLBRIDGE_SHARED void start(const E *b, const E *h0, std::int64_t joined) {
     pad(bias, b, gates, hidden);
     pad(recurrentBias, b ? b + gates * hidden : nullptr, gates, hidden);
     for (std::int64_t i = 0; i < joined * padded; ++i)
@@ -70,7 +71,7 @@ template <class V> struct Recurrent {
   }
 
   /// y = a b + c for all gates, y and c of `width` columns.
-  MLBRIDGE_INLINE void product(E *to, const E *a, std::int64_t stride, std::int64_t rows,
+  MLBRIDGE_SHARED void product(E *to, const E *a, std::int64_t stride, std::int64_t rows,
                                const E *b, std::int64_t k, const E *add,
                                std::int64_t addStride) const {
     if (gates != 3) {
@@ -86,48 +87,49 @@ template <class V> struct Recurrent {
 
   /// Where the products of the inputs of a step begin, row by row of the batch, if all its entries
   /// are at the same time; else they are brought together in `sums`.
-  MLBRIDGE_INLINE const E *inputsOf(std::int64_t step) {
+  MLBRIDGE_SHARED const E *inputsOf(std::int64_t step) {
     if (!lengths)
       return inputs + (reverse ? steps - 1 - step : step) * batch * width();
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t time = timeOf(step, b);
       const E *from = inputs + ((time < 0 ? 0 : time) * batch + b) * width();
-      for (std::int64_t i = 0; i < width(); i += V::Lanes)
-        V::load(from + i).store(sums + b * width() + i);
+      for (std::int64_t i = 0; i < width(); i += L::Lanes)
+        L::load(from + i).store(sums + b * width() + i);
     }
     return sums;
   }
 
   /// Gives out h of a step; 0 after the end of an entry.
-  MLBRIDGE_INLINE void give(std::int64_t step, std::int64_t b) const {
+  MLBRIDGE_SHARED void give(std::int64_t step, std::int64_t b) const {
     if (!y)
       return;
     const std::int64_t time = timeOf(step, b);
     E *to = y + (time < 0 ? step : time) * yStep + b * yBatch;
-    for (std::int64_t i = 0; i < hidden; i += V::Lanes)
-      storeUpTo(time < 0 ? V::broadcast(0) : V::load(h + b * padded + i), to + i, hidden - i);
+    for (std::int64_t i = 0; i < hidden; i += L::Lanes)
+      storeUpTo(time < 0 ? L::broadcast(0) : L::load(h + b * padded + i), to + i, hidden - i);
   }
-  MLBRIDGE_INLINE void giveLast(E *to, const E *from) const {
+  MLBRIDGE_SHARED void giveLast(E *to, const E *from) const {
     if (!to)
       return;
     for (std::int64_t b = 0; b < batch; ++b)
-      for (std::int64_t i = 0; i < hidden; i += V::Lanes)
-        storeUpTo(V::load(from + b * padded + i), to + b * stateStride + i, hidden - i);
+      for (std::int64_t i = 0; i < hidden; i += L::Lanes)
+        storeUpTo(L::load(from + b * padded + i), to + b * stateStride + i, hidden - i);
   }
 };
 
 /// Within -limit and limit; 0 is no limit.
 template <class V>
 MLBRIDGE_INLINE void limitRow(typename V::Element *x, std::int64_t n, std::int64_t limit) {
-  const auto bound = realOf<typename V::Element>(limit);
+  const auto bound = realOf<double>(limit);
   if (!(bound > 0))
     return;
-  const std::int64_t bounds[2] = {real(-bound), limit};
-  map<V, ClampFunction>(x, x, n, bounds);
+  const std::int64_t clamp[3] = {static_cast<std::int64_t>(Activation::Clamp), real(-bound), limit};
+  activate<V>(x, n, clamp);
 }
 
 template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
   Recurrent<V> net(4, p, static_cast<E *>(operands[11]));
   net.y = static_cast<E *>(operands[0]);
   net.x = static_cast<const E *>(operands[3]);
@@ -143,12 +145,13 @@ template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::i
     if (!peepholes)
       return;
     const E *weights = peepholes + which * hidden;
-    for (std::int64_t i = 0; i < hidden; i += V::Lanes)
-      V::fma(loadUpTo<V>(weights + i, hidden - i), V::load(c + i), V::load(sums + i))
+    for (std::int64_t i = 0; i < hidden; i += L::Lanes)
+      L::fma(loadUpTo<L>(weights + i, hidden - i), L::load(c + i), L::load(sums + i))
           .store(sums + i);
   };
   const std::int64_t *const f = p + 12, *const g = p + 15, *const output = p + 18;
-  const bool usual = !peepholes && !p[11] && !(realOf<E>(p[10]) > 0) &&
+  // In one loop where that pays; it is the same arithmetic.
+  const bool usual = !IsArray<V> && !peepholes && !p[11] && !(realOf<E>(p[10]) > 0) &&
                      static_cast<Activation>(f[0]) == Activation::Sigmoid &&
                      static_cast<Activation>(g[0]) == Activation::Tanh &&
                      static_cast<Activation>(output[0]) == Activation::Tanh;
@@ -163,11 +166,11 @@ template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::i
         continue;
       }
       if (usual) {
-        for (std::int64_t i = 0; i < n; i += V::Lanes) {
-          const V kept = sigmoidOf(V::load(forget + i)) * V::load(c + i);
-          const V next = V::fma(sigmoidOf(V::load(in + i)), tanhOf(V::load(cell + i)), kept);
+        for (std::int64_t i = 0; i < n; i += L::Lanes) {
+          const L kept = sigmoid(L::load(forget + i)) * L::load(c + i);
+          const L next = L::fma(sigmoid(L::load(in + i)), tanh(L::load(cell + i)), kept);
           next.store(c + i);
-          (sigmoidOf(V::load(out + i)) * tanhOf(next)).store(h + i);
+          (sigmoid(L::load(out + i)) * tanh(next)).store(h + i);
         }
       } else {
         peep(in, c, 0);
@@ -177,19 +180,19 @@ template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::i
         activate<V>(in, n, f);
         activate<V>(forget, n, f);
         activate<V>(cell, n, g);
-        for (std::int64_t i = 0; i < n; i += V::Lanes) {
-          const V gate = V::load(in + i);
-          const V keep = p[11] ? constant<V>(1) - gate : V::load(forget + i);
-          V::fma(gate, V::load(cell + i), keep * V::load(c + i)).store(c + i);
+        for (std::int64_t i = 0; i < n; i += L::Lanes) {
+          const L gate = L::load(in + i);
+          const L keep = p[11] ? constant<L>(1) - gate : L::load(forget + i);
+          L::fma(gate, L::load(cell + i), keep * L::load(c + i)).store(c + i);
         }
         peep(out, c, 1);
         limitRow<V>(out, n, p[10]);
         activate<V>(out, n, f);
-        for (std::int64_t i = 0; i < n; i += V::Lanes)
-          V::load(c + i).store(hole + i);
+        for (std::int64_t i = 0; i < n; i += L::Lanes)
+          L::load(c + i).store(hole + i);
         activate<V>(hole, n, output);
-        for (std::int64_t i = 0; i < n; i += V::Lanes)
-          (V::load(out + i) * V::load(hole + i)).store(h + i);
+        for (std::int64_t i = 0; i < n; i += L::Lanes)
+          (L::load(out + i) * L::load(hole + i)).store(h + i);
       }
       net.give(step, b);
     }
@@ -200,6 +203,7 @@ template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::i
 
 template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
   Recurrent<V> net(3, p, static_cast<E *>(operands[8]));
   net.y = static_cast<E *>(operands[0]);
   net.x = static_cast<const E *>(operands[2]);
@@ -221,19 +225,19 @@ template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::in
       E *gates = net.sums + b * net.width();
       limitRow<V>(gates, 2 * n, p[10]);
       activate<V>(gates, 2 * n, f);
-      for (std::int64_t i = 0; i < n; i += V::Lanes) {
-        const V h = V::load(net.h + b * n + i);
-        (afterReset ? h : V::load(gates + n + i) * h).store(kept + b * n + i);
+      for (std::int64_t i = 0; i < n; i += L::Lanes) {
+        const L h = L::load(net.h + b * n + i);
+        (afterReset ? h : L::load(gates + n + i) * h).store(kept + b * n + i);
       }
     }
     if (afterReset) {
       multiply<V>(kept, n, 1, net.batch, third, hidden, n,
                   {candidate, n, net.recurrentBias + 2 * n, 0, 1, 1, 1, false});
       for (std::int64_t b = 0; b < net.batch; ++b)
-        for (std::int64_t i = 0; i < n; i += V::Lanes) {
+        for (std::int64_t i = 0; i < n; i += L::Lanes) {
           E *to = candidate + b * n + i;
-          V::fma(V::load(net.sums + b * net.width() + n + i), V::load(to),
-                 V::load(inputs + b * net.width() + 2 * n + i))
+          L::fma(L::load(net.sums + b * net.width() + n + i), L::load(to),
+                 L::load(inputs + b * net.width() + 2 * n + i))
               .store(to);
         }
     } else {
@@ -244,11 +248,11 @@ template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::in
       if (net.timeOf(step, b) >= 0) {
         limitRow<V>(candidate + b * n, n, p[10]);
         activate<V>(candidate + b * n, n, g);
-        for (std::int64_t i = 0; i < n; i += V::Lanes) {
-          const V z = V::load(net.sums + b * net.width() + i);
-          const V next = V::load(candidate + b * n + i);
+        for (std::int64_t i = 0; i < n; i += L::Lanes) {
+          const L z = L::load(net.sums + b * net.width() + i);
+          const L next = L::load(candidate + b * n + i);
           E *h = net.h + b * n + i;
-          V::fma(z, V::load(h), (constant<V>(1) - z) * next).store(h);
+          L::fma(z, L::load(h), (constant<L>(1) - z) * next).store(h);
         }
       }
       net.give(step, b);
@@ -259,6 +263,7 @@ template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::in
 
 template <class V> MLBRIDGE_INLINE void Rnn(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
+  using L = typename LanesOf<V>::Type;
   Recurrent<V> net(1, p, static_cast<E *>(operands[8]));
   net.y = static_cast<E *>(operands[0]);
   net.x = static_cast<const E *>(operands[2]);
@@ -274,8 +279,8 @@ template <class V> MLBRIDGE_INLINE void Rnn(void *const *operands, const std::in
       if (net.timeOf(step, b) >= 0) {
         limitRow<V>(net.sums + b * n, n, p[10]);
         activate<V>(net.sums + b * n, n, p + 12);
-        for (std::int64_t i = 0; i < n; i += V::Lanes)
-          V::load(net.sums + b * n + i).store(net.h + b * n + i);
+        for (std::int64_t i = 0; i < n; i += L::Lanes)
+          L::load(net.sums + b * n + i).store(net.h + b * n + i);
       }
       net.give(step, b);
     }

@@ -8,20 +8,10 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_H
 
+#include "kernel.h"
+
 #include <cstddef>
 #include <cstdint>
-
-#define MLBRIDGE_INLINE inline __attribute__((always_inline))
-// What several kernels share: one function in the library, inlined where the ahead-of-time compiler
-// makes code for one network.
-#ifdef MLBRIDGE_NATIVE_SPECIALIZE
-#define MLBRIDGE_SHARED MLBRIDGE_INLINE
-#define MLBRIDGE_RARE MLBRIDGE_INLINE
-#else
-#define MLBRIDGE_SHARED __attribute__((noinline))
-// For size rather than speed.
-#define MLBRIDGE_RARE __attribute__((noinline, cold))
-#endif
 
 namespace mlbridge::native::kernels {
 
@@ -140,10 +130,21 @@ template <class R> struct WideOf<Pair<R>> {
 /// How many vectors fit the registers as accumulators of a matrix product.
 template <class V> inline constexpr int AccumulatorsOf = sizeof(typename V::Element) == 4 ? 6 : 4;
 
-/// What functions of single numbers are computed with: V, or something of the same results.
+/// What is computed number by number uses, for the same results: in the library a register, in
+/// half the code of a Pair; in code for one network V itself.
 template <class V> struct LanesOf {
   using Type = V;
 };
+#ifndef MLBRIDGE_NATIVE_SPECIALIZE
+template <class R> struct LanesOf<Pair<R>> : LanesOf<R> {};
+#endif
+
+/// Whether V is an array in memory, of which lanes are computed one after the other.
+template <class V> inline constexpr bool IsArray = false;
+
+/// The instruction set of a register or of a vector.
+template <class V> inline constexpr InstructionSet SetOf = InstructionSet::Portable;
+template <class R> inline constexpr InstructionSet SetOf<Pair<R>> = SetOf<R>;
 
 /// Lane i of a, as double, is lane i of lo or i - 8 of hi.
 template <class R, class W> MLBRIDGE_INLINE void widen(Pair<R> a, Pair<W> &lo, Pair<W> &hi) {
@@ -180,6 +181,15 @@ template <class V> MLBRIDGE_INLINE V greatestOrNan(V a, V b) {
 }
 template <class V> MLBRIDGE_INLINE V leastOrNan(V a, V b) {
   return V::select(V::equal(a, a), V::least(a, b), a);
+}
+
+/// Sums elements i and i + n / 2, and so on by halves.
+template <class V>
+MLBRIDGE_SHARED typename V::Element sumByHalves(typename V::Element *x, std::int64_t n) {
+  for (std::int64_t half = n / 2; half; half /= 2)
+    for (std::int64_t i = 0; i < half; ++i)
+      x[i] = x[i] + x[i + half];
+  return x[0];
 }
 
 template <class T> MLBRIDGE_INLINE T realOf(std::int64_t bits) {

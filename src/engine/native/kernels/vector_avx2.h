@@ -117,6 +117,8 @@ MLBRIDGE_INLINE void narrow(Avx2F64 lo, Avx2F64 hi, Avx2F32 &a) {
       _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(lo.r)), _mm256_cvtpd_ps(hi.r), 1);
 }
 
+template <> inline constexpr InstructionSet SetOf<Avx2F32> = InstructionSet::Avx2;
+template <> inline constexpr InstructionSet SetOf<Avx2F64> = InstructionSet::Avx2;
 template <> struct WideOf<Avx2F32> {
   using Type = Avx2F64;
 };

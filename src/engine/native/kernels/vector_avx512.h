@@ -115,6 +115,8 @@ MLBRIDGE_INLINE void narrow(Avx512F64 lo, Avx512F64 hi, Avx512F32 &a) {
   a.r = _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lo.r)), _mm512_cvtpd_ps(hi.r), 1);
 }
 
+template <> inline constexpr InstructionSet SetOf<Avx512F32> = InstructionSet::Avx512;
+template <> inline constexpr InstructionSet SetOf<Avx512F64> = InstructionSet::Avx512;
 template <> struct WideOf<Avx512F32> {
   using Type = Avx512F64;
 };

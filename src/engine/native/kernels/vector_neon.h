@@ -130,6 +130,8 @@ MLBRIDGE_INLINE void narrow(NeonF64 lo, NeonF64 hi, NeonF32 &a) {
   a.r = vcvt_high_f32_f64(vcvt_f32_f64(lo.r), hi.r);
 }
 
+template <> inline constexpr InstructionSet SetOf<NeonF32> = InstructionSet::Neon;
+template <> inline constexpr InstructionSet SetOf<NeonF64> = InstructionSet::Neon;
 template <> struct WideOf<NeonF32> {
   using Type = NeonF64;
 };

@@ -15,7 +15,7 @@ static MLBRIDGE_INLINE float fusedMultiplyAdd(float a, float b, float c) {
 #else
 /// The product is exact in double. The sum is made odd where it isn't exact, after which rounding
 /// it to float is as if rounded once.
-static MLBRIDGE_INLINE float fusedMultiplyAdd(float a, float b, float c) {
+static MLBRIDGE_SHARED float fusedMultiplyAdd(float a, float b, float c) {
   const double product = static_cast<double>(a) * static_cast<double>(b);
   const double addend = c;
   const double sum = product + addend;
@@ -153,7 +153,7 @@ MLBRIDGE_INLINE void narrow(PortableVector<double, N> lo, PortableVector<double,
 template <> struct WideOf<PortableVector<float, 1>> {
   using Type = PortableVector<double, 1>;
 };
-template <class T, int N> inline constexpr int AccumulatorsOf<PortableVector<T, N>> = 1;
+template <class T, int N> inline constexpr bool IsArray<PortableVector<T, N>> = true;
 /// One number after the other.
 template <class T, int N> struct LanesOf<PortableVector<T, N>> {
   using Type = PortableVector<T, 1>;

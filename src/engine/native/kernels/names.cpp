@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Apart from the tables, so that only who writes kernels' names is linked with them.
+#include "engine/native/kernels/kernel.h"
+
+namespace mlbridge::native {
+
+const char *nameOf(KernelId id) {
+  static const char *const Names[] = {
+#define MLBRIDGE_NAME(name) #name "F32", #name "F64",
+      MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_NAME)
+#undef MLBRIDGE_NAME
+#define MLBRIDGE_NAME(name) #name,
+          MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_NAME) MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_NAME)
+#undef MLBRIDGE_NAME
+  };
+  return Names[static_cast<std::size_t>(id)];
+}
+
+const char *expressionOf(KernelId id) {
+  static const char *const Expressions[] = {
+#define MLBRIDGE_EXPRESSION(name) #name "<F32>", #name "<F64>",
+      MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_EXPRESSION)
+#undef MLBRIDGE_EXPRESSION
+#define MLBRIDGE_EXPRESSION(name) #name "<Isa>",
+          MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_EXPRESSION)
+#undef MLBRIDGE_EXPRESSION
+#define MLBRIDGE_EXPRESSION(name) #name,
+              MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_EXPRESSION)
+#undef MLBRIDGE_EXPRESSION
+  };
+  return Expressions[static_cast<std::size_t>(id)];
+}
+
+} // namespace mlbridge::native
