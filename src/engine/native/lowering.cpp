@@ -227,12 +227,17 @@ Value *Lowering::constantReal(ElementType type, double value) {
 Value *Lowering::fault() { return planner.fault(); }
 
 void Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
-                    std::initializer_list<Value *> reads, std::vector<int64_t> parameters) {
-  planner.emit(kernel, results, reads, std::move(parameters));
+                    std::initializer_list<Value *> reads,
+                    std::initializer_list<int64_t> parameters) {
+  planner.emit(kernel, results, reads, parameters);
+}
+void Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
+                    std::initializer_list<Value *> reads, const std::vector<int64_t> &parameters) {
+  planner.emit(kernel, results, reads, parameters);
 }
 void Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
-                    const std::vector<Value *> &reads, std::vector<int64_t> parameters) {
-  planner.emit(kernel, results, reads, std::move(parameters));
+                    const std::vector<Value *> &reads, const std::vector<int64_t> &parameters) {
+  planner.emit(kernel, results, reads, parameters);
 }
 
 void Lowering::countMultiplyAdds(uint64_t count) { planner.multiplyAdds += count; }

@@ -97,9 +97,11 @@ public:
 
   /// Operands are results, then what is read. Null operands are allowed.
   void emit(KernelId kernel, std::initializer_list<Value *> results,
-            std::initializer_list<Value *> reads, std::vector<int64_t> parameters);
+            std::initializer_list<Value *> reads, std::initializer_list<int64_t> parameters);
+  void emit(KernelId kernel, std::initializer_list<Value *> results,
+            std::initializer_list<Value *> reads, const std::vector<int64_t> &parameters);
   void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
-            std::vector<int64_t> parameters);
+            const std::vector<int64_t> &parameters);
   void countMultiplyAdds(uint64_t count);
 };
 

@@ -91,7 +91,7 @@ Value *Planner::fault() {
 }
 
 void Planner::emit(KernelId kernel, const std::vector<Value *> &results,
-                   const std::vector<Value *> &reads, std::vector<int64_t> parameters) {
+                   const std::vector<Value *> &reads, const std::vector<int64_t> &parameters) {
   if (!status_)
     return;
   if (steps_.size() >= MostSteps) {
@@ -106,7 +106,7 @@ void Planner::emit(KernelId kernel, const std::vector<Value *> &results,
   draft.block = blocks_.empty() ? 0 : blocks_.back();
   draft.operands = results;
   draft.operands.insert(draft.operands.end(), reads.begin(), reads.end());
-  draft.parameters = std::move(parameters);
+  draft.parameters = parameters;
   for (Value *result : results)
     if (result)
       result->producer = result->root->producer = static_cast<int>(steps_.size());

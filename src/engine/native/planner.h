@@ -78,7 +78,7 @@ public:
   Value *constant(ElementType type, const Shape &shape, std::shared_ptr<const Buffer> bytes);
   Value *fault();
   void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
-            std::vector<int64_t> parameters);
+            const std::vector<int64_t> &parameters);
   const uint8_t *bytesOf(Value *value);
   Weights &weights() { return weights_; }
   /// The step that made `value`, if changing it changes nothing else.

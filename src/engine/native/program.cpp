@@ -21,7 +21,8 @@ Status Program::finish() {
     if (step.kind == Step::Kind::Kernel) {
       kernel = kernels ? kernels[static_cast<size_t>(step.kernel)] : nullptr;
       if (!kernel)
-        return {Code::Internal, std::string("native: there is no kernel ") + nameOf(step.kernel)};
+        return {Code::Internal,
+                "native: there is no kernel " + std::to_string(static_cast<int>(step.kernel))};
     } else {
       hasControl = true;
     }

@@ -37,10 +37,11 @@ Span<const Span<const Operator>> operatorFamilies() {
 
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version) {
   const Operator *best = nullptr;
+  if (!domain.empty())
+    return best;
   for (const Span<const Operator> &family : operatorFamilies())
     for (const Operator &op : family)
-      if (name == op.name && domain == op.domain && op.first <= version &&
-          (!best || op.first > best->first))
+      if (name == op.name && op.first <= version && (!best || op.first > best->first))
         best = &op;
   return best;
 }

@@ -24,20 +24,20 @@ enum Types : uint16_t {
 bool isIn(ElementType type, uint16_t types);
 
 struct Operator {
-  const char *name;
-  const char *domain; ///< "" is ONNX's own
-  int64_t first;      ///< version of the operator set, and the last one that is known to mean this
+  // Text is in the table itself: pointers would have to be relocated when a compiler loads it.
+  char name[26];
+  uint8_t first; ///< version of the operator set, and the last one that is known to mean this
   /// What each input is: T, one of `types`, the same for all T; U any, the same for all U; A any;
   /// I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end: the
   /// last one repeated.
-  const char *inputs;
+  char inputs[9];
   uint16_t types;
   int outputs;      ///< at most
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
   Status (*lower)(Lowering &);
 };
 
-/// Null if there is none. `version` is that of the operator set.
+/// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
 /// Whether the name is known in some version.
 const Operator *findOperator(std::string_view domain, std::string_view name);

@@ -26,8 +26,8 @@ template <class E> struct Epilogue {
 };
 
 template <class V>
-MLBRIDGE_SHARED void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
-                            std::int64_t column, std::int64_t n) {
+MLBRIDGE_INLINE void finishInline(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
+                                  std::int64_t column, std::int64_t n) {
   using E = typename V::Element;
   const std::int64_t left = n - column;
   sum = sum * V::broadcast(e.alpha);
@@ -39,6 +39,11 @@ MLBRIDGE_SHARED void finish(V sum, const Epilogue<typename V::Element> &e, std::
   if (e.relu)
     sum = V::greatest(V::broadcast(0), sum); // as Relu
   storeUpTo(sum, e.y + row * e.rowStride + column, left);
+}
+template <class V>
+MLBRIDGE_SHARED void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
+                            std::int64_t column, std::int64_t n) {
+  finishInline(sum, e, row, column, n);
 }
 
 /// M rows of a times W panels, in S chains of which C are summed at a time. Rows of a are dense.
@@ -94,6 +99,7 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
         for (int c = 0; c < C; ++c)
           sums[m][w][first + c] = chain[m][w][c];
   }
+  V results[M][W];
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
@@ -103,9 +109,14 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
 #pragma GCC unroll 8
         for (int s = 0; s < half; ++s)
           sums[m][w][s] = sums[m][w][s] + sums[m][w][s + half];
-      if (column + w * V::Lanes < n)
-        finish(sums[m][w][0], e, row + m, column + w * V::Lanes, n);
+      results[m][w] = sums[m][w][0];
     }
+#pragma GCC unroll 1
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 1
+    for (int w = 0; w < W; ++w)
+      if (column + w * V::Lanes < n)
+        finishInline(results[m][w], e, row + m, column + w * V::Lanes, n);
 }
 
 /// A block of `panels` panels, all rows of a, in little code.

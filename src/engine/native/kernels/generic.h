@@ -248,8 +248,25 @@ inline std::uint64_t truncateUnsigned(double x) {
              : static_cast<std::uint64_t>(truncate(x));
 }
 
+/// Counts of what is true: 16 at a time, which GCC 12 makes vectors of at -O2.
+inline void castBytes(float *y, const std::uint8_t *x, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    std::uint8_t from[16];
+    float to[16];
+    __builtin_memcpy(from, x + i, sizeof from);
+    for (int k = 0; k < 16; ++k)
+      to[k] = static_cast<float>(from[k]);
+    __builtin_memcpy(y + i, to, sizeof to);
+  }
+  for (; i < n; ++i)
+    y[i] = static_cast<float>(x[i]);
+}
+
 inline void Cast(void *const *o, const std::int64_t *p) {
   const std::int64_t from = p[0], to = p[1];
+  if ((from == 5 || from == 12) && to == 10)
+    return castBytes(static_cast<float *>(o[0]), static_cast<const std::uint8_t *>(o[1]), p[2]);
   eachPiece(p[2], [&](std::int64_t first, std::int64_t n) {
     const void *x = element(o[1], from, first);
     void *y = element(o[0], to, first);
@@ -431,6 +448,43 @@ inline void compareWide(CompareOp op, std::uint8_t *y, const Wide *a, const Wide
       y[i] = x[i] <= z[i];
 }
 
+// What masks are made of, in pieces that GCC 12 makes vectors of at -O2.
+constexpr int Block = 16;
+/// Where a block of a row of n lies, from number i on: there, or brought together.
+inline const float *blockOf(const float *x, std::int64_t stride, std::int64_t i, std::int64_t n,
+                            float *block) {
+  if (stride == 1 && n - i >= Block)
+    return x + i;
+  for (std::int64_t k = 0; k < Block && i + k < n; ++k)
+    block[k] = x[(i + k) * stride];
+  return block;
+}
+template <class Op>
+MLBRIDGE_INLINE void compareBlock(std::uint8_t *__restrict y, const float *__restrict a,
+                                  const float *__restrict b, const Op &op) {
+  for (int k = 0; k < Block; ++k)
+    y[k] = op(a[k], b[k]);
+}
+inline void compareFloats(CompareOp op, std::uint8_t *y, const float *a, std::int64_t strideA,
+                          const float *b, std::int64_t strideB, std::int64_t n) {
+  const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
+  float as[Block] = {}, bs[Block] = {};
+  std::uint8_t result[Block];
+  for (std::int64_t i = 0; i < n; i += Block) {
+    const float *x = strideA == 0 && i ? as : blockOf(a, strideA, i, n, as);
+    const float *z = strideB == 0 && i ? bs : blockOf(b, strideB, i, n, bs);
+    if (op == CompareOp::Equal)
+      compareBlock(result, x, z, [](float u, float v) { return u == v; });
+    else if (op == CompareOp::Less || op == CompareOp::Greater)
+      compareBlock(result, swapped ? z : x, swapped ? x : z,
+                   [](float u, float v) { return u < v; });
+    else
+      compareBlock(result, swapped ? z : x, swapped ? x : z,
+                   [](float u, float v) { return u <= v; });
+    __builtin_memcpy(y + i, result, static_cast<std::size_t>(n - i < Block ? n - i : Block));
+  }
+}
+
 inline void Compare(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<CompareOp>(p[0]);
   const std::int64_t type = p[1];
@@ -439,6 +493,9 @@ inline void Compare(void *const *o, const std::int64_t *p) {
                      std::int64_t strideB, std::int64_t n) {
                    auto *y = static_cast<std::uint8_t *>(o[0]) + at;
                    const void *x = element(o[1], type, a), *z = element(o[2], type, b);
+                   if (type == 10)
+                     return compareFloats(op, y, static_cast<const float *>(x), strideA,
+                                          static_cast<const float *>(z), strideB, n);
                    if (isReal(type)) {
                      double as[Piece], bs[Piece];
                      loadReals(as, x, type, strideA, n);

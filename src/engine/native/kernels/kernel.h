@@ -157,8 +157,8 @@ enum class KernelId : std::uint16_t {
   X(Affine)                                                                                        \
   X(Clamp)                                                                                         \
   X(Elu)                                                                                           \
-  X(HardSigmoid) X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus) X(Softsign) X(Tanh)           \
-      X(ThresholdedRelu)
+  X(HardSigmoid)                                                                                   \
+  X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus) X(Softsign) X(Tanh) X(ThresholdedRelu)
 enum class Activation : std::int64_t {
   None,
 #define MLBRIDGE_ACTIVATION(Name) Name,

@@ -326,9 +326,9 @@ Status scanNode(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"If", "", 1, "B", Fixed, 1 << 20, false, ifNode},
-    {"Loop", "", 1, "aaa*", Fixed, 1 << 20, false, loopNode},
-    {"Scan", "", 9, "A*", Fixed, 1 << 20, false, scanNode},
+    {"If", 1, "B", Fixed, 1 << 20, false, ifNode},
+    {"Loop", 1, "aaa*", Fixed, 1 << 20, false, loopNode},
+    {"Scan", 9, "A*", Fixed, 1 << 20, false, scanNode},
 };
 
 } // namespace

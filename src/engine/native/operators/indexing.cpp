@@ -226,15 +226,15 @@ Status compress(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Gather", "", 1, "TI", Fixed, 1, false, gather},
-    {"GatherElements", "", 11, "TI", Fixed, 1, false, gatherElements},
-    {"GatherND", "", 11, "TL", Fixed, 1, false, gatherNd},
-    {"ScatterElements", "", 11, "TIT", Fixed, 1, true, scatterElements},
-    {"Scatter", "", 9, "TIT", Fixed, 1, false, scatterElements},
-    {"ScatterND", "", 11, "TLT", Fixed, 1, true, scatterNd},
-    {"OneHot", "", 9, "TAA", Numbers, 1, false, oneHot},
-    {"NonZero", "", 9, "T", Fixed, 1, false, nonZero},
-    {"Compress", "", 9, "TB", Fixed, 1, false, compress},
+    {"Gather", 1, "TI", Fixed, 1, false, gather},
+    {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements},
+    {"GatherND", 11, "TL", Fixed, 1, false, gatherNd},
+    {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements},
+    {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements},
+    {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd},
+    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot},
+    {"NonZero", 9, "T", Fixed, 1, false, nonZero},
+    {"Compress", 9, "TB", Fixed, 1, false, compress},
 };
 
 } // namespace

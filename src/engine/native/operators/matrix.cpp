@@ -145,9 +145,9 @@ Status integerMatMul(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Gemm", "", 7, "TTt", Reals, 1, true, gemm},
-    {"MatMul", "", 1, "TT", Numbers, 1, true, matmulNode},
-    {"MatMulInteger", "", 10, "AAaa", Fixed, 1, false, integerMatMul},
+    {"Gemm", 7, "TTt", Reals, 1, true, gemm},
+    {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
+    {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
 };
 
 } // namespace

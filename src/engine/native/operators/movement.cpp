@@ -339,17 +339,17 @@ Status reverseSequence(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Transpose", "", 1, "T", Fixed, 1, false, transposeNode},
-    {"Expand", "", 8, "TL", Fixed, 1, false, expandNode},
-    {"Tile", "", 6, "TL", Fixed, 1, false, tile},
-    {"Concat", "", 4, "T*", Fixed, 1, false, concat},
-    {"Split", "", 2, "Tl", Fixed, 1 << 20, false, split},
-    {"Slice", "", 1, "Tiiii", Fixed, 1, false, sliceNode},
-    {"Pad", "", 2, "Tlti", Fixed, 1, false, pad},
-    {"Trilu", "", 14, "Tl", Fixed, 1, false, trilu},
-    {"DepthToSpace", "", 1, "T", Fixed, 1, false, depthToSpace},
-    {"SpaceToDepth", "", 1, "T", Fixed, 1, false, spaceToDepth},
-    {"ReverseSequence", "", 10, "TL", Fixed, 1, false, reverseSequence},
+    {"Transpose", 1, "T", Fixed, 1, false, transposeNode},
+    {"Expand", 8, "TL", Fixed, 1, false, expandNode},
+    {"Tile", 6, "TL", Fixed, 1, false, tile},
+    {"Concat", 4, "T*", Fixed, 1, false, concat},
+    {"Split", 2, "Tl", Fixed, 1 << 20, false, split},
+    {"Slice", 1, "Tiiii", Fixed, 1, false, sliceNode},
+    {"Pad", 2, "Tlti", Fixed, 1, false, pad},
+    {"Trilu", 14, "Tl", Fixed, 1, false, trilu},
+    {"DepthToSpace", 1, "T", Fixed, 1, false, depthToSpace},
+    {"SpaceToDepth", 1, "T", Fixed, 1, false, spaceToDepth},
+    {"ReverseSequence", 10, "TL", Fixed, 1, false, reverseSequence},
 };
 
 } // namespace

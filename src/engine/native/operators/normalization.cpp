@@ -156,13 +156,13 @@ Status lpNormalization(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"BatchNormalization", "", 7, "TUUUU", Reals, 5, true, batchNormalization},
-    {"InstanceNormalization", "", 6, "TTT", Reals, 1, true, instanceNormalization},
-    {"GroupNormalization", "", 18, "TTT", Reals, 1, true, groupNormalization},
-    {"LayerNormalization", "", 17, "TTt", Reals, 3, true, layerNormalization<false>},
-    {"RMSNormalization", "", 23, "TT", Reals, 1, true, layerNormalization<true>},
-    {"MeanVarianceNormalization", "", 9, "T", Reals, 1, true, meanVarianceNormalization},
-    {"LpNormalization", "", 1, "T", Reals, 1, true, lpNormalization},
+    {"BatchNormalization", 7, "TUUUU", Reals, 5, true, batchNormalization},
+    {"InstanceNormalization", 6, "TTT", Reals, 1, true, instanceNormalization},
+    {"GroupNormalization", 18, "TTT", Reals, 1, true, groupNormalization},
+    {"LayerNormalization", 17, "TTt", Reals, 3, true, layerNormalization<false>},
+    {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>},
+    {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization},
+    {"LpNormalization", 1, "T", Reals, 1, true, lpNormalization},
 };
 
 } // namespace

@@ -199,9 +199,9 @@ Status gru(Lowering &l) { return recurrent(l, {KernelId::GruF32, 3, 2, "sigmoid"
 Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "tanh", false}); }
 
 constexpr Operator Table[] = {
-    {"LSTM", "", 7, "TTTtattt", Reals, 3, true, lstm},
-    {"GRU", "", 7, "TTTtat", Reals, 2, true, gru},
-    {"RNN", "", 7, "TTTtat", Reals, 2, true, rnn},
+    {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm},
+    {"GRU", 7, "TTTtat", Reals, 2, true, gru},
+    {"RNN", 7, "TTTtat", Reals, 2, true, rnn},
 };
 
 } // namespace

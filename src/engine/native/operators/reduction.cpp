@@ -168,7 +168,7 @@ template <bool Product> Status accumulate(Lowering &l) {
 }
 
 #define MLBRIDGE_REDUCE(name, op)                                                                  \
-  {#name, "", 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>}
+  {#name, 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceSum, Sum),
@@ -181,14 +181,14 @@ constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceLogSum, Sum),
     MLBRIDGE_REDUCE(ReduceLogSumExp, Sum),
     MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare),
-    {"ArgMax", "", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>},
-    {"ArgMin", "", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>},
-    {"TopK", "", 1, "Tl", Numbers, 2, true, topK},
-    {"Softmax", "", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32>},
-    {"LogSoftmax", "", 1, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32>},
-    {"Hardmax", "", 1, "T", Reals, 1, true, hardmax},
-    {"CumSum", "", 11, "TI", Numbers, 1, true, accumulate<false>},
-    {"CumProd", "", 26, "TI", Numbers, 1, true, accumulate<true>},
+    {"ArgMax", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>},
+    {"ArgMin", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>},
+    {"TopK", 1, "Tl", Numbers, 2, true, topK},
+    {"Softmax", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32>},
+    {"LogSoftmax", 1, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32>},
+    {"Hardmax", 1, "T", Reals, 1, true, hardmax},
+    {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>},
+    {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>},
 };
 
 } // namespace

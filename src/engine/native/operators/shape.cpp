@@ -208,16 +208,16 @@ Status eyeLike(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Reshape", "", 1, "Tl", Fixed, 1, false, reshape},
-    {"Flatten", "", 1, "T", Fixed, 1, false, flatten},
-    {"Squeeze", "", 1, "Tl", Fixed, 1, false, squeeze},
-    {"Unsqueeze", "", 1, "Tl", Fixed, 1, false, unsqueeze},
-    {"Shape", "", 1, "T", Fixed, 1, false, shape},
-    {"Size", "", 1, "T", Fixed, 1, false, size},
-    {"Constant", "", 1, "", Fixed, 1, false, constant},
-    {"ConstantOfShape", "", 9, "L", Fixed, 1, false, constantOfShape},
-    {"Range", "", 11, "TTT", Numbers, 1, true, range},
-    {"EyeLike", "", 9, "T", Fixed, 1, false, eyeLike},
+    {"Reshape", 1, "Tl", Fixed, 1, false, reshape},
+    {"Flatten", 1, "T", Fixed, 1, false, flatten},
+    {"Squeeze", 1, "Tl", Fixed, 1, false, squeeze},
+    {"Unsqueeze", 1, "Tl", Fixed, 1, false, unsqueeze},
+    {"Shape", 1, "T", Fixed, 1, false, shape},
+    {"Size", 1, "T", Fixed, 1, false, size},
+    {"Constant", 1, "", Fixed, 1, false, constant},
+    {"ConstantOfShape", 9, "L", Fixed, 1, false, constantOfShape},
+    {"Range", 11, "TTT", Numbers, 1, true, range},
+    {"EyeLike", 9, "T", Fixed, 1, false, eyeLike},
 };
 
 } // namespace
