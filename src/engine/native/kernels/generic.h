@@ -455,8 +455,14 @@ inline const float *blockOf(const float *x, std::int64_t stride, std::int64_t i,
                             float *block) {
   if (stride == 1 && n - i >= Block)
     return x + i;
-  for (std::int64_t k = 0; k < Block && i + k < n; ++k)
-    block[k] = x[(i + k) * stride];
+  if (stride == 0)
+    for (int k = 0; k < Block; ++k)
+      block[k] = *x;
+  else if (stride == 1)
+    __builtin_memcpy(block, x + i, static_cast<std::size_t>(n - i) * sizeof *x);
+  else
+    for (std::int64_t k = 0; k < Block && i + k < n; ++k)
+      block[k] = x[(i + k) * stride];
   return block;
 }
 template <class Op>
@@ -473,29 +479,35 @@ inline void compareFloats(CompareOp op, std::uint8_t *y, const float *a, std::in
   for (std::int64_t i = 0; i < n; i += Block) {
     const float *x = strideA == 0 && i ? as : blockOf(a, strideA, i, n, as);
     const float *z = strideB == 0 && i ? bs : blockOf(b, strideB, i, n, bs);
+    std::uint8_t *const to = n - i < Block ? result : y + i;
     if (op == CompareOp::Equal)
-      compareBlock(result, x, z, [](float u, float v) { return u == v; });
+      compareBlock(to, x, z, [](float u, float v) { return u == v; });
     else if (op == CompareOp::Less || op == CompareOp::Greater)
-      compareBlock(result, swapped ? z : x, swapped ? x : z,
-                   [](float u, float v) { return u < v; });
+      compareBlock(to, swapped ? z : x, swapped ? x : z, [](float u, float v) { return u < v; });
     else
-      compareBlock(result, swapped ? z : x, swapped ? x : z,
-                   [](float u, float v) { return u <= v; });
-    __builtin_memcpy(y + i, result, static_cast<std::size_t>(n - i < Block ? n - i : Block));
+      compareBlock(to, swapped ? z : x, swapped ? x : z, [](float u, float v) { return u <= v; });
+    if (to == result)
+      __builtin_memcpy(y + i, result, static_cast<std::size_t>(n - i));
   }
 }
 
 inline void Compare(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<CompareOp>(p[0]);
   const std::int64_t type = p[1];
+  if (type == 10) {
+    const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
+    auto *y = static_cast<std::uint8_t *>(o[0]);
+    return eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
+      compareFloats(op, y, static_cast<const float *>(o[1]) + at[0], last[1],
+                    static_cast<const float *>(o[2]) + at[1], last[2], last[0]);
+      y += last[0];
+    });
+  }
   eachPieceOfTwo(p[2], p + 3,
                  [&](std::int64_t at, std::int64_t a, std::int64_t strideA, std::int64_t b,
                      std::int64_t strideB, std::int64_t n) {
                    auto *y = static_cast<std::uint8_t *>(o[0]) + at;
                    const void *x = element(o[1], type, a), *z = element(o[2], type, b);
-                   if (type == 10)
-                     return compareFloats(op, y, static_cast<const float *>(x), strideA,
-                                          static_cast<const float *>(z), strideB, n);
                    if (isReal(type)) {
                      double as[Piece], bs[Piece];
                      loadReals(as, x, type, strideA, n);
