@@ -141,8 +141,8 @@ MLBRIDGE_INLINE void convert(To *y, std::int64_t strideY, const void *x, std::in
 }
 
 /// n elements, `stride` apart.
-MLBRIDGE_SHARED inline void loadIntegers(std::int64_t *wide, const void *x, std::int64_t type,
-                                         std::int64_t stride, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void loadIntegers(std::int64_t *wide, const void *x, std::int64_t type,
+                                          std::int64_t stride, std::int64_t n) {
   switch (type) {
   case 1:
     return convert<std::int64_t, std::int8_t>(wide, 1, x, stride, n);
@@ -162,8 +162,8 @@ MLBRIDGE_SHARED inline void loadIntegers(std::int64_t *wide, const void *x, std:
   }
 }
 /// What doesn't fit wraps.
-MLBRIDGE_SHARED inline void storeIntegers(void *y, std::int64_t type, std::int64_t stride,
-                                          const std::int64_t *wide, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void storeIntegers(void *y, std::int64_t type, std::int64_t stride,
+                                           const std::int64_t *wide, std::int64_t n) {
   switch (widthOf(type)) {
   case 1:
     return convert<std::uint8_t, std::int64_t>(static_cast<std::uint8_t *>(y), stride, wide, 1, n);
@@ -178,8 +178,8 @@ MLBRIDGE_SHARED inline void storeIntegers(void *y, std::int64_t type, std::int64
                                                 n);
   }
 }
-MLBRIDGE_SHARED inline void loadReals(double *wide, const void *x, std::int64_t type,
-                                      std::int64_t stride, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void loadReals(double *wide, const void *x, std::int64_t type,
+                                       std::int64_t stride, std::int64_t n) {
   if (type == 10)
     return convert<double, float>(wide, 1, x, stride, n);
   if (type == 11)
@@ -188,8 +188,8 @@ MLBRIDGE_SHARED inline void loadReals(double *wide, const void *x, std::int64_t 
     wide[i] = static_cast<double>(widen(static_cast<const Half16 *>(x)[i * stride]));
 }
 /// Rounded to nearest.
-MLBRIDGE_SHARED inline void storeReals(void *y, std::int64_t type, std::int64_t stride,
-                                       const double *wide, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void storeReals(void *y, std::int64_t type, std::int64_t stride,
+                                        const double *wide, std::int64_t n) {
   if (type == 10)
     return convert<float, double>(static_cast<float *>(y), stride, wide, 1, n);
   if (type == 11)
@@ -329,8 +329,8 @@ inline std::int64_t divide(std::int64_t a, std::int64_t b, bool isSigned, Intege
   return op == IntegerOp::Mod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-MLBRIDGE_SHARED inline std::int64_t integerOp(IntegerOp op, std::int64_t type, std::int64_t a,
-                                              std::int64_t b) {
+MLBRIDGE_OUTLINE inline std::int64_t integerOp(IntegerOp op, std::int64_t type, std::int64_t a,
+                                               std::int64_t b) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   const bool isSigned = !isUnsigned(type);
   const auto bits = static_cast<std::uint64_t>(8 * widthOf(type));

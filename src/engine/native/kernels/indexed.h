@@ -34,8 +34,8 @@ namespace mlbridge::native::kernels {
 // ---- scatter -----------------------------------------------------------------------------------
 
 /// For a half only None has a meaning.
-MLBRIDGE_SHARED inline void scatterOne(ScatterOp op, std::int64_t type, void *y,
-                                       const void *update) {
+MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, std::int64_t type, void *y,
+                                        const void *update) {
   if (op == ScatterOp::None)
     return moveOne(y, update, widthOf(type));
   if (isReal(type)) {

@@ -24,10 +24,13 @@
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 #define MLBRIDGE_SHARED MLBRIDGE_INLINE
 #define MLBRIDGE_RARE MLBRIDGE_INLINE
+#define MLBRIDGE_OUTLINE
 #else
 #define MLBRIDGE_SHARED __attribute__((noinline))
 // For size rather than speed.
 #define MLBRIDGE_RARE __attribute__((noinline, cold))
+// The same of what isn't a template.
+#define MLBRIDGE_OUTLINE __attribute__((noinline))
 #endif
 
 // clang-format off: lists
