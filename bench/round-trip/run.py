@@ -201,10 +201,10 @@ def medians(times: Sequence[Times]) -> tuple[float, float]:
     return ours, floor
 
 
-def _rounds_of_pairs(which: str, rounds: int, *, pinned: bool) -> list[int]:
+def _rounds_of_pairs(rounds: int, *, pinned: bool, is_slow: bool) -> list[int]:
     """How many rounds each pair of processes runs."""
     if not pinned:
-        return [ROUNDS_OF_A_PAIR if which == "small" else 1] * max(FREE_PAIRS, rounds)
+        return [1 if is_slow else ROUNDS_OF_A_PAIR] * max(FREE_PAIRS, rounds)
     full, rest = divmod(rounds, ROUNDS_OF_A_PAIR)
     return [ROUNDS_OF_A_PAIR] * full + [rest] * (rest > 0)
 
@@ -216,7 +216,8 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
     sweeps = JSON_SWEEPS if serdes == "json" else SWEEPS
     for which, passes in (("sweep", sweeps), ("small", SMALL_QUERIES)):
         times = []
-        counts = _rounds_of_pairs(which, rounds, pinned=setting.pinned)
+        is_slow = serdes == "json" and which == "sweep"
+        counts = _rounds_of_pairs(rounds, pinned=setting.pinned, is_slow=is_slow)
         for number, count in enumerate(counts):
             with ExitStack() as stack:
                 path = folder / f"{which}-{kind}-{serdes}-{setting.pinned}-{number}"
