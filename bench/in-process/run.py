@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from typing import Any
 
 from networks import NETWORKS, write
 from sizes import Sizes, kilobytes
+from sizes import compiled as compiled_in
 from tfaot import Compiled, LeftOutError, compiled, linked_client
 from tqdm import tqdm
 
@@ -111,7 +113,8 @@ class Place:
     def uri(self, engine: str, model: Path) -> str | None:
         """Of a model for an engine; None if there is no such engine, or not for this model."""
         if engine == "aot":
-            return self.compiled(model)
+            shared = model.with_suffix(".so")
+            return f"aot:{shared}" if shared.exists() else self.compiled(model)
         uri = f"{engine}:{model}"
         if engine == "tfaot":
             return self.with_tensorflow(model)
@@ -230,7 +233,7 @@ def size_of(place: Place, sizes: Sizes, engine: str, model: Path) -> float:
     if engine == "native":
         return sizes.native()
     if engine == "aot":
-        return sizes.aot(model, place.env)
+        return sizes.aot(model.with_suffix(".o"))
     if engine == "tfaot":
         return sizes.tfaot(*place.tensorflow[model.stem].objects)
     return sizes.onnx()
@@ -243,10 +246,16 @@ def measure(
     threads: dict[str, float] = {}
     sizes = Sizes(place.build, place.folder)
     names = [name for name in NETWORKS if options.model in name]
+    written = {name: write(name, place.folder) for name in names}
+    if "aot" in (options.engine or ENGINES):
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for model, *_ in written.values():
+                pool.submit(place.compiled, model)
+                pool.submit(compiled_in, model, place.env)
     with tqdm(total=len(names) * options.rounds, desc="in process", unit="round") as bar:
         for name in names:
             bar.set_postfix_str(name)
-            model, examples, weights = write(name, place.folder)
+            model, examples, weights = written[name]
             uris = {engine: place.uri(engine, model) for engine in options.engine or ENGINES}
             there = {engine: uri for engine, uri in uris.items() if uri}
             found = speeds(place, name, model, examples, there, options.rounds, bar)

@@ -16,6 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+NAME = "linked_in"
 PLUGIN = """
 #include <mlbridge/compiled.h>
 #include <mlbridge/model.h>
@@ -40,6 +41,13 @@ def run(*command: str | Path, env: dict[str, str] | None = None) -> str:
     ).stdout
 
 
+def compiled(model: Path, env: dict[str, str]) -> Path:
+    """The network compiled ahead of time, to be linked in."""
+    out = model.with_suffix(".o")
+    run(sys.executable, "-m", "mlbridge", "compile", model, "-o", out, "--name", NAME, env=env)
+    return out
+
+
 def kilobytes(path: Path, stripped: Path) -> float:
     """Of a file without its symbols."""
     run("strip", "-o", stripped, path)
@@ -56,11 +64,9 @@ class Sizes:
     def native(self) -> float:
         return self._added("native", self._archive(native=True))
 
-    def aot(self, model: Path, env: dict[str, str]) -> float:
-        """The object of the network, which has its weights."""
-        out, name = self.folder / f"{model.stem}.o", "linked_in"
-        run(sys.executable, "-m", "mlbridge", "compile", model, "-o", out, "--name", name, env=env)
-        return self._added("aot", out, self._archive(), definition=f"-DCOMPILED={name}_model")
+    def aot(self, network: Path) -> float:
+        """The object that `compiled` made, which has its weights."""
+        return self._added("aot", network, self._archive(), definition=f"-DCOMPILED={NAME}_model")
 
     def tfaot(self, *objects: Path) -> float:
         """The object of the network and what it needs of XLA's run time."""
