@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs what c_test.c has, and sees that the headers are C++ as well.
+// Runs what c_test.c and environment_test.c have, and sees that the headers are C++ as well.
 #include <mlbridge/c/mlbridge.h>
+
+#include "testing/server_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +18,13 @@ int test_values(void);
 int test_choices(void);
 int test_agents_of_one_model(void);
 int test_extensions(void);
+int test_environment(void);
+int test_environment_mistakes(void);
+int test_agents(void);
+int test_server_and_driver(const char *uri);
 }
 
-// A number that is not 0 is the line of c_test.c that failed.
+// A number that is not 0 is the line that failed.
 TEST(C, AFunctionIsAModel) { EXPECT_EQ(test_function(), 0); }
 TEST(C, FailuresAreCodesAndMessages) { EXPECT_EQ(test_failures(), 0); }
 TEST(C, TakesStringsAndDynamicLengths) { EXPECT_EQ(test_strings_and_dynamic(), 0); }
@@ -29,6 +35,13 @@ TEST(C, ShowsTypesCodesAndSignatures) { EXPECT_EQ(test_values(), 0); }
 TEST(C, ChoosesAmongLogits) { EXPECT_EQ(test_choices(), 0); }
 TEST(C, OneModelOfSeveralAgents) { EXPECT_EQ(test_agents_of_one_model(), 0); }
 TEST(C, RefusesTablesOfOthers) { EXPECT_EQ(test_extensions(), 0); }
+TEST(C, APassIsAnEnvironment) { EXPECT_EQ(test_environment(), 0); }
+TEST(C, MistakesOfAnEnvironmentEndItsEpisode) { EXPECT_EQ(test_environment_mistakes(), 0); }
+TEST(C, AgentsTakeTurns) { EXPECT_EQ(test_agents(), 0); }
+TEST(C, ServersAndDriversCarryTheirFailures) {
+  const mlbridge::testing::TemporaryFolder folder;
+  EXPECT_EQ(test_server_and_driver(("unix:" + folder / "s").c_str()), 0);
+}
 #ifdef MLBRIDGE_C_TEST_ONNX
 TEST(C, RunsAnOnnxFile) {
   EXPECT_EQ(test_file("onnx:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);
