@@ -18,6 +18,7 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 BESIDE = {
     "floor": "bench/round-trip",
     "footprint": "bench/in-process",
+    "install": "bench/in-process",
     "repository": "tools",
     "onnx-nodes": "tools",
     "random-networks": "tools",
