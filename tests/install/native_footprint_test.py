@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from conftest import ROOT, run
 
 sys.path.insert(0, str(ROOT / "bench/in-process"))
-from sizes import Sizes  # noqa: E402
+from sizes import Sizes
 
 MOST_KILOBYTES = 400
 SYSTEM = ("libc.so.", "libstdc++.so.", "libm.so.", "libgcc_s.so.", "ld-linux", "libLLVM")
@@ -33,11 +32,8 @@ def foreign(file: Path) -> list[str]:
 def release() -> Path:
     """The library as it is installed. Sizes of another build say nothing."""
     folder = ROOT / "build/cmake/release"
-    for command in (
-        ["cmake", "--preset", "release"],
-        ["cmake", "--build", folder, f"-j{os.cpu_count() or 1}", "--target", "mlbridge"],
-    ):
-        subprocess.run(command, cwd=ROOT, check=True, timeout=800)
+    run("cmake", "--preset", "release", cwd=ROOT)
+    run("cmake", "--build", folder, f"-j{os.cpu_count() or 1}", "--target", "mlbridge")
     return folder
 
 
