@@ -11,7 +11,7 @@ export CCACHE_DIR ?= $(ROOT)/build/cache/ccache
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help setup build demo test check bench nightly lint format results clean
+.PHONY: help setup build demo test check bench nightly lint format docs results clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make setup     install what is needed: Debian packages, build/venv'
 	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
+	@echo 'make docs      the reference of the C++, C and Python interfaces, in build/docs'
 	@echo 'make results   write docs/results.md from what demo, test and bench measured'
 	@echo 'make clean     remove what was built, keep what was downloaded'
 
@@ -54,8 +55,11 @@ nightly: build
 format: setup
 	@$(PYTHON) tools/format.py
 
+docs: build
+	@$(PYTHON) tools/docs.py
+
 results: setup
 	@$(PYTHON) tools/results.py
 
 clean:
-	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/python build/cp* build/.package-stamp
+	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/python build/cp* build/.package-stamp

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """All benchmarks, each figure beside its floor; writes build/bench/*.json.
 
-run.py [round-trip] [phase-ordering] [batching] [in-process] [footprint] [episodes]   (all if none
-is named)
+run.py [round-trip] [phase-ordering] [batching] [in-process] [c-api] [footprint] [episodes]
+
+All, if none is named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SCENARIOS = {
     "phase-ordering": [str(HERE / "phase-ordering/run.py")],
     "batching": [str(HERE / "batching/run.py")],
     "in-process": [str(HERE / "in-process/run.py")],
+    "c-api": [str(HERE / "c-api/run.py")],
     "footprint": [str(HERE / "footprint/run.py")],
     "episodes": [str(HERE / "episodes/run.py")],
 }

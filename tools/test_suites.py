@@ -258,6 +258,7 @@ def all_suites() -> list[Suite]:
             cores=2,
         ),
     ]
+    suites.append(Suite("docs", tool(PYTHON, ROOT / "tools/docs.py"), needs=("package",)))
     for folder, timeout in PYTEST_FOLDERS:
         if has_tests(folder):
             # Folders that build something themselves get the machine to themselves.

@@ -19,6 +19,7 @@ BESIDE = {
     "floor": "bench/round-trip",
     "footprint": "bench/in-process",
     "install": "bench/in-process",
+    "c-api": "bench/in-process",
     "repository": "tools",
     "onnx-nodes": "tools",
     "random-networks": "tools",

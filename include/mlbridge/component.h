@@ -29,57 +29,62 @@
 extern "C" {
 #endif
 
+/* The version of the tables. */
 #define MLB_COMPONENT_ABI 1u
+/* As time that is left. */
 #define MLB_NO_DEADLINE UINT64_MAX
 
+/* 0, or a number of mlbridge::Code. */
 typedef int32_t mlb_code;
 
 /* Where a failing function writes its message: up to capacity bytes, cut if longer; not terminated.
  */
 typedef struct mlb_error {
-  char *text;
-  uint64_t capacity;
-  uint64_t size; /* out */
+  char *text;        /* the caller's */
+  uint64_t capacity; /* bytes at text */
+  uint64_t size;     /* out: bytes written */
 } mlb_error;
 
+/* UTF-8. */
 typedef struct mlb_string {
-  const char *data;
-  uint64_t size;
+  const char *data; /* not terminated; may be null if size is 0 */
+  uint64_t size;    /* bytes */
 } mlb_string;
 
 /* mlbridge::TensorSpec. maximum is null or has rank entries. */
 typedef struct mlb_tensor_spec {
-  mlb_string name;
-  uint32_t type; /* mlbridge::ElementType */
-  uint32_t rank;
-  const int64_t *shape;
-  const int64_t *maximum;
+  mlb_string name;        /* unique on its side */
+  uint32_t type;          /* mlbridge::ElementType */
+  uint32_t rank;          /* number of lengths */
+  const int64_t *shape;   /* lengths, -1 for a Dynamic one */
+  const int64_t *maximum; /* of Dynamic lengths, 0 where none is declared */
 } mlb_tensor_spec;
 
 /* Elements, row-major, in the byte order of the machine. For the type String, data points to count
  * mlb_string. shape has as many entries as the rank of the spec. */
 typedef struct mlb_tensor {
-  void *data;
-  uint64_t count;
-  const int64_t *shape;
+  void *data;           /* the first element */
+  uint64_t count;       /* of elements */
+  const int64_t *shape; /* lengths, none Dynamic */
 } mlb_tensor;
 
 /* An option of the URI. */
 typedef struct mlb_option {
-  mlb_string key;
-  mlb_string value;
+  mlb_string key;   /* unique */
+  mlb_string value; /* decoded */
 } mlb_option;
 
+/* Borrowed bytes. */
 typedef struct mlb_bytes {
-  const uint8_t *data;
-  uint64_t size;
+  const uint8_t *data; /* the first one */
+  uint64_t size;       /* how many */
 } mlb_bytes;
 
 /* A byte buffer of the library that a component appends to. */
 typedef struct mlb_buffer {
-  uint8_t *data;
-  uint64_t size;
-  uint64_t capacity;
+  uint8_t *data;     /* the library's */
+  uint64_t size;     /* bytes in use; who appends raises it */
+  uint64_t capacity; /* bytes there are */
   /* Makes capacity at least `capacity`; data may move. 0 or LimitExceeded. */
   mlb_code (*reserve)(struct mlb_buffer *self, uint64_t capacity);
 } mlb_buffer;
@@ -87,13 +92,15 @@ typedef struct mlb_buffer {
 /* ---- engines: a model in this process
  * ------------------------------------------------------------- */
 
+/* An engine: models are shared between threads, a runner is one thread's. */
 typedef struct mlb_engine {
-  uint64_t size;
+  uint64_t size; /* of this table, in bytes */
 
   /* Opens what the URI names ("policy.onnx"). Errors: NotFound, InvalidModel, Unsupported,
    * InvalidArgument. */
   mlb_code (*open)(mlb_string place, const mlb_option *options, uint64_t options_size, void **model,
                    mlb_error *error);
+  /* Once, after its runners are gone. */
   void (*close)(void *model);
 
   /* Key and value number i; NotFound past the last one. */
@@ -106,6 +113,7 @@ typedef struct mlb_engine {
    */
   mlb_code (*create_runner)(void *model, const int64_t *const *shapes, void **runner,
                             mlb_error *error);
+  /* Once. */
   void (*destroy_runner)(void *runner);
   /* The buffer of an input, written by the library before evaluate. Strings are read through
    * `data`, an array of mlb_string that the library fills in and keeps alive during evaluate. */
@@ -124,21 +132,24 @@ typedef struct mlb_engine {
 
 /* Where decode puts what it read. */
 typedef struct mlb_tensor_sink {
-  void *context;
+  void *context; /* handed to each function */
   /* Storage for the numbers of tensor i with this shape; the library checks it against the spec. */
   mlb_code (*numbers)(void *context, uint64_t i, const int64_t *shape, void **data,
                       mlb_error *error);
-  /* Element k of the string tensor i, which `strings` has sized. */
+  /* Sizes the string tensor i. */
   mlb_code (*strings)(void *context, uint64_t i, const int64_t *shape, mlb_error *error);
+  /* Element k of the string tensor i, which `strings` has sized. */
   mlb_code (*string)(void *context, uint64_t i, uint64_t k, mlb_string value, mlb_error *error);
 } mlb_tensor_sink;
 
+/* A serdes: makes codecs, each for one list of tensors. */
 typedef struct mlb_serdes {
-  uint64_t size;
+  uint64_t size; /* of this table, in bytes */
 
   /* A codec for these tensors, in this order. The specs are copied. Errors: Unsupported. */
   mlb_code (*create)(const mlb_tensor_spec *specs, uint64_t specs_size, void **codec,
                      mlb_error *error);
+  /* Once. */
   void (*destroy)(void *codec);
   /* Appends the message to out. Errors: InvalidArgument (text that is not UTF-8), LimitExceeded. */
   mlb_code (*encode)(void *codec, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error);
@@ -163,12 +174,14 @@ typedef struct mlb_serdes {
 /* ---- transports: bytes between two ends
  * ------------------------------------------------------------ */
 
+/* A connection may be read. */
 #define MLB_READ 1u
+/* A connection may be written. */
 #define MLB_WRITE 2u
 
 /* A transport gives non-blocking ends with descriptors to poll; the library does all waiting. */
 typedef struct mlb_transport {
-  uint64_t size;
+  uint64_t size; /* of this table, in bytes */
 
   /* The compiler's side. Blocks until `left` at most, and only where the other side is known to be
    * there. Errors: NotFound or Unavailable (nobody there), Busy, DeadlineExceeded, InvalidArgument.
@@ -182,6 +195,7 @@ typedef struct mlb_transport {
   mlb_code (*accept)(void *listener, void **connection, mlb_error *error);
   /* Readable when accept may have something. */
   int (*listener_descriptor)(void *listener);
+  /* Closes it and removes what it made in the file system. Its connections stay. */
   void (*stop_listening)(void *listener);
 
   /* Never block. *done is 0 if the call would block. Errors: Closed. */
@@ -192,6 +206,7 @@ typedef struct mlb_transport {
   /* Descriptors whose poll(2) events say that read or write may go on. */
   int (*read_descriptor)(void *connection);
   int (*write_descriptor)(void *connection);
+  /* Once; what was written may still arrive. */
   void (*close)(void *connection);
 
   /* The rest may be null or absent. */
@@ -231,8 +246,9 @@ typedef struct mlb_transport {
 /* ---- the component
  * -------------------------------------------------------------------------------- */
 
+/* What a component is: exactly one of the three tables. */
 typedef struct mlb_component {
-  uint64_t size;
+  uint64_t size;                  /* of this table, in bytes */
   uint32_t abi;                   /* MLB_COMPONENT_ABI */
   uint32_t version;               /* of the component: major << 16 | minor << 8 | patch */
   mlb_string name;                /* the scheme or serdes name */
@@ -244,6 +260,7 @@ typedef struct mlb_component {
 /* The one exported function. host_abi is the library's MLB_COMPONENT_ABI; null means that the
  * component cannot work with it. The table is static. */
 #define MLB_COMPONENT_ENTRY "mlb_component_entry"
+/* The type of that function. */
 typedef const mlb_component *(*mlb_component_entry_fn)(uint32_t host_abi);
 
 #ifdef __cplusplus

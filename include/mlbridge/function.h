@@ -15,6 +15,7 @@ namespace mlbridge {
 class FunctionCall {
 public:
   virtual ~FunctionCall();
+  /// What the model was bound to, Dynamic dimensions as declared.
   virtual const Signature &signature() const = 0;
   /// Input `index` of the signature, readable during the call.
   virtual TensorView input(size_t index) const = 0;

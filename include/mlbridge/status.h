@@ -15,7 +15,7 @@ namespace mlbridge {
 /// What went wrong. The numbers are fixed: they travel in error frames and through the component
 /// table. docs/errors.md lists for each what causes it and what to do.
 enum class Code : int32_t {
-  Ok = 0,
+  Ok = 0,               ///< no error
   DeadlineExceeded = 1, ///< the time given has passed; nothing is known about the other side
   Unavailable = 2,      ///< nobody there, or the circuit of this Model is open
   Busy = 3,             ///< the other side is there and refuses more work now

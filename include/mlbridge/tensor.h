@@ -18,19 +18,19 @@ namespace mlbridge {
 
 /// The numbers are fixed: they stand on the wire and in the component table.
 enum class ElementType : uint8_t {
-  Int8 = 1,
-  Int16 = 2,
-  Int32 = 3,
-  Int64 = 4,
-  UInt8 = 5,
-  UInt16 = 6,
-  UInt32 = 7,
-  UInt64 = 8,
-  Float16 = 9, ///< IEEE 754 binary16, in C++ a Half
-  Float32 = 10,
-  Float64 = 11,
-  Bool = 12, ///< one byte, 0 or 1
-  String = 13,
+  Int8 = 1,     ///< 1 byte
+  Int16 = 2,    ///< 2 bytes
+  Int32 = 3,    ///< 4 bytes
+  Int64 = 4,    ///< 8 bytes
+  UInt8 = 5,    ///< 1 byte, unsigned
+  UInt16 = 6,   ///< 2 bytes, unsigned
+  UInt32 = 7,   ///< 4 bytes, unsigned
+  UInt64 = 8,   ///< 8 bytes, unsigned
+  Float16 = 9,  ///< IEEE 754 binary16, in C++ a Half
+  Float32 = 10, ///< IEEE 754 binary32
+  Float64 = 11, ///< IEEE 754 binary64
+  Bool = 12,    ///< one byte, 0 or 1
+  String = 13,  ///< UTF-8 text of any length
 };
 
 /// The 16 bits of an IEEE 754 binary16 number.

@@ -15,10 +15,10 @@ namespace mlbridge {
 
 /// One input or output of the SavedModel's signature.
 struct TensorflowPort {
-  const char *name;
+  const char *name;     ///< in the signature
   const char *argument; ///< what the class calls it: "feed_NAME", "fetch_NAME"
-  ElementType type;
-  uint32_t rank;
+  ElementType type;     ///< of each element
+  uint32_t rank;        ///< number of lengths
   const int64_t *shape; ///< fixed
   uint64_t count;       ///< of elements
 };
@@ -28,6 +28,7 @@ struct TensorflowPort {
 /// (Arguments and results lie apart in them, and a Network serves one thread at a time.)
 template <typename Network, typename Ports> class TensorflowEngine {
 public:
+  /// For registerEngine.
   static const mlb_engine &table() {
     static constexpr mlb_engine Table = {
         sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,

@@ -111,50 +111,67 @@ void bindDriver(nb::module_ &m) {
   nb::class_<PyDriver>(m, "_Driver")
       .def("__init__", &openDriver, nb::arg("uri"), nb::arg("deadline").none(), nb::arg("agent"),
            nb::arg("episode"))
-      .def_prop_ro("uri",
-                   [](const PyDriver &self) { return nb::steal<nb::object>(toPython(self.uri)); })
-      .def_prop_ro("signature", [](PyDriver &self) { return self.open().signature(); })
-      .def_prop_ro("agents",
-                   [](PyDriver &self) {
-                     nb::dict agents;
-                     for (const AgentSpec &agent : self.open().agents())
-                       agents[nb::steal<nb::object>(toPython(agent.name))] =
-                           nb::cast(agent.signature);
-                     return agents;
-                   })
-      .def_prop_ro("agent",
-                   [](PyDriver &self) {
-                     const Driver &driver = self.open();
-                     const Span<const AgentSpec> agents = driver.agents();
-                     return nb::steal<nb::object>(
-                         toPython(agents.empty() ? std::string() : agents[driver.agent()].name));
-                   })
-      .def_prop_ro("rewards",
-                   [](PyDriver &self) {
-                     nb::dict rewards;
-                     const Driver &driver = self.open();
-                     const Span<const AgentSpec> agents = driver.agents();
-                     for (size_t i = 0; i < agents.size(); ++i)
-                       rewards[nb::steal<nb::object>(toPython(agents[i].name))] = driver.reward(i);
-                     if (agents.empty())
-                       rewards[""] = driver.reward();
-                     return rewards;
-                   })
-      .def_prop_ro("truncated", [](PyDriver &self) { return self.open().isTruncated(); })
-      .def_prop_ro("metadata",
-                   [](PyDriver &self) {
-                     nb::dict values;
-                     for (const auto &[key, value] : self.open().metadata())
-                       values[nb::steal<nb::object>(toPython(key))] =
-                           nb::steal<nb::object>(toPython(value));
-                     return values;
-                   })
-      .def_prop_ro("done", [](PyDriver &self) { return self.open().isDone(); })
-      .def_prop_ro("steps", [](PyDriver &self) { return self.open().steps(); })
-      .def_prop_ro("closed", [](const PyDriver &self) { return !self.driver; })
+      .def_prop_ro(
+          "uri", [](const PyDriver &self) { return nb::steal<nb::object>(toPython(self.uri)); },
+          "Where the environment is.")
+      .def_prop_ro(
+          "signature", [](PyDriver &self) { return self.open().signature(); },
+          "Of the agent that acts next: the inputs are the observation, the outputs the action.")
+      .def_prop_ro(
+          "agents",
+          [](PyDriver &self) {
+            nb::dict agents;
+            for (const AgentSpec &agent : self.open().agents())
+              agents[nb::steal<nb::object>(toPython(agent.name))] = nb::cast(agent.signature);
+            return agents;
+          },
+          "The signatures of several agents by name.")
+      .def_prop_ro(
+          "agent",
+          [](PyDriver &self) {
+            const Driver &driver = self.open();
+            const Span<const AgentSpec> agents = driver.agents();
+            return nb::steal<nb::object>(
+                toPython(agents.empty() ? std::string() : agents[driver.agent()].name));
+          },
+          "The name of the agent that acts next; \"\" if there is only one.")
+      .def_prop_ro(
+          "rewards",
+          [](PyDriver &self) {
+            nb::dict rewards;
+            const Driver &driver = self.open();
+            const Span<const AgentSpec> agents = driver.agents();
+            for (size_t i = 0; i < agents.size(); ++i)
+              rewards[nb::steal<nb::object>(toPython(agents[i].name))] = driver.reward(i);
+            if (agents.empty())
+              rewards[""] = driver.reward();
+            return rewards;
+          },
+          "What each agent has been given since it acted.")
+      .def_prop_ro(
+          "truncated", [](PyDriver &self) { return self.open().isTruncated(); },
+          "Whether a limit ended the episode, and not its last state.")
+      .def_prop_ro(
+          "metadata",
+          [](PyDriver &self) {
+            nb::dict values;
+            for (const auto &[key, value] : self.open().metadata())
+              values[nb::steal<nb::object>(toPython(key))] = nb::steal<nb::object>(toPython(value));
+            return values;
+          },
+          "What the environment says of itself.")
+      .def_prop_ro(
+          "done", [](PyDriver &self) { return self.open().isDone(); },
+          "Whether the episode has ended.")
+      .def_prop_ro(
+          "steps", [](PyDriver &self) { return self.open().steps(); },
+          "Actions applied in this episode.")
+      .def_prop_ro(
+          "closed", [](const PyDriver &self) { return !self.driver; },
+          "Whether close() was called.")
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
-      .def("close", &PyDriver::close);
+      .def("close", &PyDriver::close, "Leaves; the environment is told. May be called twice.");
 }
 
 } // namespace mlbridge::python

@@ -250,19 +250,25 @@ void bindModel(nb::module_ &m) {
                   nb::arg("episode") = "", nb::arg("context") = "",
                   "Opens the model or raises the reason why not. `deadline` (seconds or text like "
                   "\"250ms\") is the longest that opening and each evaluation may wait.")
-      .def_prop_ro("uri", [](const PyModel &self) { return self.model.uri(); })
-      .def_prop_ro("metadata", [](const PyModel &self) { return self.model.metadata(); })
-      .def("statistics",
-           [](const PyModel &self) {
-             self.fork.check("the model");
-             std::optional<Expected<Metadata>> found;
-             {
-               nb::gil_scoped_release release;
-               found.emplace(self.model.statistics());
-             }
-             check(found->status());
-             return **found;
-           })
+      .def_prop_ro(
+          "uri", [](const PyModel &self) { return self.model.uri(); }, "What it was opened from.")
+      .def_prop_ro(
+          "metadata", [](const PyModel &self) { return self.model.metadata(); },
+          "What the model says of itself: action names, versions.")
+      .def(
+          "statistics",
+          [](const PyModel &self) {
+            self.fork.check("the model");
+            std::optional<Expected<Metadata>> found;
+            {
+              nb::gil_scoped_release release;
+              found.emplace(self.model.statistics());
+            }
+            check(found->status());
+            return **found;
+          },
+          "What its server has done so far, for all compilers: names and numbers as "
+          "docs/protocol.md has them. Raises Unsupported for a model in this process.")
       .def_prop_ro(
           "model_signature",
           [](const PyModel &self) { return optionalSignature(self.model.modelSignature()); },
@@ -311,14 +317,19 @@ void bindModel(nb::module_ &m) {
            })
       .def("__len__", [](const Inputs &self) { return signatureOf(self.get()).inputs.size(); })
       .def("__iter__", [](const Inputs &self) { return nb::iter(inputNames(self)); })
-      .def("keys", &inputNames);
+      .def("keys", &inputNames, "The names of the inputs.");
 
   nb::class_<PyRunner>(m, "Runner",
                        "One thread's way to evaluate a Model: its buffers. Inputs keep their "
                        "values between evaluations.")
-      .def_prop_ro("inputs", [](nb::handle_t<PyRunner> self) { return Inputs{nb::borrow(self)}; })
-      .def_prop_ro("signature", [](PyRunner &self) { return signatureOf(self); })
-      .def_prop_ro("model", [](PyRunner &self) { return self.model; })
+      .def_prop_ro(
+          "inputs", [](nb::handle_t<PyRunner> self) { return Inputs{nb::borrow(self)}; },
+          "The inputs by name, to be written before an evaluation.")
+      .def_prop_ro(
+          "signature", [](PyRunner &self) { return signatureOf(self); },
+          "What the model was bound to.")
+      .def_prop_ro(
+          "model", [](PyRunner &self) { return self.model; }, "The model that it evaluates.")
       .def_prop_ro(
           "status", [](PyRunner &self) { return statusObject(self.runner.status()); },
           "Ok, or why the last evaluation failed.")
@@ -346,13 +357,14 @@ void bindModel(nb::module_ &m) {
           [](PyRunner &self, const std::string &episode, const std::string &context) {
             tell(self, [&](Runner &r) { return r.beginEpisode(episode, context); });
           },
-          nb::arg("episode"), nb::arg("context") = "")
+          nb::arg("episode"), nb::arg("context") = "",
+          "Tells the model that an episode begins: an id, and of what (a module).")
       .def(
           "reward",
           [](PyRunner &self, double value) {
             tell(self, [&](Runner &r) { return r.reward(value); });
           },
-          nb::arg("value"))
+          nb::arg("value"), "Tells the model the reward of the last evaluation's action.")
       .def(
           "end_episode",
           [](PyRunner &self, const std::string &failure) {

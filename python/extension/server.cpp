@@ -350,7 +350,9 @@ void bindServer(nb::module_ &m) {
       .def_prop_ro(
           "context", [](const Context &c) { return text(c.context); },
           "Free text of the compiler: module, function")
-      .def_prop_ro("agent", [](const Context &c) { return text(c.agent); })
+      .def_prop_ro(
+          "agent", [](const Context &c) { return text(c.agent); },
+          "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
       .def_ro("step", &Context::step, "Requests answered in this episode before")
@@ -369,19 +371,19 @@ void bindServer(nb::module_ &m) {
       .value("STEP", EventKind::Step);
 
   nb::class_<ServerStatistics>(m, "Statistics", "What a server has done so far.")
-      .def_ro("connections", &ServerStatistics::connections)
-      .def_ro("streams", &ServerStatistics::streams)
-      .def_ro("requests", &ServerStatistics::requests)
-      .def_ro("replies", &ServerStatistics::replies)
-      .def_ro("errors", &ServerStatistics::errors)
+      .def_ro("connections", &ServerStatistics::connections, "Accepted so far")
+      .def_ro("streams", &ServerStatistics::streams, "Opened on them; each is a Runner")
+      .def_ro("requests", &ServerStatistics::requests, "That came in")
+      .def_ro("replies", &ServerStatistics::replies, "Requests answered with outputs")
+      .def_ro("errors", &ServerStatistics::errors, "Requests answered with an error")
       .def_ro("dropped", &ServerStatistics::dropped,
               "Requests whose compiler had given up before they were answered")
       .def_ro("refused", &ServerStatistics::refused, "Connections and streams that were refused")
       .def_ro("batches", &ServerStatistics::batches, "Calls of a policy that takes batches")
-      .def_ro("batched_requests", &ServerStatistics::batchedRequests)
-      .def_ro("largest_batch", &ServerStatistics::largestBatch)
-      .def_ro("bytes_in", &ServerStatistics::bytesIn)
-      .def_ro("bytes_out", &ServerStatistics::bytesOut)
+      .def_ro("batched_requests", &ServerStatistics::batchedRequests, "In all batches")
+      .def_ro("largest_batch", &ServerStatistics::largestBatch, "Requests in one batch")
+      .def_ro("bytes_in", &ServerStatistics::bytesIn, "Received")
+      .def_ro("bytes_out", &ServerStatistics::bytesOut, "Sent")
       .def(
           "latency",
           [](const ServerStatistics &s, double fraction) {
@@ -399,23 +401,32 @@ void bindServer(nb::module_ &m) {
   nb::class_<PyEvent>(m, "Event",
                       "One thing that a compiler sent. A request is answered once, by reply or "
                       "fail; one that is dropped unanswered is answered with an error.")
-      .def_prop_ro("kind", [](const PyEvent &self) { return self.event.kind(); })
-      .def_prop_ro("context",
-                   [](PyEvent &self) {
-                     if (!self.context.is_valid())
-                       self.context = newContext(self.event.context());
-                     return self.context;
-                   })
-      .def_prop_ro("reward", [](const PyEvent &self) { return self.event.reward(); })
+      .def_prop_ro(
+          "kind", [](const PyEvent &self) { return self.event.kind(); },
+          "What it is, and so how it is answered.")
+      .def_prop_ro(
+          "context",
+          [](PyEvent &self) {
+            if (!self.context.is_valid())
+              self.context = newContext(self.event.context());
+            return self.context;
+          },
+          "Who asks.")
+      .def_prop_ro(
+          "reward", [](const PyEvent &self) { return self.event.reward(); }, "Of a reward.")
       .def_prop_ro(
           "truncated", [](const PyEvent &self) { return self.event.isTruncated(); },
           "Of the end of an episode: a limit ended it, and not its last state.")
       .def_prop_ro("outcome", &outcomeOf, "How the compiler says that the episode ended.")
-      .def_prop_ro("signature", [](const PyEvent &self) { return self.event.signature(); })
+      .def_prop_ro(
+          "signature", [](const PyEvent &self) { return self.event.signature(); },
+          "What the compiler stated, with dynamic lengths as declared.")
       .def_prop_ro("inputs", &inputsOf,
                    "The inputs by name, read-only; they stay as they are however long they are "
                    "kept.")
-      .def_prop_ro("seed", [](const PyEvent &self) { return self.event.seed(); })
+      .def_prop_ro(
+          "seed", [](const PyEvent &self) { return self.event.seed(); },
+          "Of a reset: the seed that the driver gave.")
       .def("reply", &reply, nb::arg("outputs").none(), nb::kw_only(),
            nb::arg("reward").none() = nb::none(), nb::arg("done") = false,
            nb::arg("agent").none() = nb::none(), nb::arg("rewards").none() = nb::none(),
@@ -436,7 +447,9 @@ void bindServer(nb::module_ &m) {
            nb::arg("max_queued_bytes") = ServerOptions().maxQueuedBytes,
            nb::arg("environment") = false,
            nb::arg("agents") = std::vector<std::pair<std::string, Signature>>())
-      .def_prop_ro("address", [](const PyServer &self) { return text(self.address); })
+      .def_prop_ro(
+          "address", [](const PyServer &self) { return text(self.address); },
+          "Where it listens, with the port that the system chose.")
       .def_prop_ro(
           "agents",
           [](PyServer &self) {
@@ -446,22 +459,29 @@ void bindServer(nb::module_ &m) {
             return agents;
           },
           "The signatures of several agents by name.")
-      .def_prop_ro("closed", [](const PyServer &self) { return !self.server; })
-      .def_prop_ro("stopped",
-                   [](const PyServer &self) { return !self.server || self.server->isStopped(); })
+      .def_prop_ro(
+          "closed", [](const PyServer &self) { return !self.server; },
+          "Whether close() was called.")
+      .def_prop_ro(
+          "stopped", [](const PyServer &self) { return !self.server || self.server->isStopped(); },
+          "Whether stop() or close() was called.")
       .def_prop_ro(
           "statistics",
-          [](const PyServer &self) { return self.server ? self.server->statistics() : self.last; })
+          [](const PyServer &self) { return self.server ? self.server->statistics() : self.last; },
+          "What it has done so far; after close(), until then.")
       .def_prop_ro("_wake_descriptor", [](PyServer &self) { return self.open().wakeDescriptor(); })
       .def("_serve", &serve, nb::arg("policy"), nb::arg("on_event").none(), nb::arg("stop").none())
       .def("_note_batch", [](PyServer &self, uint64_t size) { self.open().noteBatch(size); })
       .def("_next", &nextEvent, nb::arg("timeout").none())
-      .def("stop",
-           [](PyServer &self) {
-             if (self.server && !self.fork.isForeign())
-               self.server->stop();
-           })
-      .def("close", &PyServer::close);
+      .def(
+          "stop",
+          [](PyServer &self) {
+            if (self.server && !self.fork.isForeign())
+              self.server->stop();
+          },
+          "Ends serve() soon, and every wait for an event. From any thread or signal handler.")
+      .def("close", &PyServer::close,
+           "Says goodbye to all compilers and removes the socket or FIFOs. May be called twice.");
 }
 
 } // namespace mlbridge::python

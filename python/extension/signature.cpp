@@ -44,18 +44,25 @@ void bindSignature(nb::module_ &m) {
           },
           nb::arg("name"), nb::arg("dtype") = "float32", nb::arg("shape") = nb::tuple(),
           nb::arg("maximum").none() = nb::none())
-      .def_prop_ro("name", [](const TensorSpec &s) { return s.name; })
+      .def_prop_ro(
+          "name", [](const TensorSpec &s) { return s.name; },
+          "Unique among the inputs, or the outputs.")
       .def_prop_ro(
           "type", [](const TensorSpec &s) { return name(s.type); },
           "The name of the element type: \"float32\", \"string\", …")
       .def_prop_ro(
           "dtype", [](const TensorSpec &s) { return dtypeOf(s.type); },
           "The NumPy dtype; object for strings")
-      .def_prop_ro("shape", [](const TensorSpec &s) { return tupleOf(s.shape); })
-      .def_prop_ro("maximum",
-                   [](const TensorSpec &s) -> nb::object {
-                     return s.maximum.empty() ? nb::none() : nb::object(tupleOf(s.maximum));
-                   })
+      .def_prop_ro(
+          "shape", [](const TensorSpec &s) { return tupleOf(s.shape); },
+          "The lengths; -1 for one that changes from call to call.")
+      .def_prop_ro(
+          "maximum",
+          [](const TensorSpec &s) -> nb::object {
+            return s.maximum.empty() ? nb::none() : nb::object(tupleOf(s.maximum));
+          },
+          "The largest length of each dimension, None where none is declared; None if there is "
+          "none at all.")
       .def("__str__", [](const TensorSpec &s) { return s.toString(); })
       .def("__repr__", [](const TensorSpec &s) { return "<TensorSpec " + s.toString() + ">"; })
       .def(
@@ -76,8 +83,12 @@ void bindSignature(nb::module_ &m) {
             new (self) Signature(std::move(signature));
           },
           nb::arg("inputs"), nb::arg("outputs"))
-      .def_prop_ro("inputs", [](const Signature &s) { return nb::tuple(nb::cast(s.inputs)); })
-      .def_prop_ro("outputs", [](const Signature &s) { return nb::tuple(nb::cast(s.outputs)); })
+      .def_prop_ro(
+          "inputs", [](const Signature &s) { return nb::tuple(nb::cast(s.inputs)); },
+          "What the model is given.")
+      .def_prop_ro(
+          "outputs", [](const Signature &s) { return nb::tuple(nb::cast(s.outputs)); },
+          "What it answers.")
       .def("__str__", [](const Signature &s) { return s.toString(); })
       .def("__repr__", [](const Signature &s) { return "<Signature " + s.toString() + ">"; })
       .def(

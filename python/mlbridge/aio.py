@@ -23,6 +23,8 @@ from .server import Server
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+__all__ = ["Driver", "Policy", "Runner", "drive", "open", "serve"]
+
 T = TypeVar("T")
 
 
@@ -67,10 +69,12 @@ class Runner:
 
     @property
     def signature(self) -> Signature:
+        """What it was bound to."""
         return self._runner.signature
 
     @property
     def model(self) -> Model:
+        """The model that it evaluates."""
         return self._runner.model
 
     @property
@@ -87,12 +91,15 @@ class Runner:
         return await self._thread.call(self._runner.evaluate_scalar, **features)
 
     async def begin_episode(self, episode: str, context: str = "") -> None:
+        """Tell the model that an episode begins: an id, and of what (a module)."""
         await self._thread.call(self._runner.begin_episode, episode, context)
 
     async def reward(self, value: float) -> None:
+        """Tell the model the reward of the last evaluation's action."""
         await self._thread.call(self._runner.reward, value)
 
     async def end_episode(self, failure: str = "") -> None:
+        """Tell the model that the episode has ended, and why if it failed."""
         await self._thread.call(self._runner.end_episode, failure)
 
     def close(self) -> None:
@@ -149,14 +156,17 @@ class Driver:
 
     @property
     def uri(self) -> str:
+        """Where the environment is."""
         return self._driver.uri
 
     @property
     def signature(self) -> Signature:
+        """Of the agent that acts next: the inputs are the observation, the outputs the action."""
         return self._driver.signature
 
     @property
     def metadata(self) -> dict[str, str]:
+        """What the environment says of itself."""
         return self._driver.metadata
 
     @property
@@ -176,6 +186,7 @@ class Driver:
 
     @property
     def done(self) -> bool:
+        """Whether the episode has ended."""
         return self._driver.done
 
     @property
@@ -185,6 +196,7 @@ class Driver:
 
     @property
     def steps(self) -> int:
+        """Actions applied in this episode."""
         return self._driver.steps
 
     async def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:

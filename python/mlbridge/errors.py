@@ -87,10 +87,12 @@ class Status(NamedTuple):
 
     @property
     def ok(self) -> bool:
+        """Whether there is no error."""
         return self.code is Code.OK
 
     @property
     def next_step(self) -> NextStep:
+        """What the caller can do about it."""
         return _NEXT_STEPS[self.code]
 
     def __str__(self) -> str:
@@ -108,6 +110,7 @@ class Error(Exception):
 
     @property
     def next_step(self) -> NextStep:
+        """What the caller can do about it."""
         return _NEXT_STEPS[self.code]
 
     def __str__(self) -> str:

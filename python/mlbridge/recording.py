@@ -36,6 +36,8 @@ from .errors import (
 )
 from .server import Server
 
+__all__ = ["Episode", "Record", "Recorder", "Recording", "Replay", "Tensors", "record", "replay"]
+
 MAGIC = b"MLBREC1\n"
 # Bytes of the text, bytes of the tensors, CRC-32 of both.
 _HEADER = struct.Struct("<IQI")
@@ -113,6 +115,7 @@ class Recorder:
             )
 
     def close(self) -> None:
+        """Closes the file; what was written is in it already."""
         self._file.close()
 
     def __enter__(self) -> Recorder:
@@ -217,6 +220,7 @@ class Record:
 
     @property
     def stream(self) -> tuple[int, int]:
+        """Of whom it is: the number of the connection, and of the stream on it."""
         return self.fields["connection"], self.fields["stream"]
 
 

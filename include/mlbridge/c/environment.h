@@ -56,11 +56,11 @@ typedef struct mlbridge_environment_definition {
   /* One agent's, or else several with their names: the inputs are the observation, the outputs the
    * action. */
   const mlbridge_signature *signature;
-  const mlbridge_agent_spec *agents;
-  uint64_t agents_size;          /* number of them */
-  mlbridge_reset_function reset; /* begins an episode */
-  mlbridge_step_function step;   /* applies an action */
-  void *data;                    /* handed to each call; the caller's */
+  const mlbridge_agent_spec *agents; /* null with a signature */
+  uint64_t agents_size;              /* number of them */
+  mlbridge_reset_function reset;     /* begins an episode */
+  mlbridge_step_function step;       /* applies an action */
+  void *data;                        /* handed to each call; the caller's */
 } mlbridge_environment_definition;
 
 /* Never null: what is wrong with the definition is its code. Everything but `data` is copied. The

@@ -21,21 +21,21 @@ uint32_t mlbridge_c_version(void);
 /* mlbridge::Code; docs/errors.md lists what causes each and what to do. */
 typedef int32_t mlbridge_code;
 enum {
-  MLBRIDGE_OK = 0,
-  MLBRIDGE_DEADLINE_EXCEEDED = 1,
-  MLBRIDGE_UNAVAILABLE = 2,
-  MLBRIDGE_BUSY = 3,
-  MLBRIDGE_CLOSED = 4,
-  MLBRIDGE_POLICY_FAILED = 5,
-  MLBRIDGE_CANCELLED = 6,
-  MLBRIDGE_INVALID_ARGUMENT = 7,
-  MLBRIDGE_MISMATCH = 8,
-  MLBRIDGE_INVALID_MODEL = 9,
-  MLBRIDGE_NOT_FOUND = 10,
-  MLBRIDGE_UNSUPPORTED = 11,
-  MLBRIDGE_PROTOCOL = 12,
-  MLBRIDGE_LIMIT_EXCEEDED = 13,
-  MLBRIDGE_INTERNAL = 14
+  MLBRIDGE_OK = 0,                /* no error */
+  MLBRIDGE_DEADLINE_EXCEEDED = 1, /* the time given has passed */
+  MLBRIDGE_UNAVAILABLE = 2,       /* nobody there, or the circuit of the model is open */
+  MLBRIDGE_BUSY = 3,              /* the other side refuses more work now */
+  MLBRIDGE_CLOSED = 4,            /* the other side ended the connection */
+  MLBRIDGE_POLICY_FAILED = 5,     /* the model failed, or answered what cannot be used */
+  MLBRIDGE_CANCELLED = 6,         /* the caller, or a stopping server, gave up */
+  MLBRIDGE_INVALID_ARGUMENT = 7,  /* the call is wrong */
+  MLBRIDGE_MISMATCH = 8,          /* pass and model disagree */
+  MLBRIDGE_INVALID_MODEL = 9,     /* the file is damaged or no model */
+  MLBRIDGE_NOT_FOUND = 10,        /* no such file, component, library or name */
+  MLBRIDGE_UNSUPPORTED = 11,      /* understood, and not offered here */
+  MLBRIDGE_PROTOCOL = 12,         /* bytes that break docs/protocol.md */
+  MLBRIDGE_LIMIT_EXCEEDED = 13,   /* a length, count or size beyond the limit */
+  MLBRIDGE_INTERNAL = 14          /* a bug in MLBridge */
 };
 
 /* "mismatch"; static. */

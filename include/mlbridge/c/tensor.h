@@ -18,19 +18,19 @@ extern "C" {
  * mlbridge_string. */
 typedef uint32_t mlbridge_type;
 enum {
-  MLBRIDGE_INT8 = 1,
-  MLBRIDGE_INT16 = 2,
-  MLBRIDGE_INT32 = 3,
-  MLBRIDGE_INT64 = 4,
-  MLBRIDGE_UINT8 = 5,
-  MLBRIDGE_UINT16 = 6,
-  MLBRIDGE_UINT32 = 7,
-  MLBRIDGE_UINT64 = 8,
-  MLBRIDGE_FLOAT16 = 9,
-  MLBRIDGE_FLOAT32 = 10,
-  MLBRIDGE_FLOAT64 = 11,
-  MLBRIDGE_BOOL = 12,
-  MLBRIDGE_STRING = 13
+  MLBRIDGE_INT8 = 1,     /* 1 byte */
+  MLBRIDGE_INT16 = 2,    /* 2 bytes */
+  MLBRIDGE_INT32 = 3,    /* 4 bytes */
+  MLBRIDGE_INT64 = 4,    /* 8 bytes */
+  MLBRIDGE_UINT8 = 5,    /* 1 byte, unsigned */
+  MLBRIDGE_UINT16 = 6,   /* 2 bytes, unsigned */
+  MLBRIDGE_UINT32 = 7,   /* 4 bytes, unsigned */
+  MLBRIDGE_UINT64 = 8,   /* 8 bytes, unsigned */
+  MLBRIDGE_FLOAT16 = 9,  /* IEEE 754 binary16 */
+  MLBRIDGE_FLOAT32 = 10, /* float */
+  MLBRIDGE_FLOAT64 = 11, /* double */
+  MLBRIDGE_BOOL = 12,    /* 1 byte, 0 or 1 */
+  MLBRIDGE_STRING = 13   /* UTF-8 text of any length */
 };
 
 /* "float32"; static; "invalid" for a number that is no type. */

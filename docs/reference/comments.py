@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Shows Doxygen a public header as people read it: `comments.py HEADER` writes to standard output.
+
+- The comment at the top, after the licence, describes the file.
+- Comments of C headers, which have no special form, belong to what follows them, or, at the end of
+  a line, to what stands before them.
+- A comment before several functions without a blank line between them is about each of them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+# A comment, or something in which /* or // is none.
+TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+# Members that every class has in the same sense.
+SPECIAL = (
+    (re.compile(r"\s*(virtual )?~\w+\("), "Ends it."),
+    (
+        re.compile(r"\s*(\w+)\(\1 &&\)|\s*(\w+) &operator=\(\2 &&\)"),
+        "Moves; what is left can be assigned to or ended, and nothing else.",
+    ),
+    (re.compile(r"\s*friend bool operator[!=]=\("), "Whether all parts are equal, or not."),
+    (re.compile(r"\s*explicit operator bool\("), "Whether it went well, or there is something."),
+)
+TRAILING = re.compile(r"/\*\*<|///<")
+SCOPE = re.compile(r"\b(namespace|class|struct|union|extern)\b")
+
+
+def marked(text: str) -> str:
+    """The same with every comment that documents in Doxygen's form."""
+    is_first = True
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal is_first
+        comment = match[0]
+        if not comment.startswith("/*") or comment.startswith(("/**", "/* ----")):
+            return comment
+        if is_first:
+            is_first = False
+            return re.sub(r"SPDX-License-Identifier:[^\n]*", "@file", "/**" + comment[2:], count=1)
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
+        if before.startswith(("}", "#")):
+            return comment
+        return ("/**<" if before else "/**") + comment[2:]
+
+    if text.startswith("//"):
+        head = re.match(r"//[^\n]*\n((?://[^\n]*\n)*)", text)
+        assert head
+        role = head[1].replace("// ", "/// ").replace("//\n", "///\n")
+        return f"/// @file\n{role}\n" + text[head.end() :]
+    return TOKEN.sub(replace, text)
+
+
+def is_documentation(comment: str) -> bool:
+    return comment.startswith(("/**", "///")) and not comment.startswith(("/**<", "///<"))
+
+
+def repeated(text: str) -> str:
+    """The same with a comment before each of the functions that it is about."""
+    out: list[str] = []
+    documentation: list[str] = []  # the last comment of this paragraph
+    own: list[str] = []  # the comment right before what comes next
+    bodies = 0  # depth of braces in which nothing is declared
+    statement = ""  # what has been read of a declaration
+    parentheses = 0
+    blank = TOKEN.sub(blanked, text)
+    for line, code in zip(text.splitlines(), blank.splitlines(), strict=True):
+        in_comment = bool(line.strip()) and not code.strip()
+        at_start = not statement and bodies == 0
+        if at_start and in_comment:
+            if own or is_documentation(line.strip()):
+                own.append(line)
+            out.append(line)
+            continue
+        if at_start and not line.strip():
+            documentation, own = [], []
+            out.append(line)
+            continue
+        if at_start and code.strip() and not code.lstrip().startswith("#"):
+            if own:
+                documentation = own if looks_like_function(code) else []
+            elif meaning := meaning_of(code):
+                out.append(f"/// {meaning}")
+            elif documentation and looks_like_function(code) and not TRAILING.search(line):
+                out += documentation
+            own = []
+        out.append(line)
+        if code.lstrip().startswith("#"):
+            continue
+        for character in code.strip() + "\n":
+            if bodies:
+                bodies += (character == "{") - (character == "}")
+                if bodies == 0:
+                    statement = "" if parentheses == 0 else statement
+                continue
+            if character == "(":
+                parentheses += 1
+            elif character == ")":
+                parentheses -= 1
+            if character == "{":
+                if SCOPE.search(statement) and "(" not in statement:
+                    statement, documentation = "", []
+                else:
+                    bodies = 1
+            elif character == "}":
+                statement, documentation = "", []
+            elif (character == ";" and parentheses == 0) or (
+                character == ":" and statement.strip() in ("public", "private", "protected")
+            ):
+                statement = ""
+            elif statement or not character.isspace():
+                statement += character
+    return "\n".join(out) + "\n"
+
+
+def meaning_of(code: str) -> str | None:
+    return next((text for pattern, text in SPECIAL if pattern.match(code)), None)
+
+
+def blanked(match: re.Match[str]) -> str:
+    """Without comments, and without what could be taken for code in a string; the same lines."""
+    return '""' if match[0][0] in "\"'" else "\n" * match[0].count("\n")
+
+
+def looks_like_function(code: str) -> bool:
+    """By its first line, which may end after the type."""
+    if re.match(r"\s*(template <> )?(struct|class|enum|using)\b", code):
+        return False
+    return "(" in code or not code.rstrip().endswith((";", ",", "{"))
+
+
+def main() -> int:
+    sys.stdout.write(repeated(marked(Path(sys.argv[1]).read_text())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

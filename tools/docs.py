@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Builds the reference of the C++, C and Python interfaces in build/docs/; start at index.html.
+
+Doxygen reads the headers, Sphinx the docstrings of the installed package. A public name without a
+comment, or a reference to nothing, is an error.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+from common import BUILD, PYTHON, ROOT, environment
+
+SOURCE = ROOT / "docs" / "reference"
+TARGET = BUILD / "docs"
+
+
+def main() -> int:
+    shutil.rmtree(TARGET, ignore_errors=True)
+    TARGET.mkdir(parents=True)
+    sphinx = [PYTHON, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going"]
+    sphinx += ["--doctree-dir", BUILD / "cache" / "docs", "--fresh-env", SOURCE, TARGET]
+    failed = []
+    for name, command in (("Doxygen", ["doxygen", SOURCE / "Doxyfile"]), ("Sphinx", sphinx)):
+        print(f"== {name}", flush=True)
+        if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    print(f"{(TARGET / 'index.html').relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
