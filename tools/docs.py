@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from common import BUILD, PYTHON, ROOT, environment
 
@@ -20,17 +21,26 @@ TARGET = BUILD / "docs"
 def main() -> int:
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
-    sphinx = [PYTHON, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going"]
+    doxygen: list[str | Path] = ["doxygen", SOURCE / "Doxyfile"]
+    sphinx: list[str | Path] = [
+        PYTHON,
+        "-m",
+        "sphinx",
+        "--quiet",
+        "--nitpicky",
+        "--fail-on-warning",
+        "--keep-going",
+    ]
     sphinx += ["--doctree-dir", BUILD / "cache" / "docs", "--fresh-env", SOURCE, TARGET]
     failed = []
-    for name, command in (("Doxygen", ["doxygen", SOURCE / "Doxyfile"]), ("Sphinx", sphinx)):
+    for name, command in (("Doxygen", doxygen), ("Sphinx", sphinx)):
         print(f"== {name}", flush=True)
         if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode != 0:
             failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
-    print(f"{(TARGET / 'index.html').relative_to(ROOT)}")
+    print((TARGET / "index.html").relative_to(ROOT))
     return 0
 
 
