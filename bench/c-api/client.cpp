@@ -40,14 +40,15 @@ const std::vector<float> &numbers() {
 
 Status dot(FunctionCall &call) {
   const Span<const float> x = call.in<float>("x");
+  const float *weights = numbers().data();
   constexpr size_t Lanes = 16;
   float sums[Lanes] = {};
   size_t i = 0;
   for (; i + Lanes <= x.size(); i += Lanes)
     for (size_t k = 0; k < Lanes; ++k)
-      sums[k] += x[i + k] * numbers()[i + k];
+      sums[k] += x[i + k] * weights[i + k];
   for (; i < x.size(); ++i)
-    sums[0] += x[i] * numbers()[i];
+    sums[0] += x[i] * weights[i];
   float total = 0;
   for (float sum : sums)
     total += sum;
