@@ -172,6 +172,28 @@ def cost(path: Path) -> list[str]:
     ]
 
 
+def episodes(path: Path) -> list[str]:
+    runs = load(path)
+    if runs is None:
+        return []
+    rows = []
+    for r in runs:
+        costs = [f"{r['step_ns']:.0f}", f"{r['floor_ns']:.0f}", f"{r['overhead_us']:.3f}"]
+        deadline = "with" if r["deadline"] else "without"
+        rows.append([str(r["agents"]), deadline, *costs, str(r["goal_us"])])
+    head = ["agents", "deadline", "step ns", "by hand", "overhead µs", "goal"]
+    return [
+        "## Episodes in process (`make bench`)",
+        "",
+        measured(path)
+        + f" {runs[0]['episodes']} episodes of {runs[0]['steps']} steps: the asking loop of"
+        " environments, and a loop by hand that evaluates the same agents for the same pass.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
 def batching(path: Path) -> list[str]:
     runs = load(path)
     if runs is None:
@@ -349,6 +371,7 @@ def main() -> int:
         demo(BUILD / "demo/report.json"),
         round_trip(BUILD / "bench/round-trip.json"),
         batching(BUILD / "bench/batching.json"),
+        episodes(BUILD / "bench/episodes.json"),
         served_builds(BUILD / "programs/own-builds/served.json"),
         cost(BUILD / "bench/phase-ordering.json"),
         in_process(BUILD / "bench/in-process.json", BUILD / "bench/in-process-limits.json"),

@@ -62,9 +62,11 @@ struct Addresses {
       const std::string name(isNamed ? trimmed(part.substr(0, equals)) : "*");
       const std::string uri(isNamed ? trimmed(part.substr(equals + 1)) : part);
       std::string &place = name == "*" ? others : named[name];
-      if (!place.empty())
-        return Status(Code::InvalidArgument,
-                      "agents: '" + name + "' is named twice, '" + place + "' and '" + uri + "'");
+      if (!place.empty()) {
+        std::string why = "agents: '";
+        why.append(name).append("' is named twice, '").append(place).append("' and '").append(uri);
+        return Status(Code::InvalidArgument, why.append("'"));
+      }
       place = uri;
     }
     return Status::ok();
