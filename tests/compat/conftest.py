@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An installation of the library, and the programs of `published/` built against it."""
+"""An installation of the library, and the programs of `published/` and of the examples built
+against it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+EXAMPLES = ROOT / "examples" / "published-2024"
 DEV = ROOT / "build" / "cmake" / "dev"
 
 
@@ -32,14 +34,23 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def build_outside(prefix: Path, source: Path, folder: Path) -> None:
+    """Builds a project as its users do, and puts its programs and modules into the folder."""
+    copy, build = folder / "source" / source.name, folder / "build" / source.name
+    shutil.copytree(source, copy)
+    run("cmake", "-G", "Ninja", "-S", copy, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build, "--parallel", "2")
+    for file in build.iterdir():
+        if file.is_file() and os.access(file, os.X_OK):
+            shutil.copy(file, folder)
+
+
 @pytest.fixture(scope="session")
 def programs(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs."""
     if given := os.environ.get("MLBRIDGE_COMPAT_PROGRAMS"):  # built before, for quick rounds
         return Path(given)
-    source = tmp_path_factory.mktemp("published") / "source"
-    shutil.copytree(HERE / "published", source)
-    build = source.with_name("build")
-    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", build, "--parallel", "2")
-    return build
+    folder = tmp_path_factory.mktemp("published")
+    for source in (HERE / "published", EXAMPLES):
+        build_outside(prefix, source, folder)
+    return folder

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HERE, run
+from conftest import EXAMPLES, HERE, run
 
 MODULES = ("compilerinterface", "CompilerInterface")
 
@@ -23,9 +23,8 @@ MODULES = ("compilerinterface", "CompilerInterface")
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
-    source = HERE / "published"
-    run("protoc", f"--python_out={folder}", "-I", source, source / "hello.proto")
-    shutil.copy(source / "hello_pb2_grpc.py", folder)
+    run("protoc", f"--python_out={folder}", "-I", EXAMPLES, EXAMPLES / "listing2.proto")
+    shutil.copy(HERE / "published" / "listing2_pb2_grpc.py", folder)
     return folder
 
 
@@ -55,7 +54,7 @@ def compiler(
     programs: Path, mode: str, address: str, deadline: str = "30s"
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [programs / "hello_grpc", mode, address],
+        [programs / "listing2", mode, address],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -57,11 +57,11 @@ def test_agents_take_turns(programs: Path, networks: tuple[Path, Path], engine: 
     agents = [f"{engine}{path}" for path in networks]
     # [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2] -> [1, -5, 2] -> [1, 5, 2]
     want = "select:1 colour:1 select:1 colour:1 0 ok\n"
-    assert output(programs / "onnx_agents", *agents) == want * 2
+    assert output(programs / "listing3", *agents) == want * 2
 
 
 def test_an_agent_without_a_file(programs: Path, networks: tuple[Path, Path]) -> None:
-    lines = output(programs / "onnx_agents", networks[0], "/nowhere/p.onnx").splitlines()
+    lines = output(programs / "listing3", networks[0], "/nowhere/p.onnx").splitlines()
     assert len(lines) == 2
     assert re.match(r"select:1 -1 not found: agent 'colour', step 1: .*/nowhere/p.onnx", lines[0])
 
@@ -87,7 +87,7 @@ def test_a_compiled_tensorflow_model(programs: Path) -> None:
 
 
 def test_a_runner_of_ones_own(programs: Path) -> None:
-    lines = output(programs / "extend").splitlines()
+    lines = output(programs / "slides_extension").splitlines()
     assert lines[0] == f"{len('depth 3;hot yes;')} ok"
     assert lines[1].startswith("-1 unsupported: ") and "'list'" in lines[1]
 
@@ -106,7 +106,7 @@ def test_a_serdes_of_ones_own_over_a_pipe(programs: Path, tmp_path: Path) -> Non
 
     thread = threading.Thread(target=model)
     thread.start()
-    assert output(programs / "extend", pipe).splitlines()[-1] == "23 ok"
+    assert output(programs / "slides_extension", pipe).splitlines()[-1] == "23 ok"
     thread.join()
     assert seen == b"depth 3;hot yes;"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import CompilerInterface
-from conftest import HERE
+from conftest import EXAMPLES, HERE
 
 MODULES = ("compilerinterface", "CompilerInterface")
 FORMATS = ("json", "bytes")
@@ -73,8 +73,29 @@ def test_an_episode(programs: Path, tmp_path: Path, module: str, data_format: st
 def test_the_c_functions(programs: Path, tmp_path: Path, module: str, data_format: str) -> None:
     pipe = tmp_path / "pipe"
     kind = str(1 + FORMATS.index(data_format))
-    compiler = [str(programs / "pluto"), str(pipe), kind]
+    compiler = [str(programs / "slides_pluto"), str(pipe), kind]
     assert converse(compiler, module, "pluto", data_format, pipe) == "4 0.25 \n"
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_listings_4_and_5(programs: Path, tmp_path: Path, data_format: str) -> None:
+    pipe = tmp_path / "pipe"
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "listing5.py", data_format, pipe],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python")),
+    ) as model:
+        assert model.stdout is not None and model.stdout.readline() == "ready\n"
+        compiler = [programs / "listing4", data_format, pipe]
+        done = subprocess.run(compiler, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.stdout, done.returncode) == ("0 ok\n", 0)
+        assert model.wait(30) == 0
+
+
+def test_listing_1(programs: Path) -> None:
+    done = subprocess.run([programs / "listing4"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "2 ok\n"
 
 
 # ---- a compiler that only repeats what one of 2024 wrote

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A model behind, or in front of, a gRPC service as users of the 2024 release wrote it:
 
-grpc_model.py MODULE serve|train PORT FOLDER-OF-hello_pb2
+grpc_model.py MODULE serve|train PORT FOLDER-OF-listing2_pb2
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 module, mode, port, folder = sys.argv[1:]
 sys.path.insert(0, folder)
 CI = importlib.import_module(module)
-pb = importlib.import_module("hello_pb2")
-pb_grpc = importlib.import_module("hello_pb2_grpc")
+pb = importlib.import_module("listing2_pb2")
+pb_grpc = importlib.import_module("listing2_pb2_grpc")
 
 
 class service_server:

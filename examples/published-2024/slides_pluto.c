@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * Pluto's way to a model, as on the slides of 2024: pluto BASENAME SERDES */
+ * Pluto's way to a model, as on the slides of 2024: slides_pluto BASENAME SERDES */
 #include "MLModelRunner/C/ONNXModelRunner.h"
 #include "MLModelRunner/C/PipeModelRunner.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// gRPCModelRunner in both modes, as passes of 2024 used it:
-//   hello_grpc infer|costs|train ADDRESS
+// Listing 2: gRPCModelRunner in both modes, with a service of the program's own:
+//   listing2 infer|costs|train ADDRESS
 #include "MLModelRunner/MLModelRunner.h"
 #include "MLModelRunner/gRPCModelRunner.h"
-#include "hello.grpc.pb.h"
-#include "hello.pb.h"
+#include "listing2.grpc.pb.h"
+#include "listing2.pb.h"
 
 #include <cstdlib>
 #include <iostream>

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What grpcio-tools makes of hello.proto, written by hand so that the tests don't need it."""
+"""What grpcio-tools makes of listing2.proto, written by hand so that the tests don't need it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import grpc
-import hello_pb2 as pb  # type: ignore[import-not-found] # protoc makes it
+import listing2_pb2 as pb  # type: ignore[import-not-found] # protoc makes it
 
 
 class HelloServiceStub:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A runner and a SerDes of one's own, by subclassing as on the slides of 2024. The SerDes also goes
-// over a pipe: extend BASENAME
+// over a pipe: slides_extension BASENAME
 #include "MLModelRunner/MLModelRunner.h"
 #include "MLModelRunner/PipeModelRunner.h"
 #include "SerDes/baseSerDes.h"

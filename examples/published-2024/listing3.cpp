@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two agents that take turns, as the release's ONNXModelRunner was used:
-//   onnx_agents FIRST.onnx SECOND.onnx
+// Listing 3: the loop of ONNXModelRunner::evaluateUntyped, here with two agents that take turns:
+//   listing3 FIRST.onnx SECOND.onnx
 #include "MLModelRunner/ONNXModelRunner/ONNXModelRunner.h"
 #include "MLModelRunner/ONNXModelRunner/environment.h"
 #include "MLModelRunner/ONNXModelRunner/utils.h"
