@@ -35,10 +35,10 @@ int main(int argc, char **argv) {
   std::unique_ptr<MLModelRunner> MLRunner;
   if (argc == 3) {
     std::string basename = argv[2];
-    MLRunner = std::make_unique<PipeModelRunner>(
-        basename + ".out", basename + ".in",
-        std::string(argv[1]) == "json" ? MLBridge::SerDes::Kind::Json
-                                       : MLBridge::SerDes::Kind::Bitstream);
+    MLRunner = std::make_unique<PipeModelRunner>(basename + ".out", basename + ".in",
+                                                 std::string(argv[1]) == "json"
+                                                     ? MLBridge::SerDes::Kind::Json
+                                                     : MLBridge::SerDes::Kind::Bitstream);
   } else {
     MLRunner = std::make_unique<SumModelRunner>(MLBridge::SerDes::Kind::Json);
   }

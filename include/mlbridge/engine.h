@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Engines that are linked into the program instead of lying in a component.
+// Engines, serdes and transports that are linked into the program instead of lying in a shared
+// object.
 #ifndef MLBRIDGE_ENGINE_H
 #define MLBRIDGE_ENGINE_H
 
@@ -15,6 +16,14 @@ namespace mlbridge {
 /// process lives. Errors: InvalidArgument (the name is taken, the scheme is another of the
 /// library's own, the table is not complete).
 Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine);
+
+/// Uses a component that is linked in where libmlbridge-KIND-NAME.so would be opened otherwise: its
+/// engine opens "NAME:…", its serdes is "?serdes=NAME", its transport the scheme NAME. Of a name
+/// that the program has used before, the file stays. Process-wide within this copy of the library,
+/// thread-safe; the table is used for as long as the process lives. Errors: InvalidArgument (a name
+/// that is the library's own or taken), Unsupported (another ABI, a table that is not complete or
+/// holds nothing).
+Status registerComponent(const mlb_component &component);
 
 } // namespace mlbridge
 

@@ -2,6 +2,8 @@
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
 
+#include <mlbridge/engine.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -204,17 +206,68 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   return component;
 }
 
+namespace {
+
+/// What was opened or registered, by file name. Never destroyed, so that threads may run until the
+/// process has ended.
+struct Known {
+  std::mutex lock;
+  std::map<std::string, const mlb_component *> byFile;
+  static Known &get() {
+    static auto *known = new Known;
+    return *known;
+  }
+};
+
+} // namespace
+
+Status registerComponent(const mlb_component &component) {
+  const std::string name(component.name.data ? component.name.data : "",
+                         component.name.data ? component.name.size : 0);
+  constexpr std::string_view own[] = {"aot",  "bitstream", "function", "native",
+                                      "pipe", "shm",       "tfaot",    "unix"};
+  if (!isComponentName(name) || std::find(std::begin(own), std::end(own), name) != std::end(own))
+    return Status(Code::InvalidArgument,
+                  "'" + name.substr(0, 64) +
+                      "' cannot name a component: it is the library's own, or "
+                      "has more than lower-case letters, digits, '+', '-' "
+                      "and '.'");
+  if (component.size < sizeof(mlb_component))
+    return Status(Code::Unsupported, "component '" + name + "' has a table that is too short");
+  std::vector<std::string> files;
+  const auto take = [&](ComponentKind kind, const void *table) -> Status {
+    if (!table)
+      return Status::ok();
+    files.push_back(filePrefix(kind) + name + ".so");
+    return check(&component, kind, name).withContext("component '" + name + "'");
+  };
+  for (const auto &[kind, table] :
+       {std::pair<ComponentKind, const void *>{ComponentKind::Engine, component.engine},
+        {ComponentKind::SerDes, component.serdes},
+        {ComponentKind::Transport, component.transport}})
+    if (Status s = take(kind, table); !s)
+      return s;
+  if (files.empty())
+    return Status(Code::Unsupported, "component '" + name + "' has no table");
+  Known &known = Known::get();
+  const std::lock_guard<std::mutex> guard(known.lock);
+  for (const std::string &file : files)
+    if (known.byFile.count(file))
+      return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
+  for (std::string &file : files)
+    known.byFile.emplace(std::move(file), &component);
+  return Status::ok();
+}
+
 Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_view name) {
   if (!isComponentName(name))
     return Status(Code::InvalidArgument, "'" + std::string(name.substr(0, 64)) +
                                              "' cannot name a component: it may have lower-case "
                                              "letters, digits, '+', '-' and '.'");
-  // Never destroyed, so that threads may run until the process has ended.
-  static auto *lock = new std::mutex;
-  static auto *opened = new std::map<std::string, const mlb_component *>;
+  Known &known = Known::get();
   const std::string file = filePrefix(kind) + std::string(name) + ".so";
-  const std::lock_guard<std::mutex> guard(*lock);
-  if (const auto it = opened->find(file); it != opened->end())
+  const std::lock_guard<std::mutex> guard(known.lock);
+  if (const auto it = known.byFile.find(file); it != known.byFile.end())
     return it->second;
   std::string looked;
   for (const std::string &folder : componentFolders()) {
@@ -224,7 +277,7 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       Expected<const mlb_component *> component = openFile(path, kind, name);
       if (component)
-        opened->emplace(file, *component);
+        known.byFile.emplace(file, *component);
       return component;
     }
     looked.append(looked.empty() ? "" : ", ").append(folder);

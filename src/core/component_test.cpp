@@ -3,6 +3,8 @@
 #include "core/component.h"
 #include "core/component_values.h"
 
+#include <mlbridge/engine.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,6 +67,28 @@ TEST_F(Component, BrokenOnesAreRefusedWithTheReason) {
     EXPECT_NE(status.message().find(std::string("libmlbridge-engine-") + name), std::string::npos)
         << status.message();
   }
+}
+
+TEST_F(Component, LinkedOnesAreFoundByTheirName) {
+  static const mlb_component testing = **findComponent(ComponentKind::Engine, "testing");
+  static mlb_component linked = testing;
+  linked.name = {"linked", 6};
+  ASSERT_TRUE(registerComponent(linked));
+  EXPECT_EQ(*findComponent(ComponentKind::Engine, "linked"), &linked);
+  EXPECT_EQ(findComponent(ComponentKind::SerDes, "linked").status().code(), Code::NotFound);
+  EXPECT_EQ(registerComponent(linked).code(), Code::InvalidArgument) << "there is one already";
+  EXPECT_EQ(registerComponent(testing).code(), Code::InvalidArgument) << "it was opened";
+  mlb_component broken = testing;
+  for (const char *name : {"", "A/B", "unix", "native"}) {
+    broken.name = {name, std::string_view(name).size()};
+    EXPECT_EQ(registerComponent(broken).code(), Code::InvalidArgument) << name;
+  }
+  broken.name = {"broken", 6};
+  broken.abi = 99;
+  EXPECT_EQ(registerComponent(broken).code(), Code::Unsupported);
+  broken.abi = testing.abi;
+  broken.engine = nullptr;
+  EXPECT_EQ(registerComponent(broken).code(), Code::Unsupported) << "nothing in it";
 }
 
 TEST_F(Component, NamesAreListed) {

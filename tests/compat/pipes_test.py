@@ -87,7 +87,7 @@ def test_listings_4_and_5(programs: Path, tmp_path: Path, data_format: str) -> N
         env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python")),
     ) as model:
         assert model.stdout is not None and model.stdout.readline() == "ready\n"
-        compiler = [programs / "listing4", data_format, pipe]
+        compiler = [str(programs / "listing4"), data_format, str(pipe)]
         done = subprocess.run(compiler, capture_output=True, text=True, timeout=60, check=False)
         assert (done.stdout, done.returncode) == ("0 ok\n", 0)
         assert model.wait(30) == 0
