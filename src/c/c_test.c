@@ -503,6 +503,9 @@ int test_extensions(void) {
          MLBRIDGE_INVALID_ARGUMENT);
   EXPECT(strstr(message, "incomplete"));
   EXPECT(mlbridge_register_engine("c-engine", "x", NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
+  mlb_component empty = {sizeof empty, MLB_COMPONENT_ABI, 1, {"empty", 5}, NULL, NULL, NULL};
+  EXPECT(mlbridge_register_component(&empty, message, sizeof message) == MLBRIDGE_UNSUPPORTED);
+  EXPECT(mlbridge_register_component(NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
   EXPECT(mlbridge_register_compiled(NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
   mlb_aot_model newer = {0};
   newer.size = sizeof newer;

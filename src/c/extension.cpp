@@ -17,6 +17,13 @@ mlbridge_code mlbridge_register_engine(const char *scheme, const char *name,
   return told(registerEngine(textOf(scheme), textOf(name), *engine), message, capacity);
 }
 
+mlbridge_code mlbridge_register_component(const mlb_component *component, char *message,
+                                          uint64_t capacity) {
+  if (!component)
+    return told(Status(Code::InvalidArgument, "there is no component"), message, capacity);
+  return told(registerComponent(*component), message, capacity);
+}
+
 mlbridge_code mlbridge_register_compiled(const mlb_aot_model *model, char *message,
                                          uint64_t capacity) {
   if (!model)

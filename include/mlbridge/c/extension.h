@@ -22,6 +22,12 @@ mlbridge_code mlbridge_register_engine(const char *scheme, const char *name,
                                        const mlb_engine *engine, char *message,
                                        uint64_t message_capacity);
 
+/* Uses a component's engine, serdes or transport that is linked in where libmlbridge-KIND-NAME.so
+ * would be opened otherwise. The same rules. Errors: MLBRIDGE_INVALID_ARGUMENT (its name is taken
+ * or one of the library's own, null), MLBRIDGE_UNSUPPORTED (another ABI, an incomplete table). */
+mlbridge_code mlbridge_register_component(const mlb_component *component, char *message,
+                                          uint64_t message_capacity);
+
 /* Makes "aot:NAME" open a network that `mlbridge compile` made and that is linked in:
  * mlbridge_register_compiled(NAME_model(), NULL, 0). The same rules. Errors:
  * MLBRIDGE_INVALID_ARGUMENT (the name is taken, null), MLBRIDGE_INVALID_MODEL (not a table of this
