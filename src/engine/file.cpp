@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace mlbridge::engine {
 namespace {
@@ -13,8 +15,10 @@ namespace {
 class Descriptor {
 public:
   explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor &&other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor(const Descriptor &) = delete;
   Descriptor &operator=(const Descriptor &) = delete;
+  Descriptor &operator=(Descriptor &&) = delete;
   ~Descriptor() {
     if (number_ >= 0)
       ::close(number_);
@@ -27,12 +31,16 @@ private:
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-} // namespace
+/// A regular file, open, and its size.
+struct Opened {
+  Descriptor file;
+  uint64_t size;
+};
 
-Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
+Expected<Opened> openFile(const std::string &path, uint64_t limit) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return Status(Code::InvalidArgument, "the URI names no file; write a path after the colon");
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) {
     const int error = errno;
     const bool missing = error == ENOENT || error == ENOTDIR;
@@ -49,12 +57,14 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
   if (size > limit)
     return Status(Code::LimitExceeded, path + " has " + std::to_string(size) +
                                            " bytes; the limit is " + std::to_string(limit));
-  Buffer bytes;
-  if (Status s = bytes.resize(size); !s)
-    return Status(s.code(), path + ": " + s.message());
-  uint64_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::read(file.get(), bytes.data() + done, size - done);
+  return Opened{std::move(file), size};
+}
+
+/// `size` bytes from where the file stands; `done` and `all` are for the message.
+Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, uint64_t size,
+                 uint64_t done, uint64_t all) {
+  while (size > 0) {
+    const ssize_t got = ::read(file.get(), to, size);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -62,10 +72,52 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
     if (got == 0)
       return Status(Code::InvalidModel,
                     path + " became shorter while it was read: " + std::to_string(done) + " of " +
-                        std::to_string(size) + " bytes");
+                        std::to_string(all) + " bytes");
+    to += got;
     done += static_cast<uint64_t>(got);
+    size -= static_cast<uint64_t>(got);
   }
+  return Status::ok();
+}
+
+} // namespace
+
+Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
+  const Expected<Opened> from = openFile(path, limit);
+  if (!from)
+    return from.status();
+  Buffer bytes;
+  if (Status s = bytes.resize(from->size); !s)
+    return Status(s.code(), path + ": " + s.message());
+  if (Status s = readBytes(from->file, path, bytes.data(), from->size, 0, from->size); !s)
+    return s;
   return bytes;
+}
+
+Status copyFile(const std::string &path, uint64_t limit, int target) {
+  const Expected<Opened> from = openFile(path, limit);
+  if (!from)
+    return from.status();
+  // Small, so that its pages are touched once and not for each part of the file.
+  constexpr uint64_t Part = 1 << 16;
+  Buffer bytes;
+  if (Status s = bytes.resize(std::min(from->size, Part)); !s)
+    return Status(s.code(), path + ": " + s.message());
+  for (uint64_t done = 0; done < from->size;) {
+    const uint64_t size = std::min(from->size - done, Part);
+    if (Status s = readBytes(from->file, path, bytes.data(), size, done, from->size); !s)
+      return s;
+    done += size;
+    for (uint64_t at = 0; at < size;) {
+      const ssize_t written = ::write(target, bytes.data() + at, size - at);
+      if (written < 0 && errno == EINTR)
+        continue;
+      if (written <= 0)
+        return Status(Code::LimitExceeded, path + " cannot be copied: " + reason(errno));
+      at += static_cast<uint64_t>(written);
+    }
+  }
+  return Status::ok();
 }
 
 } // namespace mlbridge::engine

@@ -13,6 +13,10 @@ namespace mlbridge::engine {
 /// file, unreadable), LimitExceeded (more than `limit` bytes).
 Expected<Buffer> readFile(const std::string &path, uint64_t limit);
 
+/// The same into another file, which is empty. Errors: those of readFile; LimitExceeded if it
+/// cannot be written.
+Status copyFile(const std::string &path, uint64_t limit, int target);
+
 } // namespace mlbridge::engine
 
 #endif

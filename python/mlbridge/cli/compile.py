@@ -141,7 +141,16 @@ def build(options: argparse.Namespace, folder: str) -> str:
             task.result()
     objects = [f"{name}.o" for name in [*ordered, "interface"]]
     if options.shared:
-        link = ["-shared", "-Wl,--as-needed", "-Wl,-z,noexecstack", "-s", "-o", "made"]
+        # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
+        link = [
+            "-shared",
+            "-nostartfiles",
+            "-Wl,--as-needed",
+            "-Wl,-z,noexecstack",
+            "-s",
+            "-o",
+            "made",
+        ]
     else:
         link = ["-r", "-nostdlib", "-o", "made"]
     call([*compiler, *link, *objects], folder)

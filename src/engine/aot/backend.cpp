@@ -10,6 +10,7 @@
 #include <mlbridge/compiled.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -17,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace mlbridge {
@@ -72,20 +74,28 @@ Status check(const mlb_aot_model *model) {
   return Status::ok();
 }
 
+bool readAt(int file, uint64_t offset, void *to, size_t size) {
+  ssize_t got = 0;
+  do
+    got = pread(file, to, size, static_cast<off_t>(offset));
+  while (got < 0 && errno == EINTR);
+  return got == static_cast<ssize_t>(size);
+}
+
 /// Whether all that the loader maps is in the file: it would die of what isn't.
-bool isWholeObject(const Buffer &file) {
+bool isWholeObject(int file) {
+  struct stat info;
   ElfW(Ehdr) head;
-  if (file.size() < sizeof head)
+  if (fstat(file, &info) != 0 || !readAt(file, 0, &head, sizeof head))
     return false;
-  std::memcpy(&head, file.data(), sizeof head);
+  const auto size = static_cast<uint64_t>(info.st_size);
   if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
-      head.e_phoff > file.size() ||
-      head.e_phnum > (file.size() - head.e_phoff) / sizeof(ElfW(Phdr)))
+      head.e_phoff > size || head.e_phnum > (size - head.e_phoff) / sizeof(ElfW(Phdr)))
     return false;
   for (unsigned i = 0; i < head.e_phnum; ++i) {
     ElfW(Phdr) part;
-    std::memcpy(&part, file.data() + head.e_phoff + i * sizeof part, sizeof part);
-    if (part.p_offset > file.size() || part.p_filesz > file.size() - part.p_offset)
+    if (!readAt(file, head.e_phoff + i * sizeof part, &part, sizeof part) || part.p_offset > size ||
+        part.p_filesz > size - part.p_offset)
       return false;
   }
   return true;
@@ -105,24 +115,15 @@ public:
       close(copy_);
   }
 
-  /// Errors: those of readFile, InvalidModel.
+  /// Errors: those of copyFile, InvalidModel.
   Status open(const std::string &path) {
-    Expected<Buffer> file = engine::readFile(path, LargestFile);
-    if (!file)
-      return file.status();
-    if (!isWholeObject(*file))
-      return {Code::InvalidModel, "no shared object, or only a part of one"};
     copy_ = memfd_create("mlbridge-aot", MFD_CLOEXEC);
     if (copy_ < 0)
       return {Code::LimitExceeded, std::string("memfd_create: ") + std::strerror(errno)};
-    for (size_t at = 0; at < file->size();) {
-      const ssize_t written = write(copy_, file->data() + at, file->size() - at);
-      if (written < 0 && errno == EINTR)
-        continue;
-      if (written <= 0)
-        return {Code::LimitExceeded, std::string("no memory for a copy: ") + std::strerror(errno)};
-      at += static_cast<size_t>(written);
-    }
+    if (Status s = engine::copyFile(path, LargestFile, copy_); !s)
+      return s;
+    if (!isWholeObject(copy_))
+      return {Code::InvalidModel, "no shared object, or only a part of one"};
     // The descriptor stays open, so that no other copy gets this name.
     handle_ = dlopen(("/proc/self/fd/" + std::to_string(copy_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_)

@@ -342,7 +342,9 @@ using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;
 };
 
 std::string Printer::printInterface(uint64_t id) const {
-  std::string out = fill(R"(#include <mlbridge/aot.h>
+  std::string out = fill(R"(#include "cpu.h"
+
+#include <mlbridge/aot.h>
 
 #ifdef MLBRIDGE_AOT_SHARED
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -374,14 +376,8 @@ namespace {
 bool hasPortable() { return true; }
 bool hasNeon() { return true; }
 #if defined(__x86_64__)
-bool hasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
-}
-bool hasAvx512() {
-  return hasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-}
+bool hasAvx2() { return mlbridge::native::cpuFeatures().avx2; }
+bool hasAvx512() { return mlbridge::native::cpuFeatures().avx512; }
 #endif
 
 bool isCalled(const char *text, const char *name) {

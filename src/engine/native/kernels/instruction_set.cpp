@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/kernels/chosen.h"
+#include "engine/native/kernels/cpu.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,11 @@ extern const Kernel NeonKernels[];
 #endif
 
 #if defined(MLBRIDGE_NATIVE_X86)
+static const CpuFeatures &features() {
+  static const CpuFeatures Features = cpuFeatures();
+  return Features;
+}
+
 /// The table of a lesser instruction set with the kernels that there are for this one.
 struct MergedTable {
   Kernel kernels[static_cast<std::size_t>(KernelId::Count)];
@@ -34,16 +40,13 @@ const Kernel *kernelsFor(InstructionSet set) {
     return PortableKernels;
 #if defined(MLBRIDGE_NATIVE_X86)
   case InstructionSet::Avx2:
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c")) {
+    if (features().avx2) {
       static const MergedTable Merged(PortableKernels, Avx2Kernels);
       return Merged.kernels;
     }
     return nullptr;
   case InstructionSet::Avx512:
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        kernelsFor(InstructionSet::Avx2)) {
+    if (features().avx512) {
       static const MergedTable Merged(kernelsFor(InstructionSet::Avx2), Avx512Kernels);
       return Merged.kernels;
     }

@@ -8,7 +8,9 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_SIZES_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_SIZES_H
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace mlbridge::native {
 
@@ -47,13 +49,28 @@ constexpr std::int64_t packedGemmIndex(std::int64_t k, std::int64_t n, std::int6
 template <class Element>
 void packGemm(Element *packed, const Element *b, std::int64_t k, std::int64_t n,
               std::int64_t rowStride, std::int64_t columnStride) {
-  const std::int64_t size = packedGemmSize<Element>(k, n);
-  for (std::int64_t i = 0; i < size; ++i)
-    packed[i] = 0;
-  for (std::int64_t row = 0; row < k; ++row)
+  constexpr std::int64_t Lanes = lanesOf<Element>();
+  // A line is a column, or a row of a block: `count` elements, then zeros up to whole vectors.
+  const auto line = [&packed](const Element *from, std::int64_t count, std::int64_t stride) {
+    if (stride == 1)
+      std::memcpy(packed, from, static_cast<std::size_t>(count) * sizeof(Element));
+    else
+      for (std::int64_t i = 0; i < count; ++i)
+        packed[i] = from[i * stride];
+    for (packed += count; count % Lanes != 0; ++count)
+      *packed++ = 0;
+  };
+  if (packedByColumns(k, n)) {
     for (std::int64_t column = 0; column < n; ++column)
-      packed[packedGemmIndex<Element>(k, n, row, column)] =
-          b[row * rowStride + column * columnStride];
+      line(b + column * columnStride, k, rowStride);
+    return;
+  }
+  for (std::int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
+    const std::int64_t left = n - first;
+    const std::int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
+    for (std::int64_t row = 0; row < k; ++row)
+      line(b + row * rowStride + first * columnStride, count, columnStride);
+  }
 }
 
 template <class Element> constexpr std::int64_t paddedHidden(std::int64_t hidden) {
