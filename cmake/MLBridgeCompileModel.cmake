@@ -1,10 +1,12 @@
-# mlbridge_compile_model(NAME FILE.onnx [DIM NAME=N...] [SHAPE INPUT=N,N...] [WEIGHTS external] [ISA LIST])
+# mlbridge_compile_model(NAME FILE.onnx [INTO TARGET...] [DIM NAME=N...] [SHAPE INPUT=N,N...]
+#                        [WEIGHTS external] [ISA LIST])
 #
 # A static library of the network, compiled by `mlbridge compile` (of the Python package; the
 # variable MLBRIDGE_COMMAND says which). Who links it includes NAME.h. It is compiled again when the
-# file changes. With WEIGHTS external, NAME.weights is beside the header.
+# file changes. With WEIGHTS external, NAME.weights is beside the header. Targets after INTO, which
+# link MLBridge::core, get it linked in and registered: they open it as aot:NAME.
 function(mlbridge_compile_model name file)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "WEIGHTS;ISA" "DIM;SHAPE")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "WEIGHTS;ISA" "DIM;SHAPE;INTO")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "mlbridge_compile_model(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -40,4 +42,21 @@ function(mlbridge_compile_model name file)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(${name} PUBLIC ${folder})
   target_link_libraries(${name} PUBLIC m)
+  if(NOT arg_INTO)
+    return()
+  endif()
+  file(CONFIGURE OUTPUT ${folder}/${name}_register.cpp CONTENT
+"// Written by mlbridge_compile_model.
+#include \"${name}.h\"
+#include <mlbridge/compiled.h>
+
+namespace {
+const mlbridge::Status registered = mlbridge::registerCompiled(${name}_model());
+}
+")
+  foreach(target IN LISTS arg_INTO)
+    target_sources(${target} PRIVATE ${folder}/${name}_register.cpp)
+    target_compile_features(${target} PRIVATE cxx_std_17)
+    target_link_libraries(${target} PRIVATE ${name})
+  endforeach()
 endfunction()

@@ -294,6 +294,9 @@ def in_process(path: Path, limits: Path) -> list[str]:
         size = number(r["binary_kb"], 0)
         line = [r["model"], r["engine"], number(us, 3), number(session, 3), ratios[0]]
         lines.append([*line, number(kernels, 3), ratios[1], start, memory, size])
+        if "c_function_us" in r:
+            alone = [r["model"], "aot, its C function", number(r["c_function_us"], 3)]
+            lines.append([*alone, *["–"] * (len(head) - len(alone))])
     return [
         "## Evaluations in process (`make bench`)",
         "",

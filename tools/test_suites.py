@@ -222,6 +222,7 @@ PYTEST_FOLDERS = (
     ("tests/compat", 600),
     ("tests/tensorflow", 1200),
     ("tests/faults", 900),
+    ("examples", 900),
 )
 # Those that install from the dev build or build something themselves.
 BUILDING = (
@@ -233,6 +234,7 @@ BUILDING = (
     "tests/compat",
     "tests/tensorflow",
     "tests/faults",
+    "examples",
     "bench",
 )
 

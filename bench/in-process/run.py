@@ -6,7 +6,8 @@
 The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
 the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
 one core, each in three processes, and answers are checked before and after. Reported are medians
-of the processes' medians. Start-up is from opening
+of the processes' medians; aot: is beside the same network's C function, called without the library.
+Start-up is from opening
 to the first answer, in fresh processes; resident memory what these have more than one that asks a
 function of the program instead.
 build/bench/in-process-limits.json says which of the project's limits hold.
@@ -38,6 +39,7 @@ from tqdm import tqdm
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ENGINES = ("onnx", "native", "aot", "tfaot")
+C_FUNCTION = "aot's C function"
 ROUND_NS = 3e6  # a turn takes about that long
 PROCESSES = 3  # of each program: where the system puts their memory makes a tenth
 STARTS = 15
@@ -148,6 +150,19 @@ class Place:
         left_out("aot", model, why)
         return None
 
+    def c_function(self, model: Path) -> Path:
+        """A program with the compiled network in it, which calls its C function."""
+        folder = self.folder / f"{model.stem}-c"
+        folder.mkdir()
+        out = ["-o", folder / "network.o", "--header", folder / "network.h", "--name", "network"]
+        command = [sys.executable, "-m", "mlbridge", "compile", model, *out]
+        subprocess.run(list(map(str, command)), env=self.env, check=True)
+        sources = [HERE / "compiled_function.cpp", folder / "network.o"]
+        flags = ["-O2", "-std=c++17", f"-I{folder}", f"-I{ROOT / 'include'}"]
+        program = folder / "compiled-function"
+        subprocess.run(list(map(str, ["g++", *flags, *sources, "-o", program])), check=True)
+        return program
+
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         uri = next((str(a) for a in arguments if ":" in str(a)), "")
         command = [str(self.client(uri)), *map(str, arguments)]
@@ -170,6 +185,8 @@ def speeds(
     commands: dict[str, list[str | Path]] = {
         engine: [place.client(uri), "ask", uri, examples] for engine, uri in uris.items()
     }
+    if "aot" in uris:
+        commands[C_FUNCTION] = [place.c_function(model), examples]
     if floor_onnx.exists():
         for kind in ("packed", "plain"):
             commands[f"ort {kind}"] = [floor_onnx, place.library, kind, model, examples]
@@ -274,6 +291,8 @@ def measure(
                         "weights_mb": round(weights / 2**20, 3),
                     }
                 )
+                if engine == "aot":
+                    rows[-1]["c_function_us"] = _rounded(found[C_FUNCTION])
                 if name == THREADED:
                     threads[engine] = round(two_threads(place, uri, examples), 3)
     return rows, threads
@@ -312,6 +331,8 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
         limit(f"{model}: native over the kernels", ratio(model, "native", "floor_kernel_us"), 1.5)
     small = by.get(("16-8-2", "native"))
     limit("16-8-2: native, µs", small["us"] if small else None, 0.3)
+    small = by.get(("16-8-2", "aot"))
+    limit("16-8-2: aot through its C function, µs", small["c_function_us"] if small else None, 0.1)
     all_ = [r for r in (ratio(m, "native", "floor_ort_us") for m in models) if r]
     if all_:
         mean = math.exp(statistics.fmean(map(math.log, all_)))
@@ -337,6 +358,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             line += f"{value:10.3f}{row['us'] / value:7.2f}" if value else f"{'–':>10}{'–':>7}"
         line += f"{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{row['binary_kb']:9.0f}"
         lines.append(line)
+        if "c_function_us" in row:
+            lines.append(f"{'':16}{'C alone':8}{row['c_function_us']:10.3f}")
     return "\n".join(lines)
 
 

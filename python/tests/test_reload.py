@@ -59,3 +59,49 @@ def test_a_renamed_file_is_taken_and_one_that_does_not_fit_is_not(
     place.write_text("damaged in place")
     assert runner.evaluate_scalar(x=[10]) == 50
     assert model.new_runner().evaluate_scalar(x=[1]) == 5
+
+
+def test_new_weights_of_a_compiled_network_are_taken(tmp_path: Path) -> None:
+    def weights(value: float) -> Path:
+        made = export(tmp_path / "fresh.onnx", value)
+        fresh = tmp_path / "fresh.weights"
+        assert main(["compile", str(made), "-o", str(fresh)]) == 0
+        return fresh.rename(tmp_path / "policy.weights")
+
+    shared = tmp_path / "policy.so"
+    made = export(tmp_path / "first.onnx", 2)
+    assert main(["compile", str(made), "--shared", "--weights", "external", "-o", str(shared)]) == 0
+    model = mlbridge.Model.open(f"aot:{shared}?weights={weights(3)}?reload=0")
+    assert model.model_signature is not None
+    model.bind(model.model_signature)
+    runner = model.new_runner()
+    assert runner.evaluate_scalar(x=[10]) == 30
+    weights(4)
+    assert runner.evaluate_scalar(x=[10]) == 40
+    (tmp_path / "policy.weights").unlink()
+    assert runner.evaluate_scalar(x=[10]) == 40
+    weights(5)
+    assert runner.evaluate_scalar(x=[10]) == 50
+
+
+@pytest.mark.parametrize("engine", ["onnx", "native"])
+def test_external_data_is_read_with_its_file(engine: str, tmp_path: Path) -> None:
+    def put_apart(weight: float) -> None:
+        network = onnx.load(export(tmp_path / "fresh.onnx", weight))
+        for tensor in network.graph.initializer:
+            onnx.external_data_helper.set_external_data(tensor, "policy.bin")
+        (tmp_path / "policy.bin").unlink(missing_ok=True)
+        onnx.save(network, tmp_path / "fresh.onnx")
+
+    place = tmp_path / "policy.onnx"
+    put_apart(2)
+    (tmp_path / "fresh.onnx").rename(place)
+    model = mlbridge.Model.open(f"{engine}:{place}?reload=0")
+    assert model.model_signature is not None
+    model.bind(model.model_signature)
+    runner = model.new_runner()
+    assert runner.evaluate_scalar(x=[10]) == 20
+    put_apart(3)
+    assert runner.evaluate_scalar(x=[10]) == 20  # as the page says
+    place.touch()
+    assert runner.evaluate_scalar(x=[10]) == 30

@@ -17,11 +17,10 @@ namespace {
 using Clock = Deadline::Clock;
 
 /// What tells one version of a file from another: replaced by rename, it has another inode.
-uint64_t versionOf(const std::string &path) {
+uint64_t versionOf(const std::string &path, uint64_t hash) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
     return 0;
-  uint64_t hash = 0xcbf29ce484222325U;
   for (const uint64_t part : {uint64_t(info.st_dev), uint64_t(info.st_ino), uint64_t(info.st_size),
                               uint64_t(info.st_mtim.tv_sec), uint64_t(info.st_mtim.tv_nsec),
                               uint64_t(info.st_ctim.tv_sec), uint64_t(info.st_ctim.tv_nsec)}) {
@@ -29,6 +28,14 @@ uint64_t versionOf(const std::string &path) {
     hash ^= hash >> 29;
   }
   return hash ? hash : 1;
+}
+
+/// The same of the model's file and that of its weights, where the URI names one.
+uint64_t versionOf(const Uri &uri) {
+  const uint64_t version = versionOf(uri.place, 0xcbf29ce484222325U);
+  const auto weights = uri.options.find("weights");
+  return version == 0 || weights == uri.options.end() ? version
+                                                      : versionOf(weights->second, version);
 }
 
 /// Properties that a pass may act on; those of the library and of the format say where a model
@@ -68,7 +75,7 @@ public:
       : uri_(std::move(uri)), interval_(interval), opener_(std::move(opener)) {}
 
   Status open() {
-    version_ = versionOf(uri_.place);
+    version_ = versionOf(uri_);
     Expected<std::shared_ptr<ModelBackend>> model = opener_(uri_);
     if (!model)
       return model.status();
@@ -116,7 +123,7 @@ public:
           !next_.compare_exchange_strong(next, now + interval_.count(), std::memory_order_relaxed))
         return;
     }
-    if (versionOf(uri_.place) == version_.load(std::memory_order_relaxed))
+    if (versionOf(uri_) == version_.load(std::memory_order_relaxed))
       return;
     const std::unique_lock<std::mutex> guard(loading_, std::try_to_lock);
     if (guard.owns_lock())
@@ -132,7 +139,7 @@ public:
 private:
   void load() {
     // Before it is read: what is written meanwhile is another version, to be read next time.
-    const uint64_t version = versionOf(uri_.place);
+    const uint64_t version = versionOf(uri_);
     if (version == version_.load(std::memory_order_relaxed))
       return;
     version_.store(version, std::memory_order_relaxed);

@@ -13,9 +13,9 @@ using BackendOpener = std::function<Expected<std::shared_ptr<ModelBackend>>(cons
 /// not there. Errors: InvalidArgument.
 Expected<std::optional<Duration>> takeReload(Uri &uri);
 
-/// Opens the model with `opener`, and anew each time when its file, the place of the URI, has
-/// changed. Errors: those of the opener; InvalidArgument (the place is no file); Unsupported (a
-/// model without a signature).
+/// Opens the model with `opener`, and anew each time when its file, the place of the URI, or that
+/// of its option `weights` has changed. Errors: those of the opener; InvalidArgument (the place is
+/// no file); Unsupported (a model without a signature).
 Expected<std::shared_ptr<ModelBackend>> openReloading(const Uri &uri, Duration interval,
                                                       BackendOpener opener);
 

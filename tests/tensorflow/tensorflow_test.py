@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A policy of TensorFlow in a compiler: compiled ahead of time, and converted to ONNX.
 
-TensorFlow lies in build/tensorflow, in an environment of its own, and stays there; the first run
-takes some minutes. Left out, with the reason, where it cannot be installed.
+The compiler is examples/inlining, in C++ and in C, which asks either by the same source. TensorFlow
+lies in build/tensorflow, in an environment of its own, and stays there; the first run takes some
+minutes. Left out, with the reason, where it cannot be installed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 
 import mlbridge
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = Path(__file__).parent / "project"
+PROJECT = ROOT / "examples" / "inlining"
+POLICY = Path(__file__).with_name("policy.py")
 FOLDER = ROOT / "build" / "tensorflow"
 TOOL = ROOT / "cmake" / "tensorflow_aot.py"
 CONVERTER = ("tf2onnx>=1.16,<1.18", "onnx>=1.16,<1.18", "flatbuffers")
@@ -51,7 +54,7 @@ def python() -> Path:
 def saved(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the SavedModel and cases.json."""
     folder = tmp_path_factory.mktemp("policy")
-    must(python, PROJECT / "policy.py", folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    must(python, POLICY, folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
     return folder
 
 
@@ -72,43 +75,68 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
     must(
         *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"),
-        *(f"-DPOLICY={saved / 'policy'}", f"-DMLBRIDGE_TENSORFLOW_FOLDER={FOLDER}", *options),
+        *(f"-DSAVED_MODEL={saved / 'policy'}", f"-DMLBRIDGE_TENSORFLOW_FOLDER={FOLDER}", *options),
         "-DCMAKE_CXX_FLAGS=-fno-exceptions -fno-rtti -Wall -Wextra -Werror",
     )
 
 
 @pytest.fixture(scope="session")
-def build(prefix: Path, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(prefix: Path, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both programs, with the policy linked in twice: by TensorFlow's compiler and by ours."""
     folder = tmp_path_factory.mktemp("build")
-    configure(folder, prefix, saved)
+    command = Path(sys.executable).with_name("mlbridge")
+    network = f"-DNETWORK={converted / 'plain.onnx'}"
+    configure(folder, prefix, converted, network, f"-DMLBRIDGE_COMMAND={command}")
     must("cmake", "--build", folder)
     return folder
 
 
-def ask(program: Path, uri: str, cases: list[CASE]) -> None:
-    """The program's answers are TensorFlow's."""
-    lines = [" ".join(map(repr, [case["step"], *case["features"]])) for case in cases]
-    out = must(program, uri, input="\n".join(lines)).splitlines()
-    assert len(out) == len(cases)
-    for line, case in zip(out, cases, strict=True):
-        action, *logits = line.split()
-        assert int(action) == case["action"]
+@pytest.fixture(scope="session")
+def module(saved: Path, cases: list[CASE]) -> Path:
+    """The calls that are compiled; the number of a line is the step."""
+    assert [case["step"] for case in cases] == list(range(len(cases)))
+    lines = [" ".join(map(repr, [0, *case["features"]])) for case in cases]
+    path = saved / "calls"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+ADVICES = ["leave", "inline", "inline early"]
+ENGINES = {
+    "tfaot": "tfaot:Advice_{language}",
+    "aot": "aot:{folder}/plain.so",
+    "aot, linked in": "aot:advice",
+    "native": "native:{folder}/plain.onnx",
+    "onnx": "onnx:{folder}/plain.onnx",
+}
+
+
+@pytest.mark.parametrize("language", ["cpp", "c"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_engine_advises_as_tensorflow(
+    build: Path, converted: Path, module: Path, cases: list[CASE], language: str, engine: str
+) -> None:
+    shared = converted / "plain.so"
+    if engine == "aot" and not shared.is_file():
+        compiler = (sys.executable, "-m", "mlbridge", "compile")
+        must(*compiler, converted / "plain.onnx", "--shared", "-o", shared)
+    uri = ENGINES[engine].format(language=language, folder=converted)
+    modules = [module] * 4  # in C++ each in its own thread
+    runtime = str(Path(onnxruntime.__file__).parent / "capi")
+    env = {"MLBRIDGE_ONNXRUNTIME": runtime, **os.environ}
+    out = must(build / f"inlining-{language}", uri, *modules, env=env).splitlines()
+    for line, case in zip(out, cases * len(modules), strict=True):
+        advice, *logits = line.removeprefix("0: ").rsplit(" ", 3)
+        assert advice == ADVICES[case["action"]]
         assert list(map(float, logits)) == pytest.approx(
             case["logits"], rel=TOLERANCE, abs=TOLERANCE
         )
 
 
-@pytest.mark.parametrize("language", ["cpp", "c"])
-def test_a_compiled_policy_answers_as_tensorflow(
-    build: Path, cases: list[CASE], language: str
-) -> None:
-    ask(build / f"ask-{language}", f"tfaot:Policy_{language}", cases)
-
-
 def test_the_program_needs_nothing_of_tensorflow(build: Path, tmp_path: Path) -> None:
-    libraries = must("ldd", build / "ask-cpp")
+    libraries = must("ldd", build / "inlining-cpp")
     assert "tensorflow" not in libraries and "python" not in libraries
-    must("strip", "-o", tmp_path / "stripped", build / "ask-cpp")
+    must("strip", "-o", tmp_path / "stripped", build / "inlining-cpp")
     assert (tmp_path / "stripped").stat().st_size < 4_000_000
 
 
@@ -116,12 +144,11 @@ def test_the_second_build_does_nothing(build: Path) -> None:
     assert "no work to do" in must("cmake", "--build", build)
 
 
-def test_what_is_not_linked_in_is_named(build: Path) -> None:
-    done = run(build / "ask-cpp", "tfaot:Policy", input="")
-    assert done.returncode == 1
-    assert "no model 'Policy' is linked into this program" in done.stderr
-    assert "Policy_cpp" in done.stderr
-    done = run(build / "ask-cpp", "tfaot:Policy_cpp?threads=2", input="")
+def test_what_is_not_linked_in_is_named(build: Path, module: Path) -> None:
+    done = run(build / "inlining-cpp", "tfaot:Advice", module)
+    assert "no model 'Advice' is linked into this program" in done.stderr
+    assert "Advice_cpp" in done.stderr
+    done = run(build / "inlining-cpp", "tfaot:Advice_cpp?threads=2", module)
     assert "no option threads" in done.stderr
 
 
