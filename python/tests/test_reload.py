@@ -84,10 +84,20 @@ def test_new_weights_of_a_compiled_network_are_taken(tmp_path: Path) -> None:
     assert runner.evaluate_scalar(x=[10]) == 50
 
 
+@pytest.mark.parametrize("length", [1, "n"])
 @pytest.mark.parametrize("engine", ["onnx", "native"])
-def test_external_data_is_read_with_its_file(engine: str, tmp_path: Path) -> None:
+def test_external_data_is_read_with_its_file(
+    engine: str, length: int | str, tmp_path: Path
+) -> None:
     def put_apart(weight: float) -> None:
         network = onnx.load(export(tmp_path / "fresh.onnx", weight))
+        for value in (*network.graph.input, *network.graph.output):
+            lengths = value.type.tensor_type.shape.dim
+            lengths[0].CopyFrom(onnx.TensorShapeProto.Dimension())
+            if isinstance(length, int):
+                lengths[0].dim_value = length
+            else:
+                lengths[0].dim_param = length
         for tensor in network.graph.initializer:
             onnx.external_data_helper.set_external_data(tensor, "policy.bin")
         (tmp_path / "policy.bin").unlink(missing_ok=True)
@@ -103,5 +113,10 @@ def test_external_data_is_read_with_its_file(engine: str, tmp_path: Path) -> Non
     assert runner.evaluate_scalar(x=[10]) == 20
     put_apart(3)
     assert runner.evaluate_scalar(x=[10]) == 20  # as the page says
+    if length == "n":
+        assert runner.evaluate(x=[10, 1])["y"].tolist() == [20, 2]
     place.touch()
-    assert runner.evaluate_scalar(x=[10]) == 30
+    assert runner.evaluate(x=[10])["y"].tolist() == [30]
+    (tmp_path / "policy.bin").unlink()
+    with pytest.raises(mlbridge.Error, match=r"policy\.bin"):
+        mlbridge.Model.open(f"{engine}:{place}")

@@ -106,13 +106,17 @@ Status Network::load() {
     isFixed &= !spec.isDynamic();
     shapes.push_back(spec.shape);
   }
-  if (!isFixed)
-    return inferOutputs();
+  if (!isFixed) {
+    const Status read = readExternalData();
+    return read ? inferOutputs() : read;
+  }
   Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, nullptr);
   if (!only)
     return only.status();
-  if (!*only)
-    return inferOutputs();
+  if (!*only) {
+    const Status read = readExternalData();
+    return read ? inferOutputs() : read;
+  }
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &declared = signature_.outputs[i];
     const TensorSpec &planned = (*only)->outputs[i];
@@ -126,6 +130,15 @@ Status Network::load() {
   model_.reset();
   weights_.reset();
   file_ = Buffer();
+  return Status::ok();
+}
+
+// Plans that are made later find the files' contents as they are now.
+Status Network::readExternalData() {
+  for (const onnx::Tensor &tensor : model_->graph.initializers)
+    if (onnx::isExternal(tensor))
+      if (Status s = weights_->elements(tensor).status(); !s)
+        return s;
   return Status::ok();
 }
 

@@ -38,6 +38,7 @@ public:
 private:
   Network();
   Status load();
+  Status readExternalData();
   Status readSignature();
   Status inferOutputs();
   Expected<std::shared_ptr<const Plan>> makePlan(const std::vector<Shape> &shapes,

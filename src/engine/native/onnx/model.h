@@ -106,6 +106,9 @@ private:
   std::map<std::string, Buffer, std::less<>> files_;
 };
 
+/// Whether the elements are in a file of their own.
+bool isExternal(const Tensor &tensor);
+
 /// The tensor's elements, row-major, into memory of their own. `count` bounds the elements before
 /// anything is allocated. Errors: InvalidModel (the size doesn't fit the shape), Unsupported (the
 /// type), LimitExceeded.

@@ -192,6 +192,8 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
   return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
 }
 
+bool isExternal(const Tensor &tensor) { return placeOf(tensor).isExternal; }
+
 Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
   const std::string who = "the weights '" + std::string(tensor.name) + "' ";
   const std::optional<ElementType> type = elementType(tensor.type);
