@@ -5,6 +5,7 @@
 #include "engine/native/program.h"
 #include "engine/native/registry.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mlbridge::native {
@@ -48,20 +49,28 @@ const Status &Planner::fail(Status why) {
   return status_;
 }
 
+/// The lengths' product, zeros left out: the strides of an empty tensor are numbers as well.
+static std::optional<size_t> extent(Shape shape) {
+  std::replace(shape.begin(), shape.end(), int64_t{0}, int64_t{1});
+  return elementCount(shape);
+}
+
 Value *Planner::newValue(ElementType type, const Shape &shape) {
   Value &v = values_.emplace_back();
   v.id = static_cast<uint32_t>(values_.size() - 1);
   v.type = type;
   v.shape = shape;
-  const std::optional<size_t> count = elementCount(shape);
+  const std::optional<size_t> count = elementCount(shape), all = extent(shape);
   if (shape.size() > MostRank)
     fail({Code::Unsupported, "a tensor has " + std::to_string(shape.size()) +
                                  " dimensions; at most " + std::to_string(MostRank) +
                                  " are supported"});
-  else if (!count || *count > LargestValue / sizeOf(type))
+  else if (!count || *count > LargestValue / sizeOf(type) || !all)
     fail({Code::LimitExceeded, "a tensor of the shape " + toString(shape) + " is too large"});
   else
     v.count = *count;
+  if (!status_)
+    v.shape.assign(shape.size(), 0); // nothing is computed with it until the failure is seen
   v.capacity = v.count * sizeOf(type);
   return &v;
 }

@@ -15,6 +15,12 @@ def bad_input_huge() -> onnx.ModelProto:
 
 
 @model
+def bad_input_empty_huge() -> onnx.ModelProto:
+    shape = (0, HUGE, HUGE)  # no elements, but strides
+    return build([node("Neg", ["x"], ["y"])], [info("x", *shape)], [info("y", *shape)])
+
+
+@model
 def bad_input_rank() -> onnx.ModelProto:
     shape = [1] * 5000
     return build([node("Relu", ["x"], ["y"])], [info("x", *shape)], [info("y", *shape)])
