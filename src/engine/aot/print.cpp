@@ -224,6 +224,7 @@ private:
 #include <arm_neon.h>
 #endif
 // The kernels are this object's own, whatever else the program is linked with.
+#define MLBRIDGE_NATIVE_WITHOUT_TABLES
 namespace {
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"

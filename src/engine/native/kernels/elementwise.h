@@ -251,7 +251,7 @@ MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_UNARY)
 template <class V>
 MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
                               const std::int64_t *activation) {
-#ifdef MLBRIDGE_NATIVE_SPECIALIZE
+#ifdef MLBRIDGE_NATIVE_WITHOUT_TABLES // what is compiled ahead of time
   switch (static_cast<Activation>(activation[0])) {
   case Activation::None:
     return;
