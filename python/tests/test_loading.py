@@ -131,7 +131,7 @@ def test_large_weights_are_packed_in_process_and_in_servers_alike(
     for _ in range(4):
         x = numbers.uniform(-1, 1, (1, 40_000)).astype("float32")
         answer = inside.evaluate(x=x)["y"].tobytes()
-        assert evaluate({"x": x}, None)["y"].tobytes() == answer  # type: ignore[index, arg-type]
+        assert evaluate({"x": x}, None)["y"].tobytes() == answer  # type: ignore[arg-type]
         differed |= other.evaluate(x=x)["y"].tobytes() != answer
     assert differed, "this network does not tell the kernels apart"
 
