@@ -193,7 +193,29 @@ for _ in range(20):
 """
 
 
-NETWORKS = {"lookup": lookup, "loop": loop, "branch": branch, "scan": scan}
+def buckets(path: Path) -> Path:
+    """How many boundaries each number has reached, and others by another comparison."""
+    proto = onnx.TensorProto
+    nodes = [
+        helper.make_node("GreaterOrEqual", ["x", "bounds"], ["reached"]),
+        helper.make_node("Cast", ["reached"], ["ones"], to=proto.FLOAT),
+        helper.make_node("ReduceSum", ["ones", "axis"], ["count"], keepdims=0),
+        helper.make_node("Less", ["bounds", "x"], ["below"]),
+        helper.make_node("Equal", ["x", "turned"], ["same"]),
+        helper.make_node("Transpose", ["x"], ["turned"]),
+    ]
+    nodes[4:] = reversed(nodes[4:])
+    bounds = np.sort(np.random.default_rng(5).standard_normal((5, 37)).astype(np.float32))
+    return save(
+        path,
+        nodes,
+        {"x": (proto.FLOAT, 5, 1)},
+        {"count": (proto.FLOAT, 5), "below": (proto.BOOL, 5, 37), "same": (proto.BOOL, 5, 5)},
+        {"bounds": bounds, "axis": np.array([1])},
+    )
+
+
+NETWORKS = {"buckets": buckets, "lookup": lookup, "loop": loop, "branch": branch, "scan": scan}
 
 
 @pytest.mark.parametrize("network", ["16-8-2", "70-50-40-17", "300-1", *NETWORKS])

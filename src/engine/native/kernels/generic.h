@@ -22,6 +22,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 
+#include "masks.h"
 #include "movement.h"
 
 namespace mlbridge::native {
@@ -43,7 +44,6 @@ enum class IntegerOp : std::int64_t {
   ShiftRight
 };
 enum class UnaryOp : std::int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
-enum class CompareOp : std::int64_t { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 enum class ReduceOp : std::int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
@@ -248,21 +248,6 @@ inline std::uint64_t truncateUnsigned(double x) {
              : static_cast<std::uint64_t>(truncate(x));
 }
 
-/// Counts of what is true: 16 at a time, which GCC 12 makes vectors of at -O2.
-inline void castBytes(float *y, const std::uint8_t *x, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    std::uint8_t from[16];
-    float to[16];
-    __builtin_memcpy(from, x + i, sizeof from);
-    for (int k = 0; k < 16; ++k)
-      to[k] = static_cast<float>(from[k]);
-    __builtin_memcpy(y + i, to, sizeof to);
-  }
-  for (; i < n; ++i)
-    y[i] = static_cast<float>(x[i]);
-}
-
 inline void Cast(void *const *o, const std::int64_t *p) {
   const std::int64_t from = p[0], to = p[1];
   if ((from == 5 || from == 12) && to == 10)
@@ -446,49 +431,6 @@ inline void compareWide(CompareOp op, std::uint8_t *y, const Wide *a, const Wide
   else
     for (std::int64_t i = 0; i < n; ++i)
       y[i] = x[i] <= z[i];
-}
-
-// What masks are made of, in pieces that GCC 12 makes vectors of at -O2.
-constexpr int Block = 16;
-/// Where a block of a row of n lies, from number i on: there, or brought together.
-inline const float *blockOf(const float *x, std::int64_t stride, std::int64_t i, std::int64_t n,
-                            float *block) {
-  if (stride == 1 && n - i >= Block)
-    return x + i;
-  if (stride == 0)
-    for (int k = 0; k < Block; ++k)
-      block[k] = *x;
-  else if (stride == 1)
-    __builtin_memcpy(block, x + i, static_cast<std::size_t>(n - i) * sizeof *x);
-  else
-    for (std::int64_t k = 0; k < Block && i + k < n; ++k)
-      block[k] = x[(i + k) * stride];
-  return block;
-}
-template <class Op>
-MLBRIDGE_INLINE void compareBlock(std::uint8_t *__restrict y, const float *__restrict a,
-                                  const float *__restrict b, const Op &op) {
-  for (int k = 0; k < Block; ++k)
-    y[k] = op(a[k], b[k]);
-}
-inline void compareFloats(CompareOp op, std::uint8_t *y, const float *a, std::int64_t strideA,
-                          const float *b, std::int64_t strideB, std::int64_t n) {
-  const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
-  float as[Block] = {}, bs[Block] = {};
-  std::uint8_t result[Block];
-  for (std::int64_t i = 0; i < n; i += Block) {
-    const float *x = strideA == 0 && i ? as : blockOf(a, strideA, i, n, as);
-    const float *z = strideB == 0 && i ? bs : blockOf(b, strideB, i, n, bs);
-    std::uint8_t *const to = n - i < Block ? result : y + i;
-    if (op == CompareOp::Equal)
-      compareBlock(to, x, z, [](float u, float v) { return u == v; });
-    else if (op == CompareOp::Less || op == CompareOp::Greater)
-      compareBlock(to, swapped ? z : x, swapped ? x : z, [](float u, float v) { return u < v; });
-    else
-      compareBlock(to, swapped ? z : x, swapped ? x : z, [](float u, float v) { return u <= v; });
-    if (to == result)
-      __builtin_memcpy(y + i, result, static_cast<std::size_t>(n - i));
-  }
 }
 
 inline void Compare(void *const *o, const std::int64_t *p) {
