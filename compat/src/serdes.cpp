@@ -29,7 +29,8 @@ void BaseSerDes::notSupported(const std::string &name, const char *type) {
   void BaseSerDes::setFeature(const std::string &name, const std::vector<TYPE> &) {                \
     notSupported(name, "vector of " #NAME);                                                        \
   }
-SUPPORTED_TYPES(SET_FEATURE)
+// The signatures are the published ones.
+SUPPORTED_TYPES(SET_FEATURE) // NOLINT(performance-unnecessary-value-param)
 #undef SET_FEATURE
 
 void BaseSerDes::setFeature(const std::string &name, const google::protobuf::Message *) {
