@@ -187,7 +187,7 @@ struct EpisodeResult {
   /// The agent whose turn it was when the episode failed: its model or the environment's step may
   /// have. -1 if it has not failed, or in reset.
   int failedAgent = -1;
-  std::vector<double> agentRewards; ///< the total of each
+  std::vector<double> agentRewards = {}; ///< the total of each
 };
 
 /// The asking loop: reset, then evaluate and step until done, the limit, the deadline or an error.
