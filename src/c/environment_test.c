@@ -87,14 +87,13 @@ static mlbridge_code take(mlbridge_call *call, void *data) {
   return MLBRIDGE_OK;
 }
 
-static void register_take(const char *name, const int64_t *amount) {
-  const mlbridge_function_model model = {sizeof model, NULL, take, (void *)(uintptr_t)amount,
-                                         NULL,         0};
+static void register_take(const char *name, int64_t *amount) {
+  const mlbridge_function_model model = {sizeof model, NULL, take, amount, NULL, 0};
   (void)mlbridge_register_function(name, &model, NULL, 0);
 }
 
 int test_environment(void) {
-  static const int64_t two = 2;
+  static int64_t two = 2;
   struct pass pass = {0, None};
   mlbridge_episode_result result = {.size = sizeof result};
   register_take("c-take-two", &two);
@@ -131,7 +130,7 @@ int test_environment(void) {
 }
 
 int test_environment_mistakes(void) {
-  static const int64_t two = 2, nine = 9;
+  static int64_t two = 2, nine = 9;
   struct pass pass = {0, None};
   mlbridge_episode_result result = {.size = sizeof result};
   register_take("c-take", &two);
@@ -224,7 +223,7 @@ static mlbridge_code step_two(mlbridge_environment *environment, const mlbridge_
 }
 
 int test_agents(void) {
-  static const int64_t one = 1;
+  static int64_t one = 1;
   int64_t left = 0;
   mlbridge_episode_result result = {.size = sizeof result};
   const mlbridge_agent_spec specs[] = {MLBRIDGE_AGENT("look", &countdown),
