@@ -310,7 +310,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=11, help="counted rounds, at least 5")
     parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
-    parser.add_argument("--only", default="", help="settings whose name has this text in it")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="settings whose name has this text in it; the report keeps its rows of the others",
+    )
     arguments = parser.parse_args()
     cases = [
         (pinned, kind, serdes)

@@ -13,9 +13,8 @@ from policy import LARGEST, SMALL, STEP, weights
 import mlbridge
 
 WEIGHTS = weights()
-LAYERS = [
-    WEIGHTS[: STEP * i] for i in range(LARGEST // STEP + 1)
-]  # made beforehand, as the floor's
+# Made beforehand, as the floor's.
+LAYERS = [WEIGHTS[: STEP * i] for i in range(LARGEST // STEP + 1)]
 
 
 def sweep(observation: Mapping[str, Any], _context: mlbridge.Context) -> Any:
