@@ -2,6 +2,7 @@
 """All benchmarks, each figure beside its floor; writes build/bench/*.json.
 
 run.py [round-trip] [phase-ordering] [batching] [in-process] [c-api] [footprint] [episodes]
+       [attacks]
 
 All, if none is named.
 """
@@ -23,6 +24,7 @@ SCENARIOS = {
     "c-api": [str(HERE / "c-api/run.py")],
     "footprint": [str(HERE / "footprint/run.py")],
     "episodes": [str(HERE / "episodes/run.py")],
+    "attacks": [str(HERE / "attacks/run.py")],
 }
 
 

@@ -51,7 +51,7 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
     results = [result(1000, 500), result(1000, 2000)]
     made = report(results, agreements(results, Path("no.onnx")))
     assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
-    assert set(made) == {"programs", "geomean_onnx_over_oz", "engines"}
+    assert set(made) == {"programs", "geomean_onnx_over_oz", "engines", "left_out"}
     assert made["engines"][1] == {
         "engine": "native",
         "decisions": 8,

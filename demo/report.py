@@ -34,7 +34,9 @@ def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Any], float])
     return geometric_mean(of(r.builds[name]) / of(r.builds["oz"]) for r in results)
 
 
-def report(results: Sequence[Result], engines: Sequence[Agreement]) -> dict[str, Any]:
+def report(
+    results: Sequence[Result], engines: Sequence[Agreement], left_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """What build/demo/report.json holds."""
     return {
         "programs": [
@@ -55,6 +57,7 @@ def report(results: Sequence[Result], engines: Sequence[Agreement]) -> dict[str,
         ],
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
         "engines": [engine.summary() for engine in engines],
+        "left_out": list(left_out),
     }
 
 

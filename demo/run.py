@@ -64,23 +64,27 @@ def configurations(uris: Mapping[str, str]) -> list[Configuration]:
     ]
 
 
-def run(model: Path, names: Sequence[str], jobs: int, console: Console) -> list[str]:
+def run(
+    model: Path, names: Sequence[str], jobs: int, console: Console, output: Path = OUTPUT
+) -> list[str]:
     """The whole demo; returns what went wrong."""
     if not model.is_file():
         raise ProgramsError(f"no model at {model}; it is shipped in models/phase-ordering-size")
     programs = [program for program in select(load(), list(names)) if program.set == "demo"]
     if not names and len(programs) < LEAST_PROGRAMS:
         raise ProgramsError(f"{len(programs)} programs in the demo set, expected {LEAST_PROGRAMS}")
-    fetch(programs)
-    OUTPUT.mkdir(parents=True, exist_ok=True)
+    wanted = programs
+    programs = fetch(wanted, least=None if names else LEAST_PROGRAMS)
+    left_out = [program.name for program in wanted if program not in programs]
+    output.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
-    with ModelServer(model, OUTPUT / "server.log") as server:
+    with ModelServer(model, output / "server.log") as server:
         ways = configurations(
             {
                 "onnx": f"onnx:{model}",
                 "server": server.uri,
                 "native": f"native:{model}",
-                "aot": f"aot:{compiled(model, OUTPUT / 'policy.so')}",
+                "aot": f"aot:{compiled(model, output / 'policy.so')}",
             }
         )
         total = len(programs) * len(ways)
@@ -88,20 +92,22 @@ def run(model: Path, names: Sequence[str], jobs: int, console: Console) -> list[
             for program in programs:
                 results.append(
                     measure(
-                        program, ways, OUTPUT / "programs", jobs, bar.set_postfix_str, bar.update
+                        program, ways, output / "programs", jobs, bar.set_postfix_str, bar.update
                     )
                 )
     engines = agreements(results, model)
     print_table(results, console)
     print_agreements(engines, console)
     if not names:
-        write_json(report(results, engines), OUTPUT / "report.json")
+        write_json(report(results, engines, left_out), output / "report.json")
     flags = {way.name: way.flags for way in ways}
-    write_json(details(results, flags, jobs), OUTPUT / "details.json")
-    draw_chart(results, OUTPUT / "chart.png")
+    write_json(details(results, flags, jobs), output / "details.json")
+    draw_chart(results, output / "chart.png")
+    if left_out:
+        console.print(f"left out, because they could not be fetched: {', '.join(left_out)}")
     console.print(f"the server answered {server.statistics.get('replies', 0)} requests")
     written = "details.json and chart.png" if names else "report.json, details.json and chart.png"
-    console.print(f"{written} are in {OUTPUT}", soft_wrap=True, highlight=False)
+    console.print(f"{written} are in {output}", soft_wrap=True, highlight=False)
     return failures(results, engines)
 
 
@@ -111,12 +117,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="demo/run.py", description=about)
     parser.add_argument("names", nargs="*", help="only these programs (then no report.json)")
     parser.add_argument("--model", type=Path, default=MODEL, help="default: the shipped policy")
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FOLDER")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 132)
     start = time.monotonic()
     try:
-        wrong = run(options.model.resolve(), options.names, options.jobs, console)
+        wrong = run(options.model.resolve(), options.names, options.jobs, console, options.output)
     except ProgramsError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1

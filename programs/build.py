@@ -184,7 +184,9 @@ def link_program(
     objects = {item.source: item.object for item in compiled}
     executables = program.executables or ((program.name, tuple(objects)),)
     linked: list[Path] = []
-    for name, sources in executables:
+    for name, files in executables:
+        there = [f for f in files if not f.startswith("?") or f[1:] in objects]
+        sources = [f.removeprefix("?") for f in there]
         missing = [source for source in sources if source not in objects]
         if missing:
             raise ProgramsError(f"{program.name}: {name}: not compiled: {', '.join(missing)}")

@@ -95,6 +95,19 @@ def test_a_link_error_and_an_executable_of_unknown_files(build: Path) -> None:
         link_program(unknown, compiled, build / "bin")
 
 
+def test_a_file_that_not_every_version_has(build: Path) -> None:
+    files = (*PROGRAM.files, "?lib/newer.c")
+    program = dataclasses.replace(PROGRAM, files=files, executables=(("small", files),))
+    before = compile_program(program, build / "o", build=build)
+    (source_tree(PROGRAM, build) / "lib/newer.c").write_text("int newer;\n")
+    after = compile_program(program, build / "o", build=build)
+    assert {i.source for i in after} - {i.source for i in before} == {"lib/newer.c"}
+    without = dataclasses.replace(
+        PROGRAM, executables=(("small", ("main.c", "lib/twice.c", "?no.c")),)
+    )
+    assert link_program(without, before, build / "bin")
+
+
 def test_another_exit_code_than_expected_is_an_error(build: Path) -> None:
     wrong = dataclasses.replace(PROGRAM, test=(("small",),))
     link_program(PROGRAM, compile_program(PROGRAM, build / "o", build=build), build / "bin")

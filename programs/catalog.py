@@ -49,8 +49,9 @@ class Program:
         """The C files to compile, relative to `tree`, in a fixed order."""
         found: dict[str, None] = {}
         for pattern in self.files:
-            matches = sorted(path.relative_to(tree).as_posix() for path in tree.glob(pattern))
-            if not matches:
+            paths = tree.glob(pattern.removeprefix("?"))
+            matches = sorted(path.relative_to(tree).as_posix() for path in paths)
+            if not matches and not pattern.startswith("?"):
                 raise ProgramsError(f"{self.name}: no file matches {pattern} in {tree}")
             found.update(dict.fromkeys(matches))
         for pattern in self.exclude:

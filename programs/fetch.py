@@ -77,8 +77,8 @@ class Apt:
             options["APT::Sandbox::User"] = "root"
         return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
 
-    def _run(self, arguments: list[str], cwd: Path) -> tuple[int, str]:
-        command = ["apt-get", *self._options(), *arguments]
+    def _run(self, arguments: list[str], cwd: Path, tool: str = "apt-get") -> tuple[int, str]:
+        command = [tool, *self._options(), *arguments]
         try:
             done = subprocess.run(
                 command,
@@ -93,7 +93,7 @@ class Apt:
             )
         except FileNotFoundError as error:
             raise ProgramsError(
-                "apt-get is not installed; the programs are fetched as Debian source packages"
+                f"{tool} is not installed; the programs are fetched as Debian source packages"
             ) from error
         except subprocess.TimeoutExpired as error:
             raise ProgramsError(f"no answer after {_TIMEOUT} s: {' '.join(command)}") from error
@@ -124,15 +124,27 @@ class Apt:
 
     def download(self, package: str, folder: Path) -> None:
         """Put the upstream archive of `package` into `folder`."""
-        arguments = ["source", "--download-only", "--tar-only", package]
+        arguments = ["source", "--download-only", "--tar-only"]
         if not self.have_lists():
             self.update()
-        code, output = self._run(arguments, folder)
+        code, output = self._run([*arguments, package], folder)
         if code != 0 and not self._updated:  # the indexes of an earlier run may be out of date
             self.update()
-            code, output = self._run(arguments, folder)
-        if code != 0:
-            raise ProgramsError(f"apt-get source {package} failed:\n{_tail(output)}")
+            code, output = self._run([*arguments, package], folder)
+        if code == 0:
+            return
+        # An archive may list a version that it doesn't have, beside another suite's that it has.
+        for version in self.versions(package):
+            if self._run([*arguments, f"{package}={version}"], folder)[0] == 0:
+                return
+        raise ProgramsError(f"apt-get source {package} failed:\n{_tail(output)}")
+
+    def versions(self, package: str) -> list[str]:
+        """The versions that the source lists offer."""
+        output = self._run(["madison", package], self._home, "apt-cache")[1]
+        rows = [[cell.strip() for cell in line.split("|")] for line in output.splitlines()]
+        found = [r[1] for r in rows if len(r) == 3 and r[0] == package and r[2].endswith("Sources")]
+        return list(dict.fromkeys(found))
 
 
 def _tail(text: str) -> str:
@@ -210,8 +222,9 @@ def fetched_version(program: Program, build: Path = BUILD) -> str:
     return (build / "source" / f"{program.name}.version").read_text().strip()
 
 
-def fetch(programs: list[Program], build: Path = BUILD) -> None:
-    """Fetch all `programs`; one error names every one that failed."""
+def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None) -> list[Program]:
+    """Fetch `programs`; those that are there then. Fewer than `least` (default: all) are an error,
+    which names every one that failed."""
     missing = [
         program
         for program in programs
@@ -219,21 +232,24 @@ def fetch(programs: list[Program], build: Path = BUILD) -> None:
         or not source_tree(program, build).is_dir()
     ]
     if not missing:
-        return
+        return programs
     apt = Apt(build)
-    failures: list[str] = []
+    failures: dict[Program, ProgramsError] = {}
     bar = tqdm(missing, desc="fetch", unit="program", file=sys.stderr)
     for program in bar:
         bar.set_postfix_str(program.name)
         try:
             fetch_one(program, apt, build)
         except ProgramsError as error:
-            failures.append(f"{program.name}: {error}")
+            failures[program] = error
+    there = [program for program in programs if program not in failures]
     if failures:
-        raise ProgramsError(
-            f"{len(failures)} of {len(programs)} programs could not be fetched\n"
-            + "\n".join(failures)
-        )
+        text = f"{len(failures)} of {len(programs)} programs could not be fetched\n"
+        text += "\n".join(f"{program.name}: {error}" for program, error in failures.items())
+        if least is None or len(there) < least:
+            raise ProgramsError(text)
+        print(f"fetch: going on without them: {text}", file=sys.stderr)
+    return there
 
 
 def main(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ from programs import fetch as fetching
 from programs.catalog import Program, ProgramsError
 from programs.fetch import fetch, fetched_version, source_lists, source_tree, unpack, version_of
 
+REAL_APT = fetching.Apt
 PROGRAM = Program("thing", "demo", "parser", "thing-src", ("*.c",))
 
 
@@ -69,6 +70,51 @@ def test_a_failure_names_the_program_and_leaves_nothing_that_looks_fetched(
     monkeypatch.setattr(FakeApt, "failure", "")
     fetch([PROGRAM], tmp_path)
     assert (source_tree(PROGRAM, tmp_path) / "main.c").is_file()
+
+
+def test_enough_programs_go_on_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Program("other", "demo", "parser", "other-src", ("*.c",))
+    fetch([other], tmp_path)
+    monkeypatch.setattr(FakeApt, "failure", "404 not found")
+    assert fetch([PROGRAM, other], tmp_path, least=1) == [other]
+    assert "without them" in (said := capsys.readouterr().err) and "thing: 404 not found" in said
+    with pytest.raises(ProgramsError, match=r"thing: 404 not found"):
+        fetch([PROGRAM, other], tmp_path, least=2)
+
+
+APT = r"""#!/bin/sh
+# Lists versions 3, 2 and 1 of thing-src, and has the archive of 1 only.
+echo "$0 $*" >>"$CALLS"
+case "$*" in
+  *" update") mkdir -p apt/lists; touch lists/x_Sources ;;
+  *" madison thing-src")
+    for v in 3-1 2-1 1-1; do echo "thing-src | $v | http://example.org s/main Sources"; done ;;
+  *" thing-src=1-1") cp "$ARCHIVE" thing-src_1.orig.tar.gz ;;
+  *) echo "E: Failed to fetch 404 Not Found"; exit 100 ;;
+esac
+"""
+
+
+def test_another_version_is_taken_where_the_archive_lacks_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("apt-get", "apt-cache"):
+        (tools / name).write_text(APT)
+        (tools / name).chmod(0o755)
+    archive(tmp_path / "thing.tar.gz", FakeApt.files)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("ARCHIVE", str(tmp_path / "thing.tar.gz"))
+    monkeypatch.setattr(fetching, "Apt", REAL_APT)
+    fetch([PROGRAM], tmp_path / "build")
+    assert fetched_version(PROGRAM, tmp_path / "build") == "thing-src 1"
+    (tmp_path / "thing.tar.gz").unlink()
+    with pytest.raises(ProgramsError, match="404 Not Found"):
+        fetch([PROGRAM], tmp_path / "again")
 
 
 def test_a_source_tree_without_the_listed_files_is_no_success(

@@ -17,7 +17,7 @@ STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
-LIBRARIES = ("llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libgrpc++-dev")
+LIBRARIES = ("llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libprotoc-dev", "libgrpc++-dev")
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 

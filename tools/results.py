@@ -220,6 +220,29 @@ def batching(path: Path) -> list[str]:
     ]
 
 
+def attacks(path: Path) -> list[str]:
+    runs = load(path)
+    if runs is None:
+        return []
+    rows = []
+    for r in runs:
+        times = [number(r[k], 3) for k in ("p50_ms_before", "p50_ms_during")]
+        memory = [f"{r[k]:.0f}" for k in ("rss_mb_before", "rss_mb_peak")]
+        rows.append([r["attack"], r["transport"], *times, *memory, number(r["survived"])])
+    head = ["attack", "transport", "median ms", "during it", "MB", "at most", "survived"]
+    return [
+        "## Hostile peers (`make bench`)",
+        "",
+        measured(path)
+        + " A good client of a server in Python asks on while another one attacks the server;"
+        " `tests/attacks/attacks.py` says how. Medians of the good client's round trips, and memory"
+        " of the server's process.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
 def served_builds(path: Path) -> list[str]:
     report = load(path)
     if report is None:
@@ -346,7 +369,9 @@ def random_networks(*paths: Path) -> list[str]:
         "## Random networks (`make test`, `make nightly`)",
         "",
         "`native:` against ONNX Runtime, and against itself on other instruction sets (bit for bit)"
-        " and in several threads. `tests/random-networks/reference.py` states the tolerance.",
+        " and in several threads. `tests/random-networks/reference.py` states the tolerance."
+        " Aliases are branches and loops that give out what they see; of PyTorch's layers some are"
+        " refused.",
         "",
         *table(head, rows),
         "",
@@ -372,11 +397,38 @@ def tests(path: Path) -> list[str]:
     ]
 
 
+def bare_machine(path: Path) -> list[str]:
+    report = load(path)
+    if report is None:
+        return []
+    rows = []
+    for one in report["commands"]:
+        code = str(one["exit_code"]) if one["exit_code"] == 0 else f"**{one['exit_code']}**"
+        rows.append([f"`{one['command']}`", code, f"{one['seconds']:.1f}"])
+    changed = ", without the changes beside it" if report["uncommitted_changes"] else ""
+    warm = [name for name, is_warm in report["caches_warm"].items() if is_warm]
+    counts, tests = report["packages"], report["tests"]
+    tested = f" Tests: {tests['passed']} passed, {tests['failed']} failed," if tests else ""
+    return [
+        "## A bare machine (`tools/bare-machine`)",
+        "",
+        measured(path)
+        + f" Commit {report['commit'][:12]}{changed}, in a minimal Debian ({report['release']}) of"
+        f" {counts['minimal']} packages, in the end {counts['after']}. Warm caches:"
+        f" {', '.join(warm) or 'none'}.{tested}"
+        + (f" {tests['skipped']} skipped." if tests else ""),
+        "",
+        *table(["command", "exit code", "seconds"], rows),
+        "",
+    ]
+
+
 def main() -> int:
     parts = [
         demo(BUILD / "demo/report.json"),
         round_trip(BUILD / "bench/round-trip.json"),
         batching(BUILD / "bench/batching.json"),
+        attacks(BUILD / "bench/attacks.json"),
         episodes(BUILD / "bench/episodes.json"),
         served_builds(BUILD / "programs/own-builds/served.json"),
         cost(BUILD / "bench/phase-ordering.json"),
@@ -384,9 +436,12 @@ def main() -> int:
         out_of_process(BUILD / "test/interop.json", BUILD / "test/faults.json"),
         node_tests(BUILD / "test/onnx-node-tests.json"),
         random_networks(
-            BUILD / "test/random-networks.json", BUILD / "nightly/random-networks.json"
+            *(BUILD / f"{run}/random-networks.json" for run in ("test", "nightly")),
+            BUILD / "nightly/random-aliases.json",
+            BUILD / "nightly/torch-exports.json",
         ),
         tests(BUILD / "test/summary.json"),
+        bare_machine(BUILD / "bare-machine/report.json"),
     ]
     if not any(parts):
         print("nothing has been measured: run `make demo`, `make bench` or `make test` first")

@@ -21,7 +21,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from common import ROOT, jobs
-from test_suites import RESULTS, Context, Counts, Suite, all_suites, check_suites, lint_suites
+from test_suites import (
+    RESULTS,
+    Context,
+    Counts,
+    Suite,
+    all_suites,
+    check_suites,
+    lint_suites,
+    recording,
+)
 
 SHOWN_LINES = 80
 
@@ -157,6 +166,7 @@ def main() -> int:
         return 0
 
     summary.unlink(missing_ok=True)
+    Path(recording()["MLBRIDGE_PROGRAMS"]).unlink(missing_ok=True)
     scheduler = Scheduler(suites, max(jobs(), 1))
 
     def interrupted(number: int, frame: object) -> None:

@@ -19,6 +19,22 @@ from common import BUILD, PYTHON, ROOT, environment, jobs
 RESULTS = BUILD / "test"
 
 
+def recording() -> dict[str, str]:
+    """What makes programs write down that they were started; read by tests/closure."""
+    library = BUILD / "test" / "record-programs.so"
+    source = ROOT / "tools/record_programs.c"
+    if not library.is_file() or library.stat().st_mtime < source.stat().st_mtime:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        fresh = library.with_suffix(f".{os.getpid()}")
+        compiler = ["cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(fresh)]
+        subprocess.run(compiler, env=environment(), check=True)
+        fresh.rename(library)
+    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))
+    if str(library) in os.environ.get("LD_PRELOAD", ""):
+        preload = os.environ["LD_PRELOAD"]
+    return {"LD_PRELOAD": preload, "MLBRIDGE_PROGRAMS": str(library.with_name("programs.txt"))}
+
+
 @dataclass
 class Counts:
     passed: int = 0
@@ -52,7 +68,7 @@ class Context:
         self.timeout = timeout
         self.log_path = RESULTS / f"{name}.log"
         self.log: IO[str] = self.log_path.open("w")
-        self.env = environment()
+        self.env = environment() | recording()
         self.process: subprocess.Popen[bytes] | None = None
 
     def call(self, *command: str | Path, env: dict[str, str] | None = None) -> int:
@@ -130,6 +146,8 @@ def ctest(preset: str) -> Callable[[Context], Counts]:
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
         }
+        if preset != "dev":  # a sanitizer's library must be the first; these start nothing new
+            env["LD_PRELOAD"] = ""
         code = context.call(*command, "--output-junit", str(junit), env=env)
         if not junit.is_file():
             return Counts(failed=1, failures=[f"ctest of {preset} ended with {code}"])
@@ -222,8 +240,11 @@ PYTEST_FOLDERS = (
     ("tests/compat", 600),
     ("tests/tensorflow", 1200),
     ("tests/faults", 900),
+    ("tests/attacks", 300),
     ("examples", 900),
+    ("tests/closure", 600),
 )
+LAST = "tests/closure"  # reads what all the others did
 # Those that install from the dev build or build something themselves.
 BUILDING = (
     "tests/c-api",
@@ -234,6 +255,7 @@ BUILDING = (
     "tests/compat",
     "tests/tensorflow",
     "tests/faults",
+    "tests/attacks",
     "examples",
     "bench",
 )
@@ -250,7 +272,8 @@ def lint_suites() -> list[Suite]:
 
 def all_suites() -> list[Suite]:
     """In the order in which they start when they can."""
-    suites = lint_suites()[:3]
+    form, ruff, mypy, tidy = lint_suites()
+    suites = [form, ruff]
     suites += [
         Suite("build-dev", cmake_build("dev"), cores=2),
         Suite("unit", ctest("dev"), needs=("build-dev",), cores=2),
@@ -260,9 +283,9 @@ def all_suites() -> list[Suite]:
             cores=2,
         ),
     ]
-    suites.append(Suite("docs", tool(PYTHON, ROOT / "tools/docs.py"), needs=("package",)))
+    suites += [Suite("docs", tool(PYTHON, ROOT / "tools/docs.py"), needs=("package",)), mypy]
     for folder, timeout in PYTEST_FOLDERS:
-        if has_tests(folder):
+        if has_tests(folder) and folder != LAST:
             # Folders that build something themselves get the machine to themselves.
             alone = folder in BUILDING
             needs = ("build-dev", "package") if alone else ("package",)
@@ -273,7 +296,19 @@ def all_suites() -> list[Suite]:
     # Programs of their own, because native code may crash: it does so in a child.
     nodes = judged("onnx-node-tests.json", ROOT / "tests/onnx-nodes/run.py")
     networks = judged("random-networks.json", ROOT / "tests/random-networks/run.py")
+    hostile = judged("hostile-models.json", ROOT / "tests/hostile-models/run.py")
+
+    def others(name: str, *options: str | Path) -> Suite:
+        """More of them: tests/random-networks/run.py says what they are."""
+        report = f"{name}.json"
+        command = [ROOT / "tests/random-networks/run.py", *options, "--out", RESULTS / report]
+        return Suite(f"tests-{name}", judged(report, *command), needs=("package",))
+
     suites += [
+        Suite("tests-hostile-models", hostile, needs=("package",)),
+        others("random-aliases", "--kind", "aliases", "--networks", "400"),
+        others("compiled-aliases", "--kind", "many-aliases", "--engine", "aot", "--networks", "3"),
+        others("torch-exports", "--files", ROOT / "tests/golden/torch"),
         Suite("tests-onnx-nodes", nodes, needs=("package",)),
         Suite("tests-random-networks", networks, needs=("package",)),
         Suite("build-asan", cmake_build("asan"), cores=2),
@@ -281,7 +316,10 @@ def all_suites() -> list[Suite]:
         Suite("build-tsan", cmake_build("tsan"), cores=2),
         Suite("tsan", ctest("tsan"), needs=("build-tsan",), cores=2),
     ]
-    suites.append(lint_suites()[3])
+    suites.append(tidy)
+    everything = sys.maxsize  # of the cores: nothing runs beside it
+    needs = ("build-dev", "package")
+    suites.append(Suite("tests-closure", pytest(LAST, 600), needs=needs, cores=everything))
     return suites
 
 

@@ -13,14 +13,18 @@ from common import BUILD, PYTHON, ROOT, environment, source_files
 # from them has no types.
 UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
 
+UNTYPED_FOLDERS = ("models", "tests/tensorflow", "tests/torch-exports")
 
 # What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
 BESIDE = {
     "floor": "bench/round-trip",
+    "attacks": "python/tests:tests/attacks",
     "footprint": "bench/in-process",
+    "hostile-models": "tests/golden/hostile:tools",
     "install": "bench/in-process",
     "c-api": "bench/in-process",
     "repository": "tools",
+    "closure": "tools",
     "onnx-nodes": "tools",
     "random-networks": "tools",
 }
@@ -43,11 +47,11 @@ def main() -> int:
         print(f"== {base.relative_to(ROOT)}", flush=True)
         env = environment()
         if base != ROOT / "python":
-            beside = BESIDE.get(base.name)
-            env["MYPYPATH"] = f"{base}:{ROOT / beside}" if beside else str(base)
+            beside = [ROOT / part for part in BESIDE.get(base.name, "").split(":") if part]
+            env["MYPYPATH"] = ":".join(map(str, [base, *beside]))
         command = [str(PYTHON), "-m", "mypy", "--strict", "--no-error-summary"]
         command += ["--cache-dir", str(BUILD / "cache" / "mypy" / base.relative_to(ROOT))]
-        if base.is_relative_to(ROOT / "models") or base.is_relative_to(ROOT / "tests/tensorflow"):
+        if any(base.is_relative_to(ROOT / part) for part in UNTYPED_FOLDERS):
             command += UNTYPED
         code = subprocess.run([*command, *files], cwd=ROOT, env=env, check=False).returncode
         worst = max(worst, code)

@@ -47,7 +47,7 @@ static Error runSequence(Module &M, ModuleAnalysisManager &MAM) {
   return Error::success();
 }
 
-static bool choose(Module &M, ModuleAnalysisManager &MAM) {
+static bool choose(Module &M, ModuleAnalysisManager &MAM, StringRef /*Level*/) {
   if (Error E = runSequence(M, MAM)) {
     const std::string Message = "bare-phase-ordering: " + toString(std::move(E));
     M.getContext().diagnose(DiagnosticInfoGeneric(Message, DS_Error));

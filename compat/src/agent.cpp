@@ -86,13 +86,11 @@ Status ONNXModel::State::bindFor(size_t count) {
   return Status::ok();
 }
 
-ONNXModel::ONNXModel(const char *model_path) : state_(std::make_unique<State>()) {
+ONNXModel::ONNXModel(const char *model_path) : state_(std::make_shared<State>()) {
   state_->place = model_path ? model_path : "";
   state_->model = openNetwork(state_->place);
   state_->status = state_->model.status();
 }
-
-ONNXModel::~ONNXModel() = default;
 
 const Status &ONNXModel::status() const { return state_->status; }
 
@@ -120,14 +118,9 @@ Status ONNXModel::run(const float *input, size_t count, std::vector<float> &outp
 
 namespace MLBridge {
 
-Agent::Agent(const std::string &model_path)
-    : model_(std::make_unique<ONNXModel>(model_path.c_str())), status_(model_->status()) {}
-
-Agent::~Agent() = default;
-
 unsigned Agent::computeAction(const float *observation, size_t count) {
   std::vector<float> output;
-  status_ = model_->run(observation, count, output);
+  status_ = model_.run(observation, count, output);
   if (!status_)
     return 0;
   return static_cast<unsigned>(

@@ -22,6 +22,29 @@ std::string TensorSpec::toJSON() const {
   return out + "]}";
 }
 
+namespace {
+
+template <typename T> std::string written(const char *buffer, size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, buffer + i * sizeof(T), sizeof(T));
+    out += (i ? "," : "") + std::to_string(value);
+  }
+  return out;
+}
+
+} // namespace
+
+std::string tensorValueToString(const char *Buffer, const TensorSpec &Spec) {
+  static constexpr std::array<decltype(&written<float>), static_cast<size_t>(TensorType::Total)>
+      ways = {nullptr,           written<float>,   written<double>,   written<int8_t>,
+              written<uint8_t>,  written<int16_t>, written<uint16_t>, written<int32_t>,
+              written<uint32_t>, written<int64_t>, written<uint64_t>};
+  const auto way = ways[static_cast<size_t>(Spec.type())];
+  return Buffer && way ? way(Buffer, Spec.getElementCount()) : std::string();
+}
+
 void BitstreamSerDes::add(TensorSpec spec, const void *data) {
   if (const size_t bytes = spec.getTotalTensorBufferSize())
     Raw.append(static_cast<const char *>(data), bytes);

@@ -29,6 +29,13 @@ bool isFifo(int descriptor) {
   return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
+/// Whether the path still names what was opened: a model that starts makes its FIFOs anew.
+bool isStill(int descriptor, const std::string &path) {
+  struct stat opened{}, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 } // namespace
 
 /// The two files. A failure leaves the conversation at an unknown place, so it stays.
@@ -47,24 +54,33 @@ public:
   }
 
 private:
+  /// Nothing tells when a FIFO is made, or gets a reader, so this asks again and again.
   Status doOpen(const std::string &out, const std::string &in, Deadline deadline) {
-    in_ = Descriptor(::open(in.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (!in_)
-      return failed("open " + in + ", the pipe from the model", errno);
-    const bool isConversation = isFifo(in_.get());
-    // Nothing tells when a FIFO gets a reader, so this asks again and again.
+    const int write = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
     timespec pause{0, 200'000};
     while (true) {
-      const int mode = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
-      out_ = Descriptor(isConversation ? ::open(out.c_str(), mode)
-                                       : ::open(out.c_str(), mode | O_CREAT | O_TRUNC, 0600));
-      if (out_)
-        return Status::ok();
-      if (errno != ENXIO && errno != EINTR)
-        return failed("open " + out + ", the pipe to the model", errno);
-      if (deadline.hasPassed())
-        return {Code::DeadlineExceeded,
-                "pipe: " + out + ": no model opened it; its side has to call reset_pipes()"};
+      int error = 0;
+      if (!in_ || !isStill(in_.get(), in)) {
+        const int opened = ::open(in.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        error = opened < 0 ? errno : 0;
+        in_ = Descriptor(opened);
+      }
+      const bool isFile = in_ && !isFifo(in_.get()); // a recorded conversation
+      if (in_) {
+        out_ = Descriptor(isFile ? ::open(out.c_str(), write | O_CREAT | O_TRUNC, 0600)
+                                 : ::open(out.c_str(), write));
+        if (out_)
+          return Status::ok();
+        error = errno;
+      }
+      const bool mayCome = !isFile && (error == ENOENT || error == ENXIO || error == EINTR);
+      if (!mayCome || deadline.hasPassed()) {
+        if (error == ENXIO)
+          return {Code::DeadlineExceeded,
+                  "pipe: " + out + ": no model opened it; its side has to call reset_pipes()"};
+        return failed(
+            "open " + (in_ ? out + ", the pipe to" : in + ", the pipe from") + " the model", error);
+      }
       ::nanosleep(&pause, nullptr);
       pause.tv_nsec = std::min(pause.tv_nsec * 2, 10'000'000L);
     }

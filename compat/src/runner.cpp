@@ -69,12 +69,13 @@ bool MLModelRunner::askFor(mlbridge::ElementType type, bool several, void *into,
     return false;
   }
   if (SerDes && SerDes->values().returned == found) {
-    const BaseSerDes::Values &values = SerDes->values();
-    if (!several && values.count != 1) {
-      fail({Code::Mismatch,
-            "the pass asks for one value and the model answered " + std::to_string(values.count)});
+    BaseSerDes::Values values = SerDes->values();
+    if (!several && values.count == 0) {
+      fail({Code::Mismatch, "the pass asks for one value and the model answered none"});
       return false;
     }
+    if (!several)
+      values.count = 1; // of several the first, as in the release
     if (Status s = convert(values, type, resize(into, values.count)); !s) {
       fail(std::move(s));
       return false;

@@ -78,6 +78,8 @@ struct HelloPass : public hello::HelloService::Service {
       std::cout << values[i] << " ";
     std::cout << MLRunner->status().toString() << "\n";
     std::free(values);
+    MLRunner->populateFeatures(p1); // one value of several: the first
+    std::cout << MLRunner->evaluate<double>() << " " << MLRunner->status().toString() << "\n";
   }
 };
 

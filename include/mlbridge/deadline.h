@@ -49,7 +49,7 @@ public:
   int pollTimeout() const {
     if (isNever())
       return -1;
-    const int64_t ms = (left().count() + 999'999) / 1'000'000;
+    const int64_t ns = left().count(), ms = ns / 1'000'000 + (ns % 1'000'000 != 0);
     return static_cast<int>(std::min<int64_t>(ms, 0x7fffffff));
   }
   /// The time at which it passes; Clock::time_point::max() if never.

@@ -70,8 +70,9 @@ public:
     const int index = signature().findOutput(name);
     return index < 0 ? Span<T>() : action(static_cast<size_t>(index)).template as<T>();
   }
-  /// Input `index` of the signature as the environment sent it; empty after an error and once the
-  /// episode is done. Valid until the next reset or step.
+  /// Input `index` of the signature as the environment sent it; empty after an error. Once the
+  /// episode is done: the last observation, if the environment gave one. Valid until the next reset
+  /// or step.
   TensorView observation(size_t index) const;
   /// The same by name; empty if there is no such input of this type.
   template <typename T> Span<const T> observation(std::string_view name) const {
@@ -81,6 +82,10 @@ public:
     const Span<T> all = observation(static_cast<size_t>(index)).template as<T>();
     return {all.data(), all.size()};
   }
+
+  /// Once the episode is done: turns to this agent, as if it had acted last. Whether it has a last
+  /// observation.
+  bool showLast(size_t agent);
 
 private:
   struct State;

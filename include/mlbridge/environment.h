@@ -29,33 +29,38 @@ public:
   /// Runner::set, input and resize of the agent that acts next. A wrong name, type or count ends
   /// the episode, whether the status is looked at or not.
   template <typename T> Status set(std::string_view name, const T &value) {
-    return agent_->set(name, value);
+    return runner().set(name, value);
   }
   template <typename T> Status set(std::string_view name, std::initializer_list<T> values) {
-    return agent_->set(name, values);
+    return runner().set(name, values);
   }
-  template <typename T> Span<T> input(std::string_view name) { return agent_->input<T>(name); }
+  template <typename T> Span<T> input(std::string_view name) { return runner().input<T>(name); }
   template <typename T>
   Expected<Span<T>> resize(std::string_view name, std::initializer_list<int64_t> shape) {
-    return agent_->resize<T>(name, shape);
+    return runner().resize<T>(name, shape);
   }
   /// Untyped access by index into the signature's inputs; for language bindings.
-  TensorView inputAt(size_t index) { return agent_->inputAt(index); }
+  TensorView inputAt(size_t index) { return runner().inputAt(index); }
   Expected<TensorView> resizeAt(size_t index, Span<const int64_t> shape) {
-    return agent_->resizeAt(index, shape);
+    return runner().resizeAt(index, shape);
   }
   /// The inputs of the agent that acts next, for all that a Runner can.
-  Runner &runner() { return *agent_; }
+  Runner &runner() {
+    if (!written_.empty())
+      written_[next_] = true;
+    return *agent_;
+  }
 
 private:
   friend struct EpisodePlayer;
   Observation(Span<Runner *const> agents, Span<const AgentSpec> specs)
-      : agent_(agents[0]), agents_(agents), specs_(specs) {}
+      : agent_(agents[0]), agents_(agents), specs_(specs), written_(agents.size()) {}
   Runner *agent_;
   Span<Runner *const> agents_;
   Span<const AgentSpec> specs_;
   size_t next_ = 0;
-  Status unknown_; ///< agent that was named
+  Status unknown_;               ///< agent that was named
+  std::vector<uint8_t> written_; ///< for each agent, whether it was since that was asked
 };
 
 /// What an agent answered: its outputs. Valid during the call that it is passed to.
@@ -108,8 +113,10 @@ public:
   /// Starts an episode, of context() and seed(), and writes its first observation. May call
   /// setDone() if nothing is to be decided.
   virtual Status reset(Observation &first) = 0;
-  /// Applies the action, then either writes the next observation or calls setDone(). A status other
-  /// than Ok ends the episode; use PolicyFailed for an action that cannot be applied.
+  /// Applies the action, then either writes the next observation or calls setDone(). What was
+  /// written all the same, for one agent or several, is the last observation, which a driver is
+  /// given. A status other than Ok ends the episode; use PolicyFailed for an action that cannot be
+  /// applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
   /// Whether the episode has ended.
@@ -128,7 +135,8 @@ public:
 protected:
   /// The episode ends with this call of reset or step; to be called once.
   void setDone() { ++doneCalls_; }
-  /// The same, because of a limit of the environment's own: what comes after is not known.
+  /// The same, because of a limit of the environment's own: the episode could go on, and what is
+  /// seen then should be written.
   void setTruncated() {
     ++doneCalls_;
     truncated_ = true;

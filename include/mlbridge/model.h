@@ -27,8 +27,9 @@ using Metadata = std::map<std::string, std::string>;
 /// `context`) go first, so that whoever starts the compiler has the last word.
 struct OpenOptions {
   /// Opening, and then each evaluation, takes no longer than this (out of process; in process see
-  /// docs/architecture.md). It is also the budget of this Model for waiting in vain: once that much
-  /// time was spent on calls that failed, later ones fail at once.
+  /// docs/architecture.md); Duration::max() is no limit. It is also the budget of this Model for
+  /// waiting in vain: once that much time was spent on calls that failed, with no answer in
+  /// between, later ones fail at once.
   Duration deadline = std::chrono::seconds(5);
   /// Shares that budget with every other Model of this process that is opened at the same address
   /// with this set: for compilers that open a model for each module.
@@ -45,9 +46,9 @@ public:
   /// Carries Unavailable.
   Model();
   /// Loads or connects. Blocks until `options.deadline` at most where it can be interrupted (all
-  /// connections; not the loading of a file). Errors: InvalidArgument (URI), NotFound (file,
-  /// component, runtime library: the message says what to install), Unavailable (no server), Busy,
-  /// DeadlineExceeded, InvalidModel, Protocol.
+  /// connections, native:; not the loading of other files). Errors: InvalidArgument (URI), NotFound
+  /// (file, component, runtime library: the message says what to install), Unavailable (no server),
+  /// Busy, DeadlineExceeded, InvalidModel, Protocol.
   static Model open(std::string_view uri, const OpenOptions &options = {});
   /// Uses a model made by the program itself; see function.h.
   static Model fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options = {});

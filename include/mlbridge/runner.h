@@ -126,6 +126,9 @@ public:
   Status reward(double value);
   /// `truncated`: a limit ended it, and not its last state.
   Status endEpisode(const Status &outcome, bool truncated = false);
+  /// How many of these the server will never hear of: while it reads nothing the newest 256 are
+  /// kept, and none when the connection has ended.
+  uint64_t droppedEvents() const;
 
 private:
   friend class Model;

@@ -18,11 +18,25 @@ struct ServerOptions {
   /// Null: takes the signature that each compiler states.
   std::optional<Signature> signature;
   Metadata metadata;                         ///< told to each compiler
-  uint32_t maxConnections = 256;             ///< one more is answered Busy
-  uint32_t maxStreams = 1024;                ///< per connection
-  uint64_t maxMessage = uint64_t(256) << 20; ///< bytes of one message, either direction
+  uint32_t maxConnections = 1000;            ///< that shook hands; one more is answered Busy
+  uint32_t maxStreams = 1024;                ///< of a connection, and requests of it that wait
+  uint64_t maxMessage = uint64_t(128) << 20; ///< bytes of one message, either direction
   uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
-  uint64_t maxQueuedBytes = uint64_t(1) << 30; ///< of those requests; one more is answered Busy
+  uint64_t maxQueuedBytes = uint64_t(128) << 20; ///< of those requests; one more is answered Busy
+  uint32_t maxEvents = 256; ///< of episodes, waiting, of a stream; the oldest gives way to one more
+  uint32_t maxTensors = 1024; ///< inputs and outputs of a stream; one more and it is refused
+  // A connection that goes beyond one of these is closed, and told why:
+  /// Bytes of one message that is no request, reply or step: a signature, a context.
+  uint64_t maxControl = uint64_t(1) << 20;
+  /// Bytes that are kept for one connection: messages, decoded inputs, streams, events, replies.
+  uint64_t maxConnectionMemory = uint64_t(160) << 20;
+  /// The same of all connections; the one that has most goes.
+  uint64_t maxMemory = uint64_t(164) << 20;
+  uint64_t maxUnsent = uint64_t(96) << 20;          ///< bytes that a compiler does not read
+  Duration handshakeTime = std::chrono::seconds(5); ///< from connecting to the whole hello
+  // What one connection may send before the others have their turn:
+  uint32_t turnFrames = 16;                 ///< frames, if they are small
+  uint64_t turnBytes = uint64_t(256) << 10; ///< bytes
   /// Several agents instead of `signature`: a compiler says which one it asks, and is held to its
   /// signature.
   std::vector<AgentSpec> agents;
@@ -34,7 +48,7 @@ struct ServerOptions {
   /// unanswered.
 };
 
-/// Who asks. Strings are valid until the request is answered.
+/// Who asks. Strings are valid for as long as the event.
 struct RequestContext {
   std::string_view episode; ///< an id, or empty
   std::string_view context; ///< module, function: free text of the compiler
@@ -109,6 +123,9 @@ public:
   Status reply(double reward, bool done, bool truncated = false);
   /// Of an environment with several agents: what each has been given since it acted.
   Status reply(Span<const double> rewards, bool done, bool truncated = false);
+  /// Before a reply that ends the episode: the outputs are the last observation, of the agent that
+  /// was set if there are several. Errors: those of reply.
+  Status sendLast();
   /// Sends an error with this text to that compiler; the server lives on.
   Status fail(const Status &why);
 
@@ -153,10 +170,14 @@ struct ServerStatistics {
   uint64_t batches = 0;         ///< as noteBatch was told
   uint64_t batchedRequests = 0; ///< in all batches
   uint64_t largestBatch = 0;    ///< requests in one
+  uint64_t overLimit = 0;       ///< connections closed because they went beyond a limit
+  uint64_t eventsDropped = 0;   ///< of episodes, because too many were waiting
+  uint64_t bytesKept = 0;       ///< for all connections, at the moment
   LatencyHistogram latency;     ///< of replies, from the arrival of the request to the sending
 
-  /// As it goes over the wire: counts, "latency-p50-us" with p90, p99 and max, and "batches" with
-  /// "batch-mean" and "batch-max" if there were any.
+  /// As it goes over the wire: counts, such as "requests", "over-limit" or "bytes-kept",
+  /// "latency-p50-us" with p90, p99 and max, and "batches" with "batch-mean" and "batch-max" if
+  /// there were any.
   Metadata toMetadata() const;
 };
 
@@ -180,6 +201,12 @@ public:
   /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a
   /// signal does so only if its handler calls stop() or writes to wakeDescriptor().
   Expected<Event> next(Deadline deadline = {});
+  /// Another event for the batch that the last next() began: one that is there, or that comes
+  /// within `maxWait` of the batch's begin. It waits only while a compiler that is connected may
+  /// still ask, and seldom for one for which it has waited in vain. What comes after a request of
+  /// the same stream does not belong to its batch. Errors: DeadlineExceeded (the batch is complete)
+  /// and those of next.
+  Expected<Event> nextOfBatch(Duration maxWait);
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
   /// Whether stop() was called.
@@ -196,7 +223,8 @@ public:
 
 private:
   explicit Server(std::shared_ptr<State> state);
-  Expected<Event> await(Deadline deadline);
+  Expected<Event> next(Deadline deadline, const Duration *patience);
+  Expected<Event> await(Deadline deadline, const Duration *patience);
   std::shared_ptr<State> state_; // events keep it too
 };
 

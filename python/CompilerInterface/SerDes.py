@@ -20,19 +20,15 @@ class Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def plain(value: Any) -> Any:
-    """Numbers of ctypes, NumPy and PyTorch as Python's own; lists, tuples and arrays as lists."""
-    if isinstance(value, (bool, int, float, str)) or value is None:
-        return value
-    if isinstance(value, ctypes._SimpleCData):
-        return plain(value.value)
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    raise TypeError(f"advice of the type {type(value).__name__} has no form on the wire")
+class NpEncoder(json.JSONEncoder):
+    """Numbers of ctypes, NumPy and PyTorch as Python's own; arrays as lists."""
+
+    def default(self, o: Any) -> Any:
+        if isinstance(o, ctypes._SimpleCData):
+            return o.value
+        if hasattr(o, "tolist"):
+            return o.tolist()
+        raise TypeError(f"advice of the type {type(o).__name__} has no form on the wire")
 
 
 def raw(value: Any) -> bytes:
@@ -55,7 +51,7 @@ def raw(value: Any) -> bytes:
         return b"".join(raw(v) for v in value)
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # NumPy: as wide as it is
         return bytes(value.tobytes())
-    return raw(plain(value))
+    return raw(NpEncoder().default(value))
 
 
 def read_exactly(stream: Stream, size: int, what: str) -> bytes:
@@ -129,7 +125,7 @@ class SerDes:
         self.serMap[str(self.data_format)](data)
 
     def serializeJson(self, data: Any) -> None:
-        self._keep(json.dumps({"out": plain(data)}).encode())
+        self._keep(json.dumps({"out": data}, cls=NpEncoder).encode())
 
     def serializeBytes(self, data: Any) -> None:
         self._keep(raw(data))

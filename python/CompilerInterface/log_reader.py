@@ -115,18 +115,38 @@ def read_observation(message: bytes) -> list[TensorValue]:
     return values
 
 
-def read_stream2(
+Observation = tuple[str | None, int | None, list[TensorValue], TensorValue | None]
+
+
+def read_one_observation(
+    context: str | None,
+    event_str: str | bytes,
     f: BinaryIO,
-) -> Iterator[tuple[str | None, int | None, list[TensorValue], TensorValue | None]]:
-    """Observations without their lengths, one after another."""
+    tensor_specs: list[TensorSpec],
+    score_spec: TensorSpec | None,
+) -> Observation:
+    """The tensors of an observation, and the newline after them."""
+    features = [read_tensor(f, spec) for spec in tensor_specs]
+    f.readline()
+    return context, None, features, None
+
+
+def read_stream(fname: str) -> Iterator[Observation]:
+    """The observations of a file with one header, each after a line of its own."""
+    with open(fname, "rb") as f:
+        specs, score, _ = read_header(f)
+        while event := f.readline():
+            yield read_one_observation(None, event, f, specs, score)
+
+
+def read_stream2(f: BinaryIO) -> Iterator[Observation]:
+    """Observations without their lengths, one after another, each with a header."""
     while True:
         try:
-            specs, _, _ = read_header(f)
+            specs, score, _ = read_header(f)
         except EOFError:
             return
-        features = [read_tensor(f, spec) for spec in specs]
-        f.readline()
-        yield None, None, features, None
+        yield read_one_observation(None, "", f, specs, score)
 
 
 def pretty_print_tensor_value(tv: TensorValue) -> None:

@@ -36,17 +36,16 @@ PyArrayObject *arrayOf(const nb::object &object) {
   return reinterpret_cast<PyArrayObject *>(object.ptr());
 }
 
+std::string shapeOf(PyArrayObject *array) {
+  std::string out = "[";
+  for (int i = 0; i < PyArray_NDIM(array); ++i)
+    out += (i ? ", " : "") + std::to_string(PyArray_DIM(array, i));
+  return out + "]";
+}
+
 std::string describe(PyArrayObject *array) {
   nb::object text = own(PyObject_Str(reinterpret_cast<PyObject *>(PyArray_DESCR(array))));
-  const npy_intp *dims = PyArray_DIMS(array);
-  std::string out = nb::cast<std::string>(text);
-  if (PyArray_NDIM(array) > 0) {
-    out += "[";
-    for (int i = 0; i < PyArray_NDIM(array); ++i)
-      out += (i ? ", " : "") + std::to_string(dims[i]);
-    out += "]";
-  }
-  return out;
+  return nb::cast<std::string>(text) + (PyArray_NDIM(array) > 0 ? shapeOf(array) : "");
 }
 
 std::string where(const char *what, const TensorSpec &spec) {
@@ -63,6 +62,14 @@ std::string expected(const TensorSpec &spec) {
 Status refuse(const char *what, const TensorSpec &spec, const std::string &came) {
   return {Code::InvalidArgument,
           where(what, spec) + ": expected " + expected(spec) + ", got " + came};
+}
+
+/// Of elements that would do.
+Status wrongShape(const char *what, const TensorSpec &spec, PyArrayObject *array) {
+  std::string wanted = expected(spec).substr(std::string(name(spec.type)).size());
+  return {Code::InvalidArgument, where(what, spec) + ": expected shape " +
+                                     (wanted.empty() ? "[]" : wanted) + ", got shape " +
+                                     shapeOf(array)};
 }
 
 Status outOfRange(const char *what, const TensorSpec &spec, const std::string &value) {
@@ -168,7 +175,7 @@ Expected<TensorView> place(PyArrayObject *array, const TensorSpec &spec, bool dy
   const Shape shape(PyArray_DIMS(array), PyArray_DIMS(array) + rank);
   if (dynamic) {
     if (Status fit = checkShape(spec, shape); !fit)
-      return refuse(what, spec, describe(array));
+      return wrongShape(what, spec, array);
     Expected<TensorView> view = target.resize(shape);
     if (!view)
       return view.status().withContext(where(what, spec));
@@ -177,7 +184,7 @@ Expected<TensorView> place(PyArrayObject *array, const TensorSpec &spec, bool dy
   TensorView view = target.view();
   if (sameShape(array, spec.shape) || (view.count == 1 && PyArray_SIZE(array) == 1))
     return view;
-  return refuse(what, spec, describe(array));
+  return wrongShape(what, spec, array);
 }
 
 Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
@@ -255,8 +262,9 @@ Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const c
   PyArrayObject *from = arrayOf(array);
   const char kind = PyArray_DESCR(from)->kind;
   const bool integers = kind == 'i' || kind == 'u';
+  const bool isEmptyList = PyList_Check(value) && PyArray_SIZE(from) == 0; // has no type
   const bool compatible = spec.type == ElementType::Bool ? kind == 'b'
-                          : isInteger(spec.type)         ? integers || kind == 'b'
+                          : isInteger(spec.type)         ? integers || kind == 'b' || isEmptyList
                                                          : integers || kind == 'f' || kind == 'b';
   if (!compatible) {
     if (kind == 'O' && PyLong_Check(value))
@@ -335,6 +343,40 @@ PyObject *newCopy(const TensorView &tensor) {
   if (tensor.count)
     std::memcpy(PyArray_DATA(arrayOf(array)), tensor.data, tensor.bytes());
   return array.release().ptr();
+}
+
+nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
+  Shape shape(rows[0].shape.begin(), rows[0].shape.end());
+  bool isSame = true;
+  for (const TensorView &row : rows)
+    for (size_t i = 0; i < shape.size(); ++i) {
+      isSame = isSame && row.shape[i] == rows[0].shape[i];
+      shape[i] = std::max(shape[i], row.shape[i]);
+    }
+  const ElementType type = rows[0].type;
+  shape.insert(shape.begin(), static_cast<int64_t>(rows.size()));
+  nb::object all =
+      own(PyArray_SimpleNew(static_cast<int>(shape.size()),
+                            reinterpret_cast<const npy_intp *>(shape.data()), typeNumber(type)));
+  if (isSame && type != ElementType::String) {
+    auto *to = static_cast<uint8_t *>(PyArray_DATA(arrayOf(all)));
+    for (const TensorView &row : rows) {
+      if (row.count)
+        std::memcpy(to, row.data, row.bytes());
+      to += row.bytes();
+    }
+    return all;
+  }
+  if (!isSame && PyArray_FillWithScalar(arrayOf(all), pad.ptr()) < 0)
+    throw nb::python_error();
+  for (size_t k = 0; k < rows.size(); ++k) {
+    nb::list place;
+    place.append(k);
+    for (const int64_t length : rows[k].shape)
+      place.append(nb::slice(nb::int_(0), nb::int_(length), nb::none()));
+    all[nb::tuple(place)] = own(newCopy(rows[k]));
+  }
+  return all;
 }
 
 Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target) {

@@ -20,6 +20,9 @@ PyObject *newView(const TensorView &tensor, PyObject *base, bool writable);
 bool isViewOf(PyObject *array, const TensorView &tensor);
 /// An array of its own: numbers, or objects of type str. New reference.
 PyObject *newCopy(const TensorView &tensor);
+/// The same with a row for each of the tensors, which are of one type, and of one shape or shorter:
+/// the rest is filled with `pad` then, a number.
+nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad);
 
 /// Where a value is stored: a tensor of fixed shape, or one that takes the shape of the value.
 class Target {

@@ -69,7 +69,7 @@ void openDriver(PyDriver *self, const std::string &uri, nb::handle deadline, std
 /// Arrays of their own: what a trainer keeps must not change with the next step.
 nb::dict observationOf(Driver &driver) {
   nb::dict observation;
-  if (driver.isDone())
+  if (driver.isDone() && !driver.showLast(driver.agent()))
     return observation;
   const Signature &signature = driver.signature();
   for (size_t i = 0; i < signature.inputs.size(); ++i)
@@ -148,6 +148,22 @@ void bindDriver(nb::module_ &m) {
             return rewards;
           },
           "What each agent has been given since it acted.")
+      .def_prop_ro(
+          "last_observations",
+          [](PyDriver &self) {
+            nb::dict observations;
+            Driver &driver = self.open();
+            const Exclusive exclusive(self.busy, "the driver");
+            const size_t acted = driver.agent();
+            const Span<const AgentSpec> agents = driver.agents();
+            for (size_t i = 0; i < std::max<size_t>(agents.size(), 1); ++i)
+              if (driver.showLast(i))
+                observations[nb::steal<nb::object>(toPython(
+                    agents.empty() ? std::string() : agents[i].name))] = observationOf(driver);
+            driver.showLast(acted);
+            return observations;
+          },
+          "Once the episode is done: what the environment gave agents to see at its end.")
       .def_prop_ro(
           "truncated", [](PyDriver &self) { return self.open().isTruncated(); },
           "Whether a limit ended the episode, and not its last state.")

@@ -373,6 +373,10 @@ void bindModel(nb::module_ &m) {
             tell(self, [&](Runner &r) { return r.endEpisode(outcome); });
           },
           nb::arg("failure") = "", "Without a text the episode ended well.")
+      .def_prop_ro(
+          "dropped_events", [](PyRunner &self) { return self.runner.droppedEvents(); },
+          "How many of these the server will never hear of: while it reads nothing the newest 256 "
+          "are kept, and none when the connection has ended.")
       .def("__repr__",
            [](PyRunner &self) { return "<mlbridge.Runner of " + self.model->model.uri() + ">"; });
 

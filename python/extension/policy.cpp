@@ -146,9 +146,17 @@ Status failed(const Status &status) {
   return status ? status : Status(Code::PolicyFailed, "the policy's answer: " + status.message());
 }
 
-Status storeOne(PyObject *value, size_t index, Outputs &outputs) {
-  OutputTarget target(outputs, index);
-  return failed(store(value, outputs.signature().outputs[index], "output", target));
+/// The first keys of what a policy answered.
+std::string keys(nb::handle answer) {
+  constexpr size_t most = 8;
+  std::string text;
+  size_t count = 0;
+  for (const auto &[key, value] : nb::borrow<nb::dict>(answer)) {
+    if (++count > most)
+      return text + ", …";
+    text += (count == 1 ? "" : ", ") + nb::cast<std::string>(nb::str(nb::repr(key)));
+  }
+  return count ? "a mapping of " + text : "an empty mapping";
 }
 
 std::string names(const Signature &signature) {
@@ -163,22 +171,21 @@ bool isMapping(PyObject *answer) {
          (!isTensorLike(answer) && PyObject_HasAttrString(answer, "keys") == 1);
 }
 
-Status storeMapping(PyObject *answer, Outputs &outputs) {
-  const Signature &signature = outputs.signature();
-  nb::object plain = nb::borrow<nb::object>(answer);
+Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &signature,
+                                            nb::object &plain) {
+  plain = nb::borrow<nb::object>(answer);
   if (!PyDict_Check(answer))
     plain = nb::handle(reinterpret_cast<PyObject *>(&PyDict_Type))(plain);
-  for (size_t i = 0; i < signature.outputs.size(); ++i) {
-    nb::object key = nb::steal<nb::object>(toPython(signature.outputs[i].name));
-    PyObject *value = PyDict_GetItemWithError(plain.ptr(), key.ptr());
-    if (!value)
-      return failed({Code::PolicyFailed, "no output '" + signature.outputs[i].name +
-                                             "' in it; the outputs are " + names(signature)});
-    if (Status stored = storeOne(value, i, outputs); !stored)
-      return stored;
+  std::vector<PyObject *> values;
+  for (const TensorSpec &spec : signature.outputs) {
+    nb::object key = nb::steal<nb::object>(toPython(spec.name));
+    values.push_back(PyDict_GetItemWithError(plain.ptr(), key.ptr()));
+    if (!values.back())
+      return failed({Code::PolicyFailed, "no output '" + spec.name + "' in it: got " + keys(plain) +
+                                             "; the outputs are " + names(signature)});
   }
-  if (static_cast<size_t>(PyDict_Size(plain.ptr())) == signature.outputs.size())
-    return Status::ok();
+  if (static_cast<size_t>(PyDict_Size(plain.ptr())) == values.size())
+    return values;
   for (auto [key, value] : nb::borrow<nb::dict>(plain)) {
     std::string name;
     const bool isText = fromPython(key.ptr(), name);
@@ -189,27 +196,42 @@ Status storeMapping(PyObject *answer, Outputs &outputs) {
                                              nb::cast<std::string>(nb::str(nb::repr(key))) +
                                              "; the outputs are " + names(signature)});
   }
-  return Status::ok();
+  return values;
 }
 
 } // namespace
 
-Status storeOutputs(PyObject *answer, Outputs &outputs) {
-  const size_t count = outputs.signature().outputs.size();
+Status storeOne(PyObject *value, size_t index, Outputs &outputs) {
+  OutputTarget target(outputs, index);
+  return failed(store(value, outputs.signature().outputs[index], "output", target));
+}
+
+Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &signature,
+                                           nb::object &owner) {
   try {
     if (isMapping(answer))
-      return storeMapping(answer, outputs);
-    if (count == 1)
-      return storeOne(answer, 0, outputs);
+      return inMapping(answer, signature, owner);
   } catch (nb::python_error &error) {
     error.restore();
     return takePythonError("converting the policy's answer");
   }
-  if (count == 0 && answer == Py_None)
-    return Status::ok();
-  return failed({Code::PolicyFailed, "expected a mapping with the outputs " +
-                                         names(outputs.signature()) + ", got " +
-                                         Py_TYPE(answer)->tp_name});
+  if (signature.outputs.size() == 1)
+    return std::vector<PyObject *>{answer};
+  if (signature.outputs.empty() && answer == Py_None)
+    return std::vector<PyObject *>();
+  return failed({Code::PolicyFailed, "expected a mapping with the outputs " + names(signature) +
+                                         ", got " + Py_TYPE(answer)->tp_name});
+}
+
+Status storeOutputs(PyObject *answer, Outputs &outputs) {
+  nb::object owner;
+  Expected<std::vector<PyObject *>> values = valuesOf(answer, outputs.signature(), owner);
+  if (!values)
+    return values.status();
+  for (size_t i = 0; i < values->size(); ++i)
+    if (Status stored = storeOne((*values)[i], i, outputs); !stored)
+      return stored;
+  return Status::ok();
 }
 
 } // namespace mlbridge::python

@@ -86,6 +86,27 @@ protected:
   ~Outputs() = default;
 };
 
+/// The outputs of an event.
+class EventOutputs final : public Outputs {
+public:
+  explicit EventOutputs(Event &event) : event_(event) {}
+  const Signature &signature() override { return event_.answerSignature(); }
+  TensorView output(size_t index) override { return event_.output(index); }
+  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
+    return event_.resizeOutput(index, shape);
+  }
+
+private:
+  Event &event_;
+};
+
+/// The values of all outputs, in their order, of what a policy returned: borrowed references, which
+/// `owner` keeps. PolicyFailed if they are not those of the signature.
+Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &signature,
+                                           nb::object &owner);
+/// Stores the value of one output. PolicyFailed if it does not fit.
+Status storeOne(PyObject *value, size_t index, Outputs &outputs);
+
 /// Stores what a policy returned: a mapping of all outputs by name, or the value of the only one.
 /// PolicyFailed if it does not fit the signature.
 Status storeOutputs(PyObject *answer, Outputs &outputs);

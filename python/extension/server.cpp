@@ -1,126 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The model's side from Python: the loop that calls a policy, and events one by one.
+#include "server.h"
 #include "model.h"
-#include "policy.h"
 
-#include <unordered_map>
+#include <limits>
 
 namespace mlbridge::python {
 namespace {
-
-struct PyServer {
-  ~PyServer() { close(); }
-
-  /// At once, or as soon as the call that is using the server has ended.
-  void close() {
-    if (!server)
-      return;
-    if (busy.load(std::memory_order_acquire)) {
-      closing = true;
-      if (!fork.isForeign())
-        server->stop();
-      return;
-    }
-    std::optional<Server> gone = std::move(server);
-    server.reset();
-    streams.clear();
-    if (fork.isForeign()) {
-      abandon(std::move(*gone)); // its threads and its socket are the parent's
-      return;
-    }
-    last = gone->statistics();
-    nb::gil_scoped_release release;
-    gone.reset();
-  }
-
-  Server &open() {
-    fork.check("the server");
-    if (!server)
-      raise({Code::Closed, "the server is closed"});
-    return *server;
-  }
-
-  StreamViews &views(const Event &event) {
-    const RequestContext &who = event.context();
-    if (recent && recent->isOf(who))
-      return *recent;
-    // Nobody tells when a stream ends; what is forgotten is made again.
-    if (streams.size() >= 4096)
-      streams.clear();
-    std::unique_ptr<StreamViews> &slot = streams[who.connection << 20 ^ who.stream];
-    if (!slot || !slot->isOf(who))
-      slot = std::make_unique<StreamViews>(who.connection, who.stream);
-    recent = slot.get();
-    return *recent;
-  }
-
-  std::optional<Server> server;
-  std::string address;
-  ServerStatistics last;
-  ForkGuard fork;
-  std::atomic<bool> busy{false};
-  bool closing = false;
-  std::unordered_map<uint64_t, std::unique_ptr<StreamViews>> streams;
-  StreamViews *recent = nullptr;
-};
-
-/// Whether somebody waits for an answer.
-bool isAsked(EventKind kind) {
-  return kind == EventKind::Request || kind == EventKind::Reset || kind == EventKind::Step;
-}
-
-/// One thread at a time waits for events; a close() from elsewhere is done when it ends.
-class InUse {
-public:
-  explicit InUse(PyServer &server) : server_(server), exclusive_(server.busy, "the server") {}
-  ~InUse() {
-    exclusive_.end();
-    if (server_.closing)
-      server_.close();
-  }
-
-private:
-  PyServer &server_;
-  Exclusive exclusive_;
-};
-
-class EventOutputs final : public Outputs {
-public:
-  explicit EventOutputs(Event &event) : event_(event) {}
-  const Signature &signature() override { return event_.answerSignature(); }
-  TensorView output(size_t index) override { return event_.output(index); }
-  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
-    return event_.resizeOutput(index, shape);
-  }
-
-private:
-  Event &event_;
-};
-
-/// mlbridge.Event: what Server.next gives and on_event gets.
-struct PyEvent {
-  PyEvent(Event made, nb::object from) : event(std::move(made)), server(std::move(from)) {}
-
-  void expectUnanswered() const {
-    if (!isAsked(event.kind()))
-      raise({Code::InvalidArgument, "only a request, a reset or a step is answered"});
-    if (answered)
-      raise({Code::InvalidArgument, "the request has been answered already"});
-    nb::cast<PyServer &>(server).open();
-  }
-
-  PyEvent(PyEvent &&) = default;
-  ~PyEvent() {
-    if (fork.isForeign())
-      abandon(std::move(event)); // unanswered, it would answer the parent's compiler
-  }
-
-  Event event;
-  nb::object server;
-  nb::object inputs, context;
-  ForkGuard fork;
-  bool answered = false;
-};
 
 /// Answers one request. Throws what ends the serving.
 Status answer(PyServer &self, Event &event, nb::handle policy) {
@@ -142,6 +28,18 @@ Status answer(PyServer &self, Event &event, nb::handle policy) {
   }
   views.settle(event);
   return status;
+}
+
+/// The same; what there is no memory for fails, and the server goes on.
+Status answerOrFail(PyServer &self, Event &event, nb::handle policy) {
+  try {
+    return answer(self, event, policy);
+  } catch (const std::bad_alloc &) {
+  } catch (nb::python_error &error) {
+    if (!error.matches(PyExc_MemoryError))
+      throw;
+  }
+  return {Code::LimitExceeded, "the server has no memory for this request"};
 }
 
 /// The policy's loop. The GIL is released from the moment an answer is ready until the next event
@@ -180,7 +78,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
     }
     pending = std::move(**next);
     if (pending.kind() == EventKind::Request) {
-      verdict = answer(self, pending, policy);
+      verdict = answerOrFail(self, pending, policy);
       isAnswered = true;
     } else if (!onEvent.is_none()) {
       onEvent(PyEvent(std::exchange(pending, Event()), nb::borrow<nb::object>(handle)));
@@ -252,6 +150,26 @@ std::vector<double> rewardsOf(Span<const AgentSpec> agents,
   return rewards;
 }
 
+/// Writes an observation, of the agent that is named if there are several.
+void storeObservation(PyEvent &self, nb::handle value, const std::optional<std::string> &agent) {
+  if (agent) {
+    const Span<const AgentSpec> agents = nb::cast<PyServer &>(self.server).open().agents();
+    const int number = findAgent(agents, *agent);
+    if (number < 0)
+      raise({Code::InvalidArgument, "there is no agent '" + *agent + "'"});
+    check(self.event.setAgent(static_cast<size_t>(number)));
+  }
+  EventOutputs outputs(self.event);
+  check(storeOutputs(value.ptr(), outputs));
+}
+
+void sendLast(PyEvent &self, nb::handle value, const std::optional<std::string> &agent) {
+  self.expectUnanswered();
+  inputsOf(self); // which stay readable
+  storeObservation(self, value, agent);
+  check(self.event.sendLast());
+}
+
 void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool done,
            const std::optional<std::string> &agent,
            const std::optional<std::map<std::string, double>> &rewards, bool truncated) {
@@ -268,16 +186,13 @@ void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool d
   if (!agents.empty() && rewards)
     each = rewardsOf(agents, *rewards);
   each.resize(agents.size());
-  inputsOf(self); // which stay readable
-  if (agent && !done) {
-    const int number = findAgent(agents, *agent);
-    if (number < 0)
-      raise({Code::InvalidArgument, "there is no agent '" + *agent + "'"});
-    check(self.event.setAgent(static_cast<size_t>(number)));
-  }
-  EventOutputs outputs(self.event);
+  inputsOf(self);
+  const bool isNothing =
+      value.is_none() || (PyDict_Check(value.ptr()) && PyDict_Size(value.ptr()) == 0);
   if (!done)
-    check(storeOutputs(value.ptr(), outputs));
+    storeObservation(self, value, agent);
+  else if (!isNothing)
+    sendLast(self, value, agent);
   self.answered = true;
   Status status;
   {
@@ -311,22 +226,58 @@ nb::object outcomeOf(const PyEvent &self) {
                        nb::steal<nb::object>(toPython(status.message())));
 }
 
+/// The limits of ServerOptions by their names in Python.
+void setLimits(ServerOptions &options, const nb::kwargs &limits) {
+  constexpr std::pair<const char *, uint32_t ServerOptions::*> Counts[] = {
+      {"max_connections", &ServerOptions::maxConnections},
+      {"max_streams", &ServerOptions::maxStreams},
+      {"max_queued", &ServerOptions::maxQueued},
+      {"max_events", &ServerOptions::maxEvents},
+      {"max_tensors", &ServerOptions::maxTensors},
+      {"turn_frames", &ServerOptions::turnFrames}};
+  constexpr std::pair<const char *, uint64_t ServerOptions::*> Sizes[] = {
+      {"max_message", &ServerOptions::maxMessage},
+      {"max_queued_bytes", &ServerOptions::maxQueuedBytes},
+      {"max_control", &ServerOptions::maxControl},
+      {"max_connection_memory", &ServerOptions::maxConnectionMemory},
+      {"max_memory", &ServerOptions::maxMemory},
+      {"max_unsent", &ServerOptions::maxUnsent},
+      {"turn_bytes", &ServerOptions::turnBytes}};
+  for (const auto &[key, value] : limits) {
+    const std::string name = nb::cast<std::string>(key);
+    bool isKnown = name == "handshake_time";
+    if (isKnown)
+      options.handshakeTime = Duration(nanoseconds(value));
+    const auto set = [&](const auto &table) {
+      for (const auto &[known, member] : table)
+        if (name == known) {
+          isKnown = true;
+          if (!nb::try_cast(value, options.*member))
+            throw nb::type_error(
+                (name + " takes a number from 0 to " +
+                 std::to_string(
+                     std::numeric_limits<std::decay_t<decltype(options.*member)>>::max()))
+                    .c_str());
+        }
+    };
+    set(Counts);
+    set(Sizes);
+    if (!isKnown)
+      throw nb::type_error(("a server has no limit '" + name + "'").c_str());
+  }
+}
+
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
-            std::optional<Metadata> metadata, uint32_t maxConnections, uint32_t maxStreams,
-            uint64_t maxMessage, uint32_t maxQueued, uint64_t maxQueuedBytes, bool environment,
-            std::vector<std::pair<std::string, Signature>> agents) {
+            std::optional<Metadata> metadata, bool environment,
+            std::vector<std::pair<std::string, Signature>> agents, const nb::kwargs &limits) {
   ServerOptions options;
+  setLimits(options, limits);
   for (auto &[name, own] : agents)
     options.agents.push_back({std::move(name), std::move(own)});
   options.environment = environment;
   options.signature = std::move(signature);
   if (metadata)
     options.metadata = std::move(*metadata);
-  options.maxConnections = maxConnections;
-  options.maxStreams = maxStreams;
-  options.maxMessage = maxMessage;
-  options.maxQueued = maxQueued;
-  options.maxQueuedBytes = maxQueuedBytes;
   std::optional<Expected<Server>> server;
   {
     nb::gil_scoped_release release;
@@ -382,6 +333,11 @@ void bindServer(nb::module_ &m) {
       .def_ro("batches", &ServerStatistics::batches, "Calls of a policy that takes batches")
       .def_ro("batched_requests", &ServerStatistics::batchedRequests, "In all batches")
       .def_ro("largest_batch", &ServerStatistics::largestBatch, "Requests in one batch")
+      .def_ro("over_limit", &ServerStatistics::overLimit,
+              "Connections closed because they went beyond a limit")
+      .def_ro("events_dropped", &ServerStatistics::eventsDropped,
+              "Events of episodes dropped because too many were waiting")
+      .def_ro("bytes_kept", &ServerStatistics::bytesKept, "Kept for all connections at the moment")
       .def_ro("bytes_in", &ServerStatistics::bytesIn, "Received")
       .def_ro("bytes_out", &ServerStatistics::bytesOut, "Sent")
       .def(
@@ -432,21 +388,17 @@ void bindServer(nb::module_ &m) {
            nb::arg("agent").none() = nb::none(), nb::arg("rewards").none() = nb::none(),
            nb::arg("truncated") = false,
            "Answers with a mapping of outputs, or with the value of the only one. A step is "
-           "answered with its reward besides; with done the outputs are not sent. Of several "
-           "agents: who acts next, whose observation the outputs are, and what each has been "
-           "given since it acted.")
+           "answered with its reward besides; with done the outputs are the last observation, or "
+           "None. Of several agents: who acts next, whose observation the outputs are, and what "
+           "each has been given since it acted.")
+      .def("send_last", &sendLast, nb::arg("outputs"), nb::arg("agent").none() = nb::none(),
+           "Before the reply that ends an episode: what one more agent sees at its end.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
 
   nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
       .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
-           nb::arg("metadata").none() = nb::none(), nb::kw_only(),
-           nb::arg("max_connections") = ServerOptions().maxConnections,
-           nb::arg("max_streams") = ServerOptions().maxStreams,
-           nb::arg("max_message") = ServerOptions().maxMessage,
-           nb::arg("max_queued") = ServerOptions().maxQueued,
-           nb::arg("max_queued_bytes") = ServerOptions().maxQueuedBytes,
-           nb::arg("environment") = false,
-           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>())
+           nb::arg("metadata").none() = nb::none(), nb::kw_only(), nb::arg("environment") = false,
+           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"))
       .def_prop_ro(
           "address", [](const PyServer &self) { return text(self.address); },
           "Where it listens, with the port that the system chose.")
@@ -471,7 +423,8 @@ void bindServer(nb::module_ &m) {
           "What it has done so far; after close(), until then.")
       .def_prop_ro("_wake_descriptor", [](PyServer &self) { return self.open().wakeDescriptor(); })
       .def("_serve", &serve, nb::arg("policy"), nb::arg("on_event").none(), nb::arg("stop").none())
-      .def("_note_batch", [](PyServer &self, uint64_t size) { self.open().noteBatch(size); })
+      .def("_serve_batches", &serveBatches, nb::arg("policy"), nb::arg("on_event").none(),
+           nb::arg("stop").none(), nb::arg("max_batch"), nb::arg("max_wait"), nb::arg("pad").none())
       .def("_next", &nextEvent, nb::arg("timeout").none())
       .def(
           "stop",

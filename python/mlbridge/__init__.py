@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         TensorSpec,
         __version__,
     )
-    from .batching import BatchPolicy
     from .client import from_function, function, open
     from .driving import (
         AgentsEnvironment,
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
         serve_onnx,
     )
     from .recording import Recording, record, replay
-    from .server import Policy, Server, serve
+    from .server import BatchPolicy, Policy, Server, serve
     from .workers import Workers
 
 # What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
@@ -72,7 +71,6 @@ _HOMES = {
     "_core": (
         "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec __version__"
     ),
-    "batching": "BatchPolicy",
     "client": "from_function function open",
     "driving": "AgentsEnvironment Driver Environment Transition Turn drive serve_environment",
     "errors": (
@@ -82,7 +80,7 @@ _HOMES = {
     ),
     "loading": "LoadedModel load load_onnx load_python load_torch parse_signature serve_onnx",
     "recording": "Recording record replay",
-    "server": "Policy Server serve",
+    "server": "BatchPolicy Policy Server serve",
     "workers": "Workers",
 }
 _MODULES = ("aio", "recording")

@@ -195,6 +195,11 @@ class Driver:
         return self._driver.truncated
 
     @property
+    def last_observations(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """Once the episode is done: what the environment gave agents to see at its end."""
+        return self._driver.last_observations
+
+    @property
     def steps(self) -> int:
         """Actions applied in this episode."""
         return self._driver.steps

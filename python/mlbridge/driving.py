@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from ._core import Event, EventKind, Signature, Statistics, _Driver
 from .errors import Cancelled, Closed
@@ -21,10 +21,10 @@ _log = logging.getLogger("mlbridge")
 
 
 class Transition(NamedTuple):
-    """What a step led to. The observation is empty once the episode is done.
+    """What a step led to. Once the episode is done: the last observation, if there is one.
 
     Of several agents: what the one that acts next observes, and what it has been given since it
-    acted before; once the episode is done, what the last one was given.
+    acted before; once the episode is done, that of the one that acted last.
     """
 
     observation: dict[str, NDArray[Any]]
@@ -46,6 +46,9 @@ class Driver(_Driver):
             while not driver.done:
                 observation, reward, done = driver.step(policies[driver.agent](observation))
 
+    At the end `truncated` says that a limit ended the episode, not its last state, and
+    `last_observations` what each agent sees then, where the environment says so.
+
     After an error the episode is over, and the environment may or may not have applied the action;
     the next reset begins anew, on a new connection if the old one broke. Arrays are the caller's.
     """
@@ -53,7 +56,7 @@ class Driver(_Driver):
     def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Begin an episode of `context`, a module for instance; empty: the same again.
 
-        The first observation; nothing, and `done` set, if there is nothing to decide. Raises Busy
+        The first observation; `done` is set if there is nothing to decide. Raises Busy
         if another driver is in the middle of an episode, and what the environment fails with.
         """
         return self._reset(context, seed)
@@ -99,14 +102,24 @@ class Turn(NamedTuple):
     observation: Mapping[str, Any]
 
 
+Seen = TypeVar("Seen")
+Given = TypeVar("Given")
+#: What it led to, the reward, whether the episode is done, and whether a limit was reached.
+Step = tuple[Seen | None, Given, bool] | tuple[Seen | None, Given, bool, bool]
+
+
 class Environment(Protocol):
     """What serve_environment serves: a stand-in for a compiler, a simulator, a recorded one."""
 
     def reset(self, context: str, seed: int) -> Mapping[str, Any]:
         """Begin an episode and give its first observation."""
 
-    def step(self, action: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, float, bool]:
-        """Apply the action: the next observation (None if done), the reward, and whether done."""
+    def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
+        """Apply the action: the next observation, the reward, and whether done.
+
+        Once done: the last observation, or None. A fourth value says whether a limit ends the
+        episode, which is not done then.
+        """
 
 
 class AgentsEnvironment(Protocol):
@@ -117,8 +130,19 @@ class AgentsEnvironment(Protocol):
 
     def step(
         self, agent: str, action: Mapping[str, Any]
-    ) -> tuple[Turn | None, Mapping[str, float], bool]:
-        """Apply the agent's action: who acts next (None if done), the rewards, and whether done."""
+    ) -> Step[Turn | Sequence[Turn], Mapping[str, float]]:
+        """Apply the agent's action: who acts next, the rewards, and whether done.
+
+        Once done: None, or what one agent, or each of several, sees at the end. A fourth value as
+        above.
+        """
+
+
+def _four(
+    step: tuple[Seen, Given, bool] | tuple[Seen, Given, bool, bool],
+) -> tuple[Seen, Given, bool, bool]:
+    seen, given, done, *limit = step
+    return seen, given, done, not done and any(limit)
 
 
 class _One:
@@ -129,12 +153,12 @@ class _One:
 
     def answer(self, event: Event) -> None:
         observation: Mapping[str, Any] | None
-        reward, done = 0.0, False
+        reward, done, truncated = 0.0, False, False
         if event.kind is EventKind.RESET:
             observation = self._environment.reset(event.context.context, event.seed)
         else:
-            observation, reward, done = self._environment.step(event.inputs)
-        event.reply(observation, reward=reward, done=done)
+            observation, reward, done, truncated = _four(self._environment.step(event.inputs))
+        event.reply(observation, reward=reward, done=done or truncated, truncated=truncated)
 
 
 class _Several:
@@ -146,8 +170,8 @@ class _Several:
         self._acting = ""
 
     def answer(self, event: Event) -> None:
-        turn: Turn | None
-        done = False
+        turn: Turn | Sequence[Turn] | None
+        done = truncated = False
         if event.kind is EventKind.RESET:
             self._rewards = dict.fromkeys(self._rewards, 0.0)
             turn = self._environment.reset(event.context.context, event.seed)
@@ -156,11 +180,13 @@ class _Several:
             if agent != self._acting:
                 raise ValueError(f"it is the turn of agent {self._acting!r}, not of {agent!r}")
             self._rewards[agent] = 0.0
-            turn, rewards, done = self._environment.step(agent, event.inputs)
+            turn, rewards, done, truncated = _four(self._environment.step(agent, event.inputs))
             for name, reward in rewards.items():
                 self._rewards[name] = self._rewards.get(name, 0.0) + reward
-        if done or turn is None:
-            event.reply(None, rewards=self._rewards, done=True)
+        if done or truncated or not isinstance(turn, Turn):
+            for name, last in [turn] if isinstance(turn, Turn) else turn or ():
+                event.send_last(last, name)
+            event.reply(None, rewards=self._rewards, done=True, truncated=truncated)
             return
         self._acting = turn.agent
         event.reply(turn.observation, agent=turn.agent, rewards=self._rewards)

@@ -37,14 +37,15 @@ def onnx_runtime() -> str | None:
     return None
 
 
-def has_onnx_runtime() -> bool:
-    """Whether this environment or MLBRIDGE_ONNXRUNTIME has one."""
-    beside = os.path.dirname(os.path.realpath(PACKAGE))
-    return bool(os.environ.get("MLBRIDGE_ONNXRUNTIME")) or any(
-        os.path.isdir(os.path.join(folder, "onnxruntime", "capi"))
-        for folder in [beside, *sys.path]
-        if folder
-    )
+def find_onnx_runtime() -> str | None:
+    """What MLBRIDGE_ONNXRUNTIME names, or the folder of this environment's."""
+    if stated := os.environ.get("MLBRIDGE_ONNXRUNTIME"):
+        return os.path.abspath(stated)
+    for folder in [os.path.dirname(os.path.realpath(PACKAGE)), *sys.path]:
+        capi = os.path.join(folder, "onnxruntime", "capi")
+        if folder and os.path.isdir(capi):
+            return os.path.abspath(capi)
+    return None
 
 
 def find_component(kind: str, name: str) -> str | None:

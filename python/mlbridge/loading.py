@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from ._core import Context, Signature, Statistics, TensorSpec, _pays_to_prepack
-from .batching import BatchPolicy
 from .errors import InvalidArgument, InvalidModel, Mismatch, NotFound, Unsupported
-from .server import Policy, Server
+from .server import BatchPolicy, Policy, Server
 
 # Names of the lengths of each dimension, or the lengths; None is a dimension without a name.
 _Dims = Sequence[int | str | None]
@@ -239,7 +238,8 @@ def _laid_in_a_row(
 
     def policy(observations: Mapping[str, Any], contexts: Sequence[Context]) -> Any:
         rows = len(contexts)
-        feed = {name: np.concatenate(list(observations[name])) for name in inputs}
+        given = {name: observations[name] for name in inputs}
+        feed = {n: v.reshape(rows * v.shape[1], *v.shape[2:]) for n, v in given.items()}
         total = len(next(iter(feed.values())))
         answer = evaluate(feed)
         results: dict[str, Any] = {}
@@ -247,10 +247,11 @@ def _laid_in_a_row(
             value = np.asarray(answer[name])
             if value.shape[:1] != (total,):
                 raise ValueError(f"output '{name}' has {value.shape[:1]} rows for {total} of input")
-            value = value.reshape(rows, total // rows, *value.shape[1:])
-            results[name] = [
-                value[row][_unpadded(observations, row, inputs, dims)] for row in range(rows)
-            ]
+            results[name] = value = value.reshape(rows, total // rows, *value.shape[1:])
+            if len(observations) > len(inputs):  # padded
+                results[name] = [
+                    value[row][_unpadded(observations, row, inputs, dims)] for row in range(rows)
+                ]
         return results
 
     return policy

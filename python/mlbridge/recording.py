@@ -12,6 +12,7 @@ import json
 import os
 import struct
 import time
+import warnings
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -59,8 +60,13 @@ class Recorder:
         metadata: Mapping[str, str] | None = None,
         *,
         model: str = "",
+        failed: Callable[[str], None] | None = None,
     ) -> None:
-        """Make the file, which must not be there yet. `model` says who answers."""
+        """Make the file, which must not be there yet. `model` says who answers.
+
+        A disk that is full raises nothing: nothing more is kept then, and `failed` is told why,
+        once, or else there is a warning (RuntimeWarning).
+        """
         self.path = os.fspath(path)
         try:
             self._file: IO[bytes] = open(self.path, "xb", buffering=0)  # noqa: SIM115
@@ -70,6 +76,10 @@ class Recorder:
             ) from None
         except OSError as error:
             raise NotFound(f"{self.path}: cannot be written: {error.strerror}") from None
+        #: Why nothing is kept any more: a disk that is full. What was kept until then stays whole.
+        self.failure = ""
+        self._failed = failed or _warn
+        self._kept = 0
         self._began = time.monotonic()
         self._requests = 0
         self._streams: set[tuple[int, int]] = set()
@@ -162,9 +172,18 @@ class Recorder:
         self._write_all(_HEADER.pack(len(line), len(data), checksum) + line + data)
 
     def _write_all(self, data: bytes) -> None:
+        if self.failure:
+            return
         rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self.failure = f"{self.path}: cannot be written: {error.strerror}"
+            with contextlib.suppress(OSError):  # half a record would be damage
+                self._file.truncate(self._kept)
+            self._failed(self.failure)
+        self._kept += len(data)
 
 
 def _who(context: Context) -> dict[str, Any]:
@@ -460,18 +479,20 @@ def record(
     path: str | os.PathLike[str],
     *,
     ready: Callable[[Server], None] | None = None,
+    failed: Callable[[str], None] | None = None,
     **limits: Any,
 ) -> Statistics:
     """Serve another model at `uri` and keep what is asked and answered in `path`, until Ctrl-C.
 
     `model` is the URI of the other model, whose signature and metadata are shown to compilers. One
-    request is in work at a time. What it fails with, compilers get as PolicyFailed.
+    request is in work at a time. What it fails with, compilers get as PolicyFailed. When the file
+    can't be written any more, compilers are answered still; see Recorder.
     """
     asked = _Asked(model)
     known = asked.model.model_signature
     with (
         Server(uri, known, asked.model.metadata, **limits) as server,
-        Recorder(path, known, asked.model.metadata, model=model) as recorder,
+        Recorder(path, known, asked.model.metadata, model=model, failed=failed) as recorder,
     ):
         if ready is not None:
             ready(server)
@@ -483,6 +504,10 @@ def record(
                 with contextlib.suppress(Error):
                     _tell(asked, event)
         return server.statistics
+
+
+def _warn(why: str) -> None:
+    warnings.warn(f"{why}; what follows is not recorded", RuntimeWarning, stacklevel=2)
 
 
 def _events(server: Server) -> Iterator[Event]:

@@ -6,13 +6,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol
 
 from ._core import Context, Event, Signature, Statistics, _Server
-from .batching import Batcher, BatchPolicy
 from .errors import Cancelled
 
 
@@ -26,6 +25,18 @@ class Policy(Protocol):
     """
 
     def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Any: ...
+
+
+class BatchPolicy(Protocol):
+    """Decides for several requests at once.
+
+    `observations` maps the names of the inputs to arrays with one row for each request, and
+    `contexts` says who asks in each row. The answer is a mapping of all outputs by name, or the
+    value of the only one; each an array, or a list, with one row for each request. The rows belong
+    to different compilers, or to threads of one.
+    """
+
+    def __call__(self, observations: Mapping[str, Any], contexts: Sequence[Context], /) -> Any: ...
 
 
 class Server(_Server):
@@ -48,15 +59,15 @@ class Server(_Server):
         metadata: Mapping[str, str] | None = None,
         *,
         environment: bool = False,
-        **limits: int,
+        **limits: float | str | timedelta,
     ) -> None:
         """Listen at "unix:PATH", "shm:PATH", "grpc:HOST:PORT", "pipe:FOLDER/" or "pipe:BASE".
 
         A compiler whose signature differs from `signature` is refused; None takes what each
         compiler states. A mapping has the signature of each of several agents by name. Compilers
-        can read `metadata` before they state theirs. Limits: `max_connections`, `max_streams` (for
-        each connection), `max_message` (bytes), `max_queued` (requests), `max_queued_bytes` (of
-        those). With `environment` it is no model that is served; see serve_environment.
+        can read `metadata` before they state theirs. Limits are those of docs/serving.md, such as
+        `max_connections` or `max_message` (bytes). With `environment` it is no model that is
+        served; see serve_environment.
         """
         agents = list(signature.items()) if isinstance(signature, Mapping) else []
         super().__init__(
@@ -97,18 +108,19 @@ class Server(_Server):
     ) -> Statistics:
         """Like serve_forever, with one call of the policy for up to `max_batch` requests.
 
-        Requests that wait already are taken together; the first of a batch waits up to `max_wait`
-        seconds for more. Those of different shapes go to the policy one shape after another, or,
-        with `pad`, all at once: shorter ones are filled up with `pad`, and the observations have
-        "NAME.shape" (int64, one row for each request) for each input that is no scalar. What the
-        policy raises fails the requests of that call.
+        Requests that wait already are taken together. The first of a batch waits up to `max_wait`
+        seconds for more, but only while another compiler that is connected may still ask, and
+        seldom for one for which that was in vain. Requests of different shapes go to the policy one
+        shape after another, or, with `pad`, all at once: shorter ones are filled up with `pad`, and
+        the observations have "NAME.shape" (int64, one row for each request) for each input that is
+        no scalar. What the policy raises fails the requests of that call.
         """
-        batcher = Batcher(
-            self, policy, max_batch=max_batch, max_wait=max_wait, pad=pad, on_event=on_event
-        )
+        if max_batch < 1:
+            raise ValueError(f"max_batch must be at least 1, not {max_batch}")
+        if not 0 <= max_wait < float("inf"):
+            raise ValueError(f"max_wait must be zero or more seconds, not {max_wait}")
         with _signals_wake(self), contextlib.suppress(KeyboardInterrupt, Cancelled):
-            while batcher.turn() and not (stop is not None and stop()):
-                pass
+            self._serve_batches(policy, on_event, stop, max_batch, max_wait, pad)
         return self.statistics
 
     def next(self, timeout: float | str | timedelta | None = None) -> Event | None:

@@ -91,7 +91,7 @@ class _Worker:
                 self.starts += 1
             joint = "&" if "?" in self.address else "?"
             self._driver = drive(
-                f"{self.address}{joint}wait={self._wait:g}s", deadline=self._deadline
+                f"{self.address}{joint}wait={min(self._wait, 1e9):.3f}s", deadline=self._deadline
             )
         return self._driver
 

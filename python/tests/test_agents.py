@@ -16,6 +16,7 @@ import pytest
 
 import mlbridge
 from mlbridge import Signature, TensorSpec, Turn
+from mlbridge.driving import Step
 from serving import running
 from wire import Peer, connected, fake_server, protocol
 
@@ -40,20 +41,19 @@ class Workshop:
 
     def step(
         self, agent: str, action: Mapping[str, Any]
-    ) -> tuple[Turn | None, Mapping[str, float], bool]:
-        """Pick or paint."""
+    ) -> Step[Turn | list[Turn], Mapping[str, float]]:
+        """Pick or paint, sixteen times at most."""
         if agent == "pick":
             self.at = int(action["which"])
             self.log.append(f"pick {self.at}")
-            return Turn("paint", {"size": self.sizes[self.at]}), {"pick": 0.5}, False
+            turn = Turn("paint", {"size": self.sizes[self.at]})
+            return turn, {"pick": 0.5}, False, len(self.log) == 16
         self.log.append(f"paint {action['rgb'][2]:g}")
         size = self.sizes.pop(self.at)
         rewards = {"pick": 1.0, "paint": float(size)}
-        return (
-            (Turn("pick", {"sizes": self.sizes}) if self.sizes else None),
-            rewards,
-            not self.sizes,
-        )
+        if self.sizes:
+            return Turn("pick", {"sizes": self.sizes}), rewards, False, len(self.log) == 16
+        return [Turn("pick", {"sizes": []}), Turn("paint", {"size": size})], rewards, True
 
 
 PLAYED = ["pick 2", "paint 3", "pick 1", "paint 2", "pick 0", "paint 1"]
@@ -113,12 +113,35 @@ def test_several_agents_are_driven_in_turn(uri: str, serdes: str) -> None:
                 turns.append(driver.agent)
             assert done
             assert not driver.truncated
-            assert observation == {}
+            assert observation["size"] == 1
+            assert driver.agent == "paint", "which it stays"
+            assert {n: {k: v.tolist() for k, v in o.items()} for n, o in last(driver)} == {
+                "pick": {"sizes": []},
+                "paint": {"size": 1},
+            }
             assert turns == ["pick", "paint"] * 3 + ["paint"]
             # Of the agent that acts next, since it acted; at the end of the one that acted last.
             assert rewards == [0.0, 1.5, 3.0, 1.5, 2.0, 1.0]
             assert driver.rewards == {"pick": 1.5, "paint": 1.0}
             assert environment.log == PLAYED
+
+
+def last(driver: mlbridge.Driver) -> list[tuple[str, dict[str, Any]]]:
+    return list(driver.last_observations.items())
+
+
+def test_a_limit_is_told_with_what_the_next_agent_sees(uri: str) -> None:
+    with workshop_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        observation = driver.reset("module", seed=9)
+        while not driver.done:
+            observation = driver.step(decide(driver.agent, observation)).observation
+        assert driver.truncated
+        assert driver.steps == 16
+        assert driver.agent == "paint"
+        assert observation == {}, "it is not its turn"
+        [(agent, seen)] = last(driver)
+        assert agent == "pick"
+        assert seen["sizes"].tolist() == [1]
 
 
 def test_actions_are_those_of_the_agent_whose_turn_it_is(uri: str) -> None:
@@ -168,6 +191,7 @@ def test_awaited(uri: str) -> None:
                 turns.append(driver.agent)
                 observation = (await driver.step(decide(driver.agent, observation))).observation
             assert driver.rewards == {"pick": 1.5, "paint": 1.0}
+            assert list(driver.last_observations) == ["pick", "paint"]
         return turns
 
     with workshop_at(uri):
@@ -192,6 +216,40 @@ def test_a_server_of_several_agents_is_asked_by_name(uri: str) -> None:
             mlbridge.open(uri, PAINT, agent="pint", deadline=20)
         with pytest.raises(mlbridge.Mismatch, match="sizes"):
             mlbridge.open(uri, PAINT, agent="pick", deadline=20)
+
+
+def test_an_action_is_chosen_for_each_agent_among_those_allowed(tmp_path: Path) -> None:
+    agents = {
+        name: Signature(
+            [TensorSpec("x", "float32", [size])], [TensorSpec("logits", "float32", [size])]
+        )
+        for name, size in (("small", 2), ("large", 5))
+    }
+    uri = f"unix:{tmp_path}/s"
+    with running(lambda observation, _: observation["x"], uri, agents):
+        for name, mask, value in (
+            ("small", "bool", [0, 1]),
+            ("large", "float32", [0, 0.5, 0, 0, 0]),
+        ):
+            size = len(value)
+            pass_ = Signature(
+                [TensorSpec("x", "float32", [size]), TensorSpec("may", mask, [size])],
+                [TensorSpec("action", "int64")],
+            )
+            for how in ("argmax", "sample&seed=3"):
+                runner = mlbridge.open(
+                    f"{uri}?choose={how}&mask=may", pass_, agent=name, deadline=20
+                )
+                for _ in range(20):
+                    assert runner.evaluate_scalar(x=range(size), may=np.array(value, mask)) == 1
+                with pytest.raises(mlbridge.PolicyFailed, match="'may' allows none"):
+                    runner.evaluate(x=range(size), may=np.zeros(size, mask))
+        with pytest.raises(mlbridge.Mismatch, match=r"may: bool\[5\]"):
+            wrong = Signature(
+                [TensorSpec("x", "float32", [2]), TensorSpec("may", "bool", [5])],
+                [TensorSpec("action", "int64")],
+            )
+            mlbridge.open(f"{uri}?choose=argmax&mask=may", wrong, agent="small", deadline=20)
 
 
 def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
@@ -259,8 +317,14 @@ def test_the_bytes_of_an_episode(tmp_path: Path) -> None:
         first = protocol.turn(0, [1.5, 1.0])
         assert step(7, 1, colour) == (first, 0, struct.pack("<Qq", 1, 2))
         assert step(1, 3, zero) == (protocol.turn(1, [0.5, 1.0]), 0, struct.pack("<q", 2))
-        last = protocol.turn(protocol.NOBODY, [1.5, 2.0])
-        assert step(7, 2, colour) == (last, 2, b"")
+        peer.send(protocol.frame("step", colour, stream=7, request=2))
+        seen = [peer.receive() for _ in range(4)]
+        assert [(f.kind, f.stream, f.request, f.flags, f.payload) for f in seen] == [
+            ("last", 1, 2, 1, struct.pack("<Q", 0)),
+            ("last", 7, 2, 1, struct.pack("<q", 2)),
+            ("turn", 7, 0, 0, protocol.turn(protocol.NOBODY, [1.5, 2.0])),
+            ("reply", 7, 2, 2, b""),
+        ]
 
         # The action of another agent than the one whose turn it is ends the episode.
         peer.send(protocol.frame("reset", reset, stream=7, request=3))

@@ -50,10 +50,12 @@ class Serving:
 def ask(uri: str, rows: Sequence[Any]) -> list[Any]:
     """All rows at once, each from a connection of its own; answers or errors."""
     answers: list[Any] = [None] * len(rows)
+    connected = threading.Barrier(len(rows))
 
     def one(k: int) -> None:
         try:
             runner = mlbridge.open(uri, SUM, deadline=30)
+            connected.wait(30)
             answers[k] = float(runner.evaluate(x=np.asarray(rows[k], np.float32))["y"][0])
         except mlbridge.Error as error:
             answers[k] = error
@@ -84,6 +86,78 @@ def test_requests_that_wait_are_answered_together(address: str) -> None:
     statistics = serving.statistics
     assert statistics.replies == statistics.batched_requests == 24
     assert (statistics.batches, statistics.largest_batch) == (3, 8)
+
+
+def test_nobody_waits_for_others_when_all_have_asked(address: str) -> None:
+    sizes: list[int] = []
+
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+        sizes.append(len(observations["x"]))
+        return observations["x"]
+
+    with Serving(address, policy, max_batch=8, max_wait=600.0):
+        assert ask(address, [[1]]) == [1]
+        assert ask(address, [[1], [2], [3]]) == [1, 2, 3]
+        model = mlbridge.Model.open(address, deadline=30)
+        model.bind(SUM)
+        runners = [model.new_runner() for _ in range(3)]  # of one thread
+        for k in range(6):
+            assert runners[k % 3].evaluate(x=np.full(1, k, np.float32))["y"][0] == k
+    assert sizes == [1, 3] + 6 * [1]
+
+
+def test_rows_of_every_kind(address: str) -> None:
+    signature = Signature(
+        [TensorSpec("t", "str", [2]), TensorSpec("n", "int16"), TensorSpec("e", "float64", [0])],
+        [TensorSpec("s", "str"), TensorSpec("i", "int8", [2]), TensorSpec("d", "float32", [None])],
+    )
+
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+        count = len(contexts)
+        assert observations["t"].shape == (count, 2)
+        assert observations["n"].dtype == np.int16 and observations["n"].shape == (count,)
+        assert observations["e"].shape == (count, 0)
+        n = observations["n"].tolist()
+        return {
+            "s": ["".join(row) for row in observations["t"]],
+            "i": np.array([[k, -k] for k in n], np.int64),
+            "d": [np.ones(k) for k in n],
+        }
+
+    def one(k: int) -> None:
+        runner = mlbridge.open(address, signature, deadline=30)
+        connected.wait(30)
+        answers[k] = runner.evaluate(t=["é", str(k)], n=k, e=[])
+
+    answers: dict[int, Any] = {}
+    connected = threading.Barrier(5)
+    with Serving(address, policy, signature, max_batch=5, max_wait=600.0) as serving:
+        threads = [threading.Thread(target=one, args=(k,)) for k in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert serving.statistics.batches == 1
+    for k in range(5):
+        assert str(answers[k]["s"]) == f"é{k}"
+        assert answers[k]["i"].tolist() == [k, -k]
+        assert answers[k]["d"].tolist() == [1] * k
+
+
+def test_what_on_event_raises_ends_the_serving(tmp_path: Path) -> None:
+    def on_event(event: mlbridge.Event) -> None:
+        raise LookupError(event.kind.name)
+
+    uri = f"unix:{tmp_path}/s"
+    with Serving(uri, lambda o, c: o["x"], on_event=on_event, max_batch=1) as serving:
+        runner = mlbridge.open(uri, SUM, deadline=30)
+        assert runner.evaluate(x=np.ones(1, np.float32))["y"][0] == 1
+        runner = mlbridge.open(uri, SUM, deadline=1)
+        runner.begin_episode("one")  # which goes with the request
+        with pytest.raises(mlbridge.DeadlineExceeded):
+            runner.evaluate(x=np.ones(1, np.float32))
+        serving.thread.join(60)
+        assert isinstance(serving.error, LookupError)
 
 
 def test_other_shapes_are_other_calls(address: str) -> None:

@@ -93,6 +93,17 @@ def lookup(path: Path) -> Path:
     )
 
 
+def test_the_outputs_suffix_says_what_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = perceptron(tmp_path / "m.onnx", 4, 3, 2)
+    shared = compiled(model, tmp_path / "m.so")
+    assert mlbridge.open(f"aot:{shared}").evaluate(x=np.zeros((1, 4), np.float32))["y"].shape
+    assert main(["compile", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 1
+    assert "m.o: with --shared it is a shared object" in capsys.readouterr().err
+    assert not (tmp_path / "m.o").exists()
+
+
 def loop(path: Path) -> Path:
     """Adds x until the sum is 4 or more, seven times at most."""
     info, proto = helper.make_tensor_value_info, onnx.TensorProto
@@ -409,6 +420,15 @@ def test_wrong_arguments_are_refused(
     assert message.startswith("mlbridge compile: ")
     assert re.search(complaint, message), message
     assert not output.exists()
+
+
+@pytest.mark.parametrize("name", ["model", "inputs", "evaluate", "memory"])
+def test_names_of_the_source_may_be_those_of_networks(name: str, tmp_path: Path) -> None:
+    library = tmp_path / f"{name}.so"
+    network = lookup(tmp_path / f"{name}.onnx")
+    command = ["compile", str(network), "-o", str(library), "--shared", "--isa", "portable"]
+    assert main(command) == 0
+    assert mlbridge.open(f"aot:{library}").evaluate(index=[0, 1, 2])["best"].shape == (3,)
 
 
 def test_what_is_no_compiled_network_is_refused(small: Path, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -17,6 +19,8 @@ import numpy as np
 import pytest
 
 import mlbridge
+from mlbridge.driving import Step
+from wire import connected, protocol
 
 SIGNATURE = mlbridge.Signature(
     [
@@ -38,14 +42,17 @@ class Countdown:
         self.left, self.about, self.trace = seed, context, list[float]()
         return self.observation()
 
-    def step(self, action: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, float, bool]:
-        """Count down."""
+    def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
+        """Count down, twenty times at most."""
         take = int(action["take"])
         if take <= 0:
             raise ValueError(f"cannot take {take}")
         self.left -= take
         self.trace.append(take)
-        return self.observation(), take / 2, self.left <= 0
+        done, seen = self.left <= 0, self.observation()
+        if self.about == "quiet":  # about its end
+            return (None if done else seen), take / 2, done
+        return seen, take / 2, done, len(self.trace) == 20
 
     def observation(self) -> dict[str, Any]:
         return {"left": self.left, "trace": np.array(self.trace, np.float32), "about": self.about}
@@ -100,13 +107,63 @@ def test_episodes_are_driven_to_their_end(uri: str, serdes: str) -> None:
                     assert reward == 0.5
                 assert done
                 assert driver.done
-                assert observation == {}
+                assert not driver.truncated
+                assert int(observation["left"]) == 0
+                assert len(observation["trace"]) == seed
+                assert driver.last_observations[""]["about"] == f"module {seed}"
                 assert driver.steps == seed
             assert [len(trace) for trace in kept] == [0, 1, 2, 0, 1, 2, 3]
             with pytest.raises(mlbridge.InvalidArgument, match="reset first"):
                 driver.step(1)
         thread.join(20)  # the driver has left
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("serdes", ["bitstream", "json"])
+def test_a_limit_is_told_with_what_is_seen_then(uri: str, serdes: str) -> None:
+    with (
+        environment_at(uri),
+        mlbridge.drive(f"{uri}?serdes={serdes}", deadline=20) as driver,
+    ):
+        for _ in range(2):
+            driver.reset("m", seed=100)
+            assert driver.last_observations == {}
+            while not driver.done:
+                last = driver.step(1)
+            assert (driver.truncated, driver.steps, int(last.observation["left"])) == (True, 20, 80)
+            assert len(driver.last_observations[""]["trace"]) == 20
+            driver.reset("m", seed=20)
+            while not driver.done:
+                driver.step(1)
+            assert not driver.truncated, "it has ended by itself at the same time"
+            driver.reset("quiet", seed=1)
+            assert not driver.truncated
+            assert driver.step(1) == ({}, 0.5, True)
+            assert not driver.truncated
+            assert driver.last_observations == {}
+
+
+def test_a_driver_that_knows_nothing_of_last_observations(tmp_path: Path) -> None:
+    with environment_at(f"unix:{tmp_path}/s"), connected(f"unix:{tmp_path}/s") as peer:
+        peer.send(protocol.frame("hello", protocol.HELLO + protocol.text("json") * 2))
+        assert peer.receive().kind == "welcome"
+        inputs: list[tuple[str, int, list[int]]] = [
+            ("left", 4, []),
+            ("trace", 10, [-1]),
+            ("about", 13, []),
+        ]
+        signature = protocol.signature(
+            [protocol.spec(*one) for one in inputs], [protocol.spec("take", 4, [])]
+        )
+        peer.send(protocol.frame("open-stream", signature + protocol.text("") * 3, stream=1))
+        reset = protocol.text("m") + struct.pack("<Q", 1)
+        peer.send(protocol.frame("reset", reset, stream=1, request=1))
+        assert peer.receive().kind == "reply"
+        peer.send(protocol.frame("step", b'{"take":1}', stream=1, request=2))
+        last, reward, reply = (peer.receive() for _ in range(3))
+        assert (last.kind, last.flags, last.request) == ("last", 1, 2)
+        assert json.loads(last.payload)["left"] == 0
+        assert (reward.kind, reply.kind, reply.flags, reply.payload) == ("reward", "reply", 2, b"")
 
 
 def test_what_the_environment_raises_ends_that_episode(uri: str) -> None:

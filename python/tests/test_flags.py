@@ -60,6 +60,7 @@ def test_all_options(
         capsys,
         *("--plugin", "plugin.so", "--model", "onnx:policy.onnx", "--max-steps", "7"),
         *("--deadline", "250ms", "--on-failure", "fail", "--log", "decisions"),
+        *("--levels", "O2,Oz"),
     )
     assert options(line) == {
         "fpass-plugin": f"{place}/plugin.so",
@@ -68,6 +69,7 @@ def test_all_options(
         "phase-ordering-deadline": "250ms",
         "phase-ordering-on-failure": "fail",
         "phase-ordering-log": f"{place}/decisions",
+        "phase-ordering-levels": "O2,Oz",
     }
     assert "'" not in line  # plain paths need no quotes, so that $CC without eval works too
 
@@ -134,6 +136,10 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["phase-ordering", "--model", "replay:no"], "no file or folder"),
         (["phase-ordering", "--model", "unix:/s", "--deadline", "5"], "such as 5s"),
         (["phase-ordering", "--model", "unix:/s", "--deadline", "0s"], "such as 5s"),
+        (["phase-ordering", "--model", "unix:/s", "--levels", "O2,O4"], "O3, Os, Oz, or several"),
+        (["phase-ordering", "--model", "unix:/s", "--levels", ""], "got ''"),
+        (["phase-ordering", "--require", "--model", "unix:/nowhere"], "can't be opened"),
+        (["phase-ordering", "--require", "--model", "native:policy.onnx"], "policy.onnx"),
         (["phase-ordering", "--model", "unix:/s", "--max-steps", "0"], "from 1 on"),
         (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "from 1 on"),
         (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "no quotation"),
@@ -220,11 +226,38 @@ def test_cc_in_make_compile_assemble_and_link(tmp_path: Path, folder: str) -> No
     assert words[-3:] == ["--end-no-unused-arguments", "-c", "x.c"]
 
 
+def test_a_model_that_is_required_is_opened(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = f"native:{Path(__file__).parents[2]}/tests/golden/onnx/linear.onnx"
+    plugin = ["--plugin", f"{place}/plugin.so", "--model", model, "--require"]
+    told = options(flags(capsys, *plugin))
+    assert told["phase-ordering-on-failure"] == "fail"
+    told = options(flags(capsys, *plugin, "--on-failure", "stock"))
+    assert told["phase-ordering-on-failure"] == "stock"
+
+
+def test_the_path_of_the_plugin(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PACKAGE", str(place))
+    assert main(["path", "phase-ordering"]) == 1
+    assert "llvm-22-dev" in capsys.readouterr().err
+    assert main(["path", "phase-odering"]) == 1
+    assert "did you mean" in capsys.readouterr().err
+    plugin = place / "plugins" / "mlbridge-phase-ordering.so"
+    plugin.parent.mkdir()
+    plugin.write_bytes(b"")
+    assert main(["path", "phase-ordering"]) == 0
+    assert capsys.readouterr().out == f"{plugin}\n"
+
+
 def test_flags_starts_neither_numpy_nor_the_extension(place: Path) -> None:
     code = (
         "import sys; from mlbridge.cli import main\n"
         f"main(['flags', 'phase-ordering', '--plugin', {str(place / 'plugin.so')!r},"
         " '--model', 'unix:/s'])\n"
+        "main(['path', 'phase-ordering'])\n"
         "loaded = {'numpy', 'mlbridge._core', 'asyncio', 'rich', 'importlib.metadata'}"
         " & set(sys.modules)\n"
         "sys.exit(f'loaded {loaded}' if loaded else 0)"
@@ -243,10 +276,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == 0
 
 
-@pytest.mark.skipif(
+clang = pytest.mark.skipif(
     not Path(files.plugin("phase-ordering")).is_file() or not shutil.which("clang-22"),
     reason="needs the compiler plugin and clang-22",
 )
+
+
+@clang
 def test_clang_takes_the_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compile, assemble, link under -Werror; without a server a warning and the stock object."""
     line = flags(capsys, "--model", f"unix:{tmp_path}/nobody")
@@ -259,3 +295,119 @@ def test_clang_takes_the_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str
     )
     subprocess.run(["/bin/sh", "-c", script], check=True, timeout=100)
     assert (tmp_path / "warnings").read_text().count("warning:") == 1
+
+
+SOURCE = """\
+int sum(const int *values, int count) {
+  int total = 0;
+  for (int i = 0; i < count; ++i)
+    total += values[i];
+  return total;
+}
+"""
+
+
+def wrapper(folder: Path, *arguments: str) -> Path:
+    made = folder / "the cc"
+    assert main(["wrapper", "phase-ordering", "-o", str(made), *arguments]) == 0
+    return made
+
+
+@clang
+def test_the_flags_of_the_shipped_model_at_each_level(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At -O2 they change no byte; at -Oz there are decisions."""
+    line = flags(capsys)
+    (tmp_path / "f.c").write_text(SOURCE)
+    for level in ("-O0", "-O1", "-O2", "-O3", "-Oz"):
+        made = [tmp_path / "with.o", tmp_path / "without.o"]
+        for target, extra in zip(made, (line, ""), strict=True):
+            command = f"cd {tmp_path}; clang-22 {extra} {level} -c f.c -o {target}"
+            subprocess.run(["/bin/sh", "-c", command], check=True, timeout=60)
+        same = made[0].read_bytes() == made[1].read_bytes()
+        assert same or level == "-Oz"
+    command = f"cd {tmp_path}; clang-22 {line} -Oz -Rpass=phase-ordering -c f.c"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    assert "step 0: " in done.stderr
+
+
+@clang
+def test_a_wrapper_compiles_and_links_and_asks(tmp_path: Path) -> None:
+    compiler = wrapper(
+        tmp_path, "--model", "function:sequence?actions=30,5", "--log", f"{tmp_path}/l"
+    )
+    assert not (tmp_path / "l").exists(), "the trial leaves no log"
+    (tmp_path / "f.c").write_text(SOURCE + "int main(void) { return sum((int[]){3, 4}, 2) - 7; }\n")
+    subprocess.run(
+        [compiler, "-Oz", tmp_path / "f.c", "-o", tmp_path / "f"], check=True, timeout=60
+    )
+    subprocess.run([tmp_path / "f"], check=True, timeout=60)
+    assert len(list((tmp_path / "l").iterdir())) == 1
+    plus = wrapper(tmp_path, "--model", "function:stop", "--compiler", "clang++-22")
+    (tmp_path / "g.cpp").write_text(
+        "#include <string>\nint main() { return std::string().size(); }\n"
+    )
+    subprocess.run([plus, "-Oz", tmp_path / "g.cpp", "-o", tmp_path / "g"], check=True, timeout=60)
+    subprocess.run([tmp_path / "g"], check=True, timeout=60)
+
+
+@clang
+@pytest.mark.parametrize("gone", ["plugin", "model", "compiler"])
+def test_a_wrapper_fails_if_something_is_gone(tmp_path: Path, gone: str) -> None:
+    things = {
+        "plugin": Path(files.plugin("phase-ordering")),
+        "model": Path(files.shipped_model("phase-ordering-size")),
+        "compiler": Path(shutil.which("clang-22") or ""),
+    }
+    copies = {name: tmp_path / name for name in things}
+    for name, thing in things.items():
+        if name == "compiler":
+            copies[name].write_text(f'#!/bin/sh\nexec {thing} "$@"\n')
+            copies[name].chmod(0o755)
+        else:
+            shutil.copyfile(thing, copies[name])
+    compiler = wrapper(
+        tmp_path,
+        *("--plugin", str(copies["plugin"]), "--model", f"native:{copies['model']}"),
+        *("--compiler", str(copies["compiler"])),
+    )
+    (tmp_path / "f.c").write_text(SOURCE)
+    for level in ("-O2", "-Oz"):
+        command = [compiler, level, "-c", tmp_path / "f.c", "-o", tmp_path / "f.o"]
+        subprocess.run(command, check=True, timeout=60)
+    copies[gone].unlink()
+    (tmp_path / "f.o").unlink()
+    for level in ("-O2", "-Oz"):
+        command = [compiler, level, "-c", tmp_path / "f.c", "-o", tmp_path / "f.o"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and not (tmp_path / "f.o").exists()
+        assert done.stderr.count("\n") == 1 and f"{copies[gone]} is gone" in done.stderr
+
+
+@clang
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "native:other.onnx"], "can't ask the model"),
+        (["--model", "native:no.onnx"], "is not there"),
+        (["--model", "function:fail-at"], "fails at step 0, as asked"),
+        (["--compiler", "clang-99"], "there is no command clang-99"),
+        (["--model", "function:stop", "-o", "no/such/folder"], "-o no/such/folder: No such file"),
+    ],
+)
+def test_wrappers_that_could_not_work_are_not_written(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    golden = Path(__file__).parents[2] / "tests/golden/onnx/linear.onnx"
+    shutil.copyfile(golden, tmp_path / "other.onnx")
+    assert main(["wrapper", "phase-ordering", "-o", "cc", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("mlbridge wrapper: ") and err.count("\n") == 1
+    assert message in err
+    assert not (tmp_path / "cc").exists()

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mlbridge
 from mlbridge.cli import main
 from mlbridge.inspection import inspect
+from serving import SMALL, running
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "onnx"
@@ -54,6 +55,41 @@ def test_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["engines"]["onnx"]["runs"] is True
     assert found["engines"]["native"] == {"runs": True, "why": "", "missing": []}
     assert found["workspace_bytes"] is not None
+
+
+def test_the_options_change_the_signature(capsys: pytest.CaptureFixture[str]) -> None:
+    options = "rename=features:x,score:y&choose=argmax"
+    found = look(capsys, GOLDEN / "linear.onnx", "--options", options)
+    assert found["signature"] == (
+        "(features: float32[1, 4]) -> (action: int64[1], score: float32[1, 1])"
+    )
+    found = look(capsys, GOLDEN / "linear.onnx", "--options", "rename=features:z")
+    assert found["engines"]["onnx"]["runs"] is False
+    assert "no input or output 'z'" in found["engines"]["onnx"]["why"]
+
+
+def test_uris_of_files_are_their_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = look(capsys, GOLDEN / "linear.onnx")
+    assert look(capsys, f"onnx:{GOLDEN}/linear.onnx") == file
+    assert look(capsys, f"native:{GOLDEN}/linear.onnx?deadline=5s")["operators"] == {"Gemm": 1}
+    (tmp_path / "a b.onnx").write_bytes((GOLDEN / "linear.onnx").read_bytes())
+    assert look(capsys, f"onnx:{tmp_path}/a%20b.onnx")["signature"] == file["signature"]
+    chosen = look(capsys, f"native:{GOLDEN}/linear.onnx?choose=argmax")
+    assert chosen["signature"].endswith("-> (action: int64[1], y: float32[1, 1])")
+    for uri, why in (("native:no.onnx", "no.onnx"), ("onxn:a", "did you mean 'onnx'")):
+        assert main(["inspect", uri]) == 1
+        assert why in capsys.readouterr().err
+
+
+def test_the_uri_of_a_server(capsys: pytest.CaptureFixture[str], address: str) -> None:
+    with running(lambda o, c: 1, address, SMALL):
+        found = look(capsys, address)
+        assert found["signature"] == str(SMALL) and found["file_bytes"] is None
+        assert main(["inspect", address]) == 0
+        out = capsys.readouterr().out
+    assert f"model          {address}\n" in out and f"signature      {SMALL}\n" in out
+    assert main(["inspect", address]) == 1
+    assert "no server there" in capsys.readouterr().err
 
 
 def test_the_text_has_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,3 +212,39 @@ def test_the_interpreter_ends_with_everything_open(address: str) -> None:
     process = python(code, address)
     assert process.communicate(timeout=30) == ("[1, 2]\n", "")
     assert process.returncode == 0
+
+
+STOPPED = """
+import sys, mlbridge
+signature = mlbridge.Signature([mlbridge.TensorSpec("x", "float32", [4])],
+                               [mlbridge.TensorSpec("action", "int64")])
+server = mlbridge.Server(sys.argv[1], signature)
+print(server.address, flush=True)
+server.serve_forever(lambda observation, context: 7)
+"""
+
+
+@pytest.mark.parametrize("transport", ["unix", "shm", "pipe", "grpc"])
+def test_a_stopped_server_costs_events_and_no_connection(tmp_path: Path, transport: str) -> None:
+    where = "localhost:0" if transport == "grpc" else f"{tmp_path}/s"
+    server = python(STOPPED, f"{transport}:{where}")
+    assert server.stdout is not None
+    try:
+        runner = mlbridge.open(server.stdout.readline().strip(), SMALL, deadline=60)
+        assert runner.evaluate_scalar() == 7
+        server.send_signal(signal.SIGSTOP)
+        episodes = 0
+        while not runner.dropped_events:
+            runner.begin_episode(str(episodes), "c" * 1000)
+            runner.reward(1.0)
+            runner.end_episode()
+            episodes += 1
+        dropped = runner.dropped_events
+        server.send_signal(signal.SIGCONT)
+        assert runner.evaluate_scalar() == 7
+        assert runner.dropped_events == dropped
+        runner.begin_episode("after", "")
+        assert runner.evaluate_scalar() == 7
+    finally:
+        server.kill()
+        server.communicate()

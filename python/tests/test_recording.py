@@ -230,6 +230,57 @@ def test_a_request_in_work_when_the_recorder_is_killed_is_kept(tmp_path: Path) -
     assert kinds == ["recording", "stream", "request"]
 
 
+FULL = """
+import resource, signal, sys
+from mlbridge.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    path, at = tmp_path / "full.mlbrec", f"unix:{tmp_path}/r"
+    signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "float32")])
+    with running(lambda o, c: o["x"].sum(), f"unix:{tmp_path}/m", signature) as model:
+        process = subprocess.Popen(
+            [sys.executable, "-c", FULL, "record", str(path), "--model", model.uri, "--at", at],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdout.readline().startswith("ready")
+        runner = mlbridge.open(at, signature, deadline=60)
+        for k in range(60):
+            assert runner.evaluate_scalar(x=[1, 2, 3, k]) == 6 + k
+            runner.reward(1.0)
+        process.send_signal(signal.SIGTERM)
+        said, complaint = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert dict(map(str.split, said.splitlines()))["replies"] == "60"
+    assert len(complaint.splitlines()) == 1 and str(path) in complaint, complaint
+    assert "what follows is not recorded" in complaint
+    # What was kept is whole.
+    recording = Recording(path)
+    kept = [r for r in recording.records() if r.kind == "request"]
+    assert 0 < len(kept) < 60 and not recording.damage
+    assert path.stat().st_size <= 8192
+
+
+def test_a_recorder_warns_if_nobody_else_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "r.mlbrec"
+    code = (
+        "import resource, signal, sys, mlbridge.recording, warnings\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        f"    r = mlbridge.recording.Recorder({str(path)!r})\n"
+        "assert r.failure and [w.category for w in caught] == [RuntimeWarning]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_compilers_at_once_and_a_model_that_takes_any_signature(tmp_path: Path) -> None:
     def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> float:
         return float(sum(value.sum() for value in observation.values()))

@@ -32,6 +32,19 @@ def test_a_running_server_shows_what_it_did(
     assert 0 < statistics.latency(0.5) <= statistics.latency(1.0) < 60
 
 
+def test_every_number_is_one_in_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Answering:
+        def statistics(self) -> dict[str, str]:
+            return {"batches": "4", "batch-mean": "2.50", "name": "4 or more"}
+
+    monkeypatch.setattr(mlbridge.Model, "open", lambda uri, deadline: Answering())
+    assert main(["stats", "unix:/s", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"batches": 4, "batch-mean": 2.5, "name": "4 or more"}
+
+
 def test_the_reason_why_there_is_nothing_to_show(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,6 +106,8 @@ int test_function(void) {
   EXPECT(mlbridge_runner_begin_episode(runner, "e", NULL) == MLBRIDGE_OK);
   EXPECT(mlbridge_runner_reward(runner, 0.5) == MLBRIDGE_OK);
   EXPECT(mlbridge_runner_end_episode(runner, MLBRIDGE_CANCELLED, "why") == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_dropped_events(runner) == 0);
+  EXPECT(mlbridge_runner_dropped_events(NULL) == 0);
   in_place[0] = 1;
   EXPECT(mlbridge_runner_evaluate_within(runner, 1000000000) == MLBRIDGE_OK);
   EXPECT(mlbridge_runner_evaluate_within(runner, -1) == MLBRIDGE_DEADLINE_EXCEEDED);
@@ -501,7 +503,12 @@ int test_extensions(void) {
   small.size = 8;
   EXPECT(mlbridge_register_engine("c-engine", "x", &small, message, sizeof message) ==
          MLBRIDGE_INVALID_ARGUMENT);
-  EXPECT(strstr(message, "incomplete"));
+  EXPECT(strstr(message, "no complete table"));
+  mlb_engine empty_engine = {0};
+  empty_engine.size = sizeof empty_engine;
+  EXPECT(mlbridge_register_engine("c-engine", "x", &empty_engine, message, sizeof message) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(message, "its function 'open' is null"));
   EXPECT(mlbridge_register_engine("c-engine", "x", NULL, NULL, 0) == MLBRIDGE_INVALID_ARGUMENT);
   mlb_component empty = {sizeof empty, MLB_COMPONENT_ABI, 1, {"empty", 5}, NULL, NULL, NULL};
   EXPECT(mlbridge_register_component(&empty, message, sizeof message) == MLBRIDGE_UNSUPPORTED);

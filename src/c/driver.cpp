@@ -203,5 +203,8 @@ mlbridge_code mlbridge_driver_observation_string(mlbridge_driver *driver, const 
   *text = {all[index].data(), all[index].size()};
   return ended(*driver, Status::ok());
 }
+bool mlbridge_driver_show_last(mlbridge_driver *driver, uint64_t agent) {
+  return driver && driver->driver && driver->driver->showLast(agent);
+}
 
 } // extern "C"

@@ -285,7 +285,9 @@ int test_server_and_driver(const char *uri) {
   mlbridge_event_destroy(NULL);
   EXPECT(mlbridge_event_reply(NULL) == MLBRIDGE_INVALID_ARGUMENT && !mlbridge_event_call(NULL));
   EXPECT(mlbridge_server_code(NULL) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_event_send_last(NULL) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_driver_close(NULL);
+  EXPECT(!mlbridge_driver_show_last(NULL, 0));
   EXPECT(mlbridge_driver_step(NULL) == MLBRIDGE_INVALID_ARGUMENT);
   return 0;
 }

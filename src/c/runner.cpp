@@ -234,6 +234,10 @@ mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner) {
   return done(runner, runner->runner.endEpisode(Status::ok(), true));
 }
 
+uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner) {
+  return runner ? runner->runner.droppedEvents() : 0;
+}
+
 const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner) {
   const Signature *bound = runner ? runner->runner.signature() : nullptr;
   if (!bound)

@@ -77,6 +77,16 @@ static Status readOptions(const mlbridge_server_options *stated, ServerOptions &
   limit(read.max_queued, to.maxQueued);
   limit(read.max_message, to.maxMessage);
   limit(read.max_queued_bytes, to.maxQueuedBytes);
+  limit(read.max_control, to.maxControl);
+  limit(read.max_connection_memory, to.maxConnectionMemory);
+  limit(read.max_memory, to.maxMemory);
+  limit(read.max_unsent, to.maxUnsent);
+  limit(read.turn_bytes, to.turnBytes);
+  limit(read.turn_frames, to.turnFrames);
+  limit(read.max_events, to.maxEvents);
+  limit(read.max_tensors, to.maxTensors);
+  if (read.handshake_time)
+    to.handshakeTime = Duration(read.handshake_time);
   return Status::ok();
 }
 
@@ -157,13 +167,21 @@ mlbridge_code mlbridge_server_serve(mlbridge_server *server, mlbridge_function f
   }
 }
 
+static mlbridge_event *given(mlbridge_server &server, Expected<Event> event) {
+  (void)ended(server, event.status());
+  return event ? new mlbridge_event(std::move(*event)) : nullptr;
+}
 mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanoseconds) {
   if (!server || !server->server)
     return nullptr;
-  Expected<Event> event = server->server->next(
-      nanoseconds < 0 ? Deadline::never() : Deadline::after(Duration(nanoseconds)));
-  (void)ended(*server, event.status());
-  return event ? new mlbridge_event(std::move(*event)) : nullptr;
+  return given(*server,
+               server->server->next(nanoseconds < 0 ? Deadline::never()
+                                                    : Deadline::after(Duration(nanoseconds))));
+}
+mlbridge_event *mlbridge_server_next_of_batch(mlbridge_server *server, int64_t max_wait) {
+  if (!server || !server->server)
+    return nullptr;
+  return given(*server, server->server->nextOfBatch(Duration(max_wait)));
 }
 
 void mlbridge_event_destroy(mlbridge_event *event) { delete event; }
@@ -218,6 +236,9 @@ mlbridge_code mlbridge_event_reply_step(mlbridge_event *event, const double *rew
   if (sent.code() == Code::InvalidArgument && size == 1) // of one agent without a name
     sent = event->event.reply(rewards[0], done, truncated);
   return codeOf(sent);
+}
+mlbridge_code mlbridge_event_send_last(mlbridge_event *event) {
+  return event ? codeOf(event->event.sendLast()) : MLBRIDGE_INVALID_ARGUMENT;
 }
 mlbridge_code mlbridge_event_fail(mlbridge_event *event, mlbridge_code code, const char *message) {
   return event ? codeOf(event->event.fail(statusOf(code, message))) : MLBRIDGE_INVALID_ARGUMENT;

@@ -16,13 +16,22 @@ Expected<Deadline> Circuit::admit(Deadline asked) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   if (open_) {
-    if (now < retryAt_)
-      return Status(Code::Unavailable, "not asked: an earlier call waited in vain (" + why_ + ")");
+    if (!retryAt_.hasPassed())
+      return Status(Code::Unavailable, "not asked: earlier calls waited in vain (" + why_ + ")");
     // Only one caller tries; the others fail at once until it is back.
-    retryAt_ = now + pause_;
-    return earlier(asked, Deadline::at(now + budget_ / 10));
+    retryAt_ = Deadline::after(pause_, now);
+    return earlier(asked, Deadline::after(budget_ / 10, now));
   }
-  return earlier(asked, Deadline::at(now + left_));
+  return earlier(asked, Deadline::after(left_, now));
+}
+
+void Circuit::reached() {
+  if (!troubled_.load(std::memory_order_relaxed))
+    return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (open_)
+    left_ = budget_ / 10;
+  open_ = false;
 }
 
 void Circuit::recover() {
@@ -36,20 +45,19 @@ void Circuit::recover() {
 void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Deadline::Clock::time_point now = Deadline::Clock::now();
+  // A call that was under way when the circuit opened says nothing new.
+  if (Deadline::after(budget_, now).isNever() || (open_ && since < openedAt_))
+    return;
   left_ -= std::min(left_, Duration(now - since));
   troubled_.store(true, std::memory_order_relaxed);
-  // A peer that ended the connection cost little, and asking again costs as little.
-  if (why.code() != Code::DeadlineExceeded && left_ > Duration::zero())
+  if (left_ > Duration::zero())
     return;
-  if (!open_ || pause_ == Duration::zero()) {
-    why_ = why.message();
-    pause_ = std::max(MinPause, budget_ > MaxPause / 10 ? MaxPause : budget_ * 10);
-  } else {
-    pause_ = std::min(pause_ * 2, MaxPause);
-  }
+  pause_ = pause_ > Duration::zero() ? std::min(pause_ * 2, MaxPause)
+                                     : std::max(MinPause, std::min(budget_, MaxPause / 10) * 10);
+  why_ = why.message();
   open_ = true;
-  left_ = Duration::zero();
-  retryAt_ = now + pause_;
+  openedAt_ = now;
+  retryAt_ = Deadline::after(pause_, now);
 }
 
 // Kept until the process ends: a model that was given up must not cost another deadline when it is

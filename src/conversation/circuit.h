@@ -16,9 +16,10 @@
 namespace mlbridge {
 
 /// Thread-safe. Waiting that ends with an answer costs nothing; waiting in vain is taken off a
-/// budget of one deadline. After the first time-out the circuit is open: calls fail at once,
-/// without a system call. After a pause (ten deadlines, then twice as long each time) one call is
-/// let through for a tenth of a deadline.
+/// budget of one deadline of the Model, which each answer restores. When it is used up the circuit
+/// is open: calls fail at once, without a system call. After a pause (ten deadlines, then twice as
+/// long each time) one call is let through for a tenth of a deadline. A budget without limit is
+/// never used up.
 class Circuit {
 public:
   explicit Circuit(Duration budget) : budget_(budget), left_(budget) {}
@@ -35,6 +36,8 @@ public:
     if (troubled_.load(std::memory_order_relaxed))
       recover();
   }
+  /// There is a server: an open circuit lets calls through again, for a tenth of the budget.
+  void reached();
   /// The call waited from `since` on and got nothing.
   void waitedInVain(Deadline::Clock::time_point since, const Status &why);
 
@@ -46,7 +49,8 @@ private:
   std::mutex mutex_;
   Duration left_;
   bool open_ = false;
-  Deadline::Clock::time_point retryAt_{};
+  Deadline::Clock::time_point openedAt_{};
+  Deadline retryAt_;
   Duration pause_{0};
   std::string why_;
 };

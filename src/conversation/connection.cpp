@@ -16,7 +16,12 @@ namespace {
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
 constexpr Duration LongestAttempt = std::chrono::seconds(5);
 constexpr int ConnectPauseMs = 10;
-constexpr size_t MostPending = 16 << 20;
+/// Of what waits in outboxes: more is not kept for streams that are closed.
+constexpr size_t MostWaiting = 16 << 20;
+/// Of a message that had begun to go out: for more the connection is given up.
+constexpr size_t MostRest = 16 << 20;
+constexpr size_t MostControl = 16 << 20; ///< of a frame that is no answer
+constexpr size_t MostPing = 64, MostStatistics = 1 << 20;
 
 /// A number that the kernel clears in a child process, so that asking costs no system call.
 std::atomic<uint64_t> &processMark() {
@@ -70,9 +75,9 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
       return channel.status();
     // Waiting for a server to start was asked for; it is not part of the deadline.
     if (options.wait > Duration::zero() && !deadline.isNever())
-      deadline = Deadline::at(deadline.when() + (Deadline::Clock::now() - before));
+      deadline = Deadline::after(Deadline::Clock::now() - before, deadline.when());
     std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
-    const Status status = connection->shakeHands(
+    Status status = connection->shakeHands(
         options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
     if (status.isOk() && connection->welcome_.role != options.role)
       return Status(Code::Mismatch, options.role == ServerRole::Model
@@ -80,6 +85,9 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
                                         : "a model is served there: it is asked, not driven");
     if (status.isOk())
       return connection;
+    const std::string advice = connection->channel_->advice();
+    if (status.code() == Code::Protocol && !advice.empty())
+      status = status.withContext(advice);
     const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
                        (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
     if (!again)
@@ -109,13 +117,18 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
   header.length = out.size() - FrameHeaderSize;
   header.left = wireTime(deadline);
   encode(header, out.data());
+  maxWelcome_ = options.maxWelcome;
   reader_.setLimit(options.maxMessage);
   const iovec part{out.data(), out.size()};
-  if (Status s = send(&part, 1, deadline); !s)
+  bool begun = false;
+  if (Status s = send(&part, 1, deadline, begun); !s)
     return s;
   while (!shaken_) {
     Readiness ready;
-    if (Status s = pumpAs({true, false}, deadline, ready); !s)
+    Status s = pumpAs({true, false}, deadline, ready);
+    if (s && !shaken_ && deadline.hasPassed()) // a server that sends on and on
+      s = Status(Code::DeadlineExceeded, "");
+    if (!s)
       return s.code() == Code::DeadlineExceeded
                  ? Status(s.code(), "the server did not answer in time")
                  : s;
@@ -139,18 +152,41 @@ void Connection::addStream(StreamSlot &slot) {
 void Connection::removeStream(StreamSlot &slot) {
   if (!checkProcess()) // the stream is the parent's, and so may be the mutex
     return;
-  {
-    const Lock lock(mutex_);
-    streams_.erase(slot.id);
-    if (!broken_)
-      return;
+  Lock lock(mutex_);
+  streams_.erase(slot.id);
+  if (!broken_)
+    return;
+  size_t waiting = 0;
+  for (const auto &[id, box] : outboxes_)
+    waiting += box.size();
+  Outbox &box = outboxes_[slot.id];
+  const bool opened = !box.opensStream();
+  if (waiting > MostWaiting)
+    box.drop();
+  if (opened || !box.empty()) {
+    FrameHeader header;
+    header.kind = FrameKind::CloseStream;
+    header.stream = slot.id;
+    (void)box.add(header, {});
   }
-  sendSmall(FrameKind::CloseStream, slot.id, 0, Buffer());
+  flushNow(lock);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-Expected<Buffer *> Connection::payloadOf(const FrameHeader &) {
+Expected<Buffer *> Connection::payloadOf(const FrameHeader &header) {
+  const bool isLarge = header.kind == FrameKind::Reply || header.kind == FrameKind::Last;
+  const uint64_t most = !shaken_                               ? maxWelcome_
+                        : header.kind == FrameKind::Ping       ? MostPing
+                        : header.kind == FrameKind::Statistics ? MostStatistics
+                        : isLarge                              ? UINT64_MAX
+                                                               : MostControl;
+  if (header.length > most)
+    return Status(
+        Code::LimitExceeded,
+        (name(header.kind) ? "a frame of kind " + std::string(name(header.kind)) : "a frame") +
+            " states " + std::to_string(header.length) + " bytes, the limit is " +
+            std::to_string(most) + (shaken_ ? "" : " ('max-welcome')"));
   // Where it belongs is decided when it is complete: its stream may be gone by then.
   incoming_.clear();
   return &incoming_;
@@ -182,6 +218,9 @@ Status Connection::frame(const FrameHeader &header) {
     return rewardFrame(header);
   case FrameKind::Turn:
     return turnFrame(header);
+  case FrameKind::Last:
+    lastFrame(header);
+    return Status::ok();
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
   case FrameKind::Welcome: // of an earlier hello over the same FIFOs
@@ -255,6 +294,15 @@ Status Connection::turnFrame(const FrameHeader &header) {
   return Status::ok();
 }
 
+void Connection::lastFrame(const FrameHeader &header) {
+  const Lock lock(mutex_);
+  const auto found = streams_.find(header.stream);
+  if (found == streams_.end() || welcome_.role != ServerRole::Environment)
+    return;
+  found->second->last.swap(incoming_);
+  found->second->hasLast = true;
+}
+
 void Connection::answer(const FrameHeader &header) {
   const Lock lock(mutex_);
   const auto found = streams_.find(header.stream);
@@ -270,8 +318,12 @@ void Connection::answer(const FrameHeader &header) {
   }
   if (header.request == 0 && !error)
     slot.refused = error;
-  else if (header.request != slot.awaiting || slot.answered)
-    return; // late
+  else if (header.request != slot.awaiting || slot.answered) { // late, with what came before it
+    if (welcome_.role == ServerRole::Environment)
+      for (auto &[id, other] : streams_)
+        other->hasLast = false;
+    return;
+  }
   slot.answered = true;
   slot.error = std::move(error);
   slot.done = (header.flags & FlagDone) != 0;
@@ -313,8 +365,12 @@ void Connection::breakWith(const Status &why, Lock &) {
     return;
   broken_ = why;
   usable_.store(false, std::memory_order_release);
-  for (auto &[id, slot] : streams_)
+  for (auto &[id, slot] : streams_) {
     slot->wake.notify_all();
+    if (const auto box = outboxes_.find(id); box != outboxes_.end())
+      slot->dropped += box->second.events();
+  }
+  outboxes_.clear();
   writable_.notify_all();
 }
 
@@ -351,18 +407,19 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     slot.reward = 0;
     slot.turn.reset();
   }
-  Status sent = send(frames, count, deadline);
-  sentAll = sent.isOk();
+  Status sent = send(frames, count, deadline, sentAll);
   Lock lock(mutex_);
   while (true) {
     if (slot.answered) {
       slot.awaiting = 0;
       return slot.error;
     }
-    if (!broken_ || !sent) {
+    if (!broken_ || !sentAll) {
       slot.awaiting = 0;
       return !broken_ ? broken_ : sent;
     }
+    if (!sent)
+      break;
     if (!reading_) {
       reading_ = true;
       lock.unlock();
@@ -389,7 +446,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
   slot.awaiting = 0;
   lock.unlock();
   sendSmall(FrameKind::Cancel, slot.id, request, Buffer());
-  return Status(Code::DeadlineExceeded, "no answer in time");
+  return sent ? Status(Code::DeadlineExceeded, "no answer in time") : sent;
 }
 
 Expected<Metadata> Connection::statistics(Deadline deadline) {
@@ -421,7 +478,8 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-Status Connection::send(const iovec *frames, int count, Deadline deadline) {
+/// `begun`: whether the frames have gone out, or will.
+Status Connection::send(const iovec *frames, int count, Deadline deadline, bool &begun) {
   if (Status s = checkProcess(); !s)
     return s;
   Lock lock(mutex_);
@@ -440,7 +498,7 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline) {
   Status status = flush(lock, deadline);
   if (status) {
     lock.unlock();
-    status = write(frames, count, deadline);
+    status = write(frames, count, deadline, begun);
     lock.lock();
     if (!status && status.code() != Code::DeadlineExceeded)
       breakWith(status, lock);
@@ -452,53 +510,91 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline) {
   return status;
 }
 
-Status Connection::post(const uint8_t *frames, size_t size) {
+Status Connection::post(StreamSlot &slot, Outbox &frames) {
   if (Status s = checkProcess(); !s)
     return s;
   Lock lock(mutex_);
-  if (!broken_)
+  if (!writing_ && broken_) { // else that thread sends it when it is done
+    writing_ = true;
+    const Deadline now = Deadline::after(Duration::zero());
+    if (flush(lock, now))
+      (void)drain(frames, lock, now);
+    writing_ = false;
+    writable_.notify_one();
+  }
+  if (!broken_) {
+    slot.dropped += frames.events();
+    frames.clear();
+  }
+  if (frames.empty())
     return broken_;
-  if (pending_.size() + size > MostPending)
-    return Status(Code::LimitExceeded, "the server has not read " +
-                                           std::to_string(pending_.size()) +
-                                           " bytes that were sent before");
-  if (Status s = pending_.append(frames, size); !s)
-    return s;
-  if (writing_) // that thread sends it when it is done
-    return Status::ok();
+  Outbox &box = outboxes_[slot.id];
+  const uint64_t before = box.dropped();
+  const Status taken = box.take(frames);
+  slot.dropped += box.dropped() - before;
+  return taken;
+}
+
+/// Sends what waits, without waiting, if nobody else writes.
+void Connection::flushNow(Lock &lock) {
+  if (writing_)
+    return;
   writing_ = true;
   (void)flush(lock, Deadline::after(Duration::zero()));
   writing_ = false;
   writable_.notify_one();
+}
+
+/// Sends what waits. The caller has the writer's role. Errors: DeadlineExceeded (what was not taken
+/// goes on waiting), and what the connection broke of.
+Status Connection::flush(Lock &lock, Deadline deadline) {
+  if (outboxes_.empty() && rest_.empty())
+    return broken_;
+  Outbox none;
+  Status status = drain(none, lock, deadline);
+  while (status && !outboxes_.empty()) {
+    const auto first = outboxes_.begin();
+    status = drain(first->second, lock, deadline);
+    if (status)
+      outboxes_.erase(first);
+  }
+  return status;
+}
+
+/// Sends the rest of what has begun to go out, and then what is in the box.
+Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
+  while (broken_) {
+    const bool begun = !rest_.empty();
+    if (!begun && box.empty())
+      return Status::ok();
+    const uint8_t *data = begun ? rest_.data() + restSent_ : box.data();
+    const size_t size = begun ? rest_.size() - restSent_ : box.size();
+    const iovec part{const_cast<uint8_t *>(data), size};
+    Expected<size_t> taken = channel_->write(&part, 1);
+    Status status = taken.status();
+    if (taken && *taken == size) {
+      begun ? rest_.clear() : box.clear();
+      restSent_ = 0;
+      continue;
+    }
+    if (taken && begun)
+      restSent_ += *taken;
+    else if (taken && *taken)
+      status = box.sent(*taken, rest_);
+    if (status && deadline.hasPassed())
+      return Status(Code::DeadlineExceeded, "messages before this one were not taken in time");
+    lock.unlock();
+    status = status ? awaitRoom(deadline) : lastWords(status);
+    lock.lock();
+    if (!status && status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+    if (!status)
+      return status;
+  }
   return broken_;
 }
 
-/// Sends what is pending. The caller has the writer's role. Errors: DeadlineExceeded (nothing of it
-/// was taken, it stays pending), and those of `write`.
-Status Connection::flush(Lock &lock, Deadline deadline) {
-  while (!pending_.empty()) {
-    if (!broken_)
-      return broken_;
-    Buffer batch;
-    batch.swap(pending_);
-    lock.unlock();
-    const iovec part{batch.data(), batch.size()};
-    Status status = write(&part, 1, deadline);
-    lock.lock();
-    if (status)
-      continue;
-    if (status.code() != Code::DeadlineExceeded)
-      breakWith(status, lock);
-    else if (Status s = batch.append(pending_.data(), pending_.size()); s)
-      pending_.swap(batch);
-    else
-      breakWith(s, lock);
-    return status;
-  }
-  return Status::ok();
-}
-
-Status Connection::write(const iovec *frames, int count, Deadline deadline) {
+Status Connection::write(const iovec *frames, int count, Deadline deadline, bool &begun) {
   iovec parts[MaxParts];
   size_t left = 0;
   for (int i = 0; i < count; ++i) {
@@ -512,6 +608,7 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline) {
     if (!taken)
       return lastWords(taken.status());
     left -= *taken;
+    begun = left != total;
     if (left == 0)
       return Status::ok();
     size_t skip = *taken;
@@ -522,29 +619,42 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline) {
     }
     at->iov_base = static_cast<uint8_t *>(at->iov_base) + skip;
     at->iov_len -= skip;
-    if (*taken)
+    Status status;
+    if (deadline.hasPassed())
+      status = Status(Code::DeadlineExceeded, "");
+    else if (*taken == 0)
+      status = awaitRoom(deadline);
+    if (status)
       continue;
-    // The peer may be unable to read on before we have read what it sent.
-    bool readHere = false;
-    {
-      const Lock lock(mutex_);
-      if (!reading_ && shaken_)
-        readHere = reading_ = true;
-    }
-    Readiness ready;
-    Status status = pumpAs({readHere, true}, deadline, ready);
-    if (readHere) {
-      Lock lock(mutex_);
-      passReaderRole(lock);
-    }
-    if (!status) {
-      if (status.code() == Code::DeadlineExceeded && left != total)
-        return Status(Code::Closed, "the deadline passed after " + std::to_string(total - left) +
-                                        " of " + std::to_string(total) +
-                                        " bytes of a message; the connection was given up");
+    if (status.code() != Code::DeadlineExceeded)
       return status;
-    }
+    const std::string where = "the server took " + std::to_string(total - left) + " of " +
+                              std::to_string(total) + " bytes in time";
+    if (begun && left > MostRest)
+      return Status(Code::Closed, where + "; the connection was given up");
+    const Lock lock(mutex_);
+    for (int i = 0; begun && i < count; ++i)
+      if (Status s = rest_.append(at[i].iov_base, at[i].iov_len); !s)
+        return Status(Code::Closed, where + "; " + s.message());
+    return Status(Code::DeadlineExceeded, where);
   }
+}
+
+/// The peer may be unable to read on before we have read what it sent.
+Status Connection::awaitRoom(Deadline deadline) {
+  bool readHere = false;
+  {
+    const Lock lock(mutex_);
+    if (!reading_ && shaken_)
+      readHere = reading_ = true;
+  }
+  Readiness ready;
+  Status status = pumpAs({readHere, true}, deadline, ready);
+  if (readHere) {
+    Lock lock(mutex_);
+    passReaderRole(lock);
+  }
+  return status;
 }
 
 /// What a peer that no longer reads said before it went says more than that it went.
@@ -564,16 +674,19 @@ Status Connection::lastWords(const Status &why) {
 
 void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
                            const Buffer &payload) {
+  if (!checkProcess())
+    return;
+  Lock lock(mutex_);
+  if (!broken_)
+    return;
   FrameHeader header;
   header.kind = kind;
   header.stream = stream;
   header.request = request;
-  header.length = payload.size();
-  Buffer frame;
-  if (!frame.resize(FrameHeaderSize) || !frame.append(payload.data(), payload.size()))
-    return;
-  encode(header, frame.data());
-  (void)post(frame.data(), frame.size());
+  // A server that reads nothing needs no more of them.
+  if (Outbox &box = outboxes_[0]; box.size() < Outbox::MostBytes)
+    (void)box.add(header, payload.span());
+  flushNow(lock);
 }
 
 } // namespace mlbridge

@@ -6,6 +6,7 @@
 
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
+#include "conversation/outbox.h"
 #include "transport/handover.h"
 
 #include <atomic>
@@ -29,7 +30,10 @@ struct StreamSlot {
   bool done = false; ///< the answer ends the episode
   bool truncated = false;
   std::optional<TurnMessage> turn; ///< that came with it, from one with several agents
+  Buffer last;                     ///< observation of an episode that has ended
+  bool hasLast = false;
   std::condition_variable wake;
+  std::atomic<uint64_t> dropped{0}; ///< posted events that the server will never get
 };
 
 /// Thread-safe. Whoever waits for an answer reads for all: one waiting thread at a time has the
@@ -40,8 +44,9 @@ public:
   struct Options {
     std::string serdes = "bitstream";
     uint64_t maxMessage = uint64_t(256) << 20;
-    Duration wait{0};                    ///< how long to wait for a server that is starting
-    ServerRole role = ServerRole::Model; ///< another one is a Mismatch
+    uint64_t maxWelcome = uint64_t(4) << 20; ///< what the server says of itself
+    Duration wait{0};                        ///< how long to wait for a server that is starting
+    ServerRole role = ServerRole::Model;     ///< another one is a Mismatch
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.
@@ -61,13 +66,13 @@ public:
 
   /// Of the frames of one call.
   static constexpr int MaxParts = 12;
-  /// Sends whole frames. A time-out in mid-frame ends the connection.
-  Status send(const iovec *frames, int count, Deadline deadline);
-  /// Sends whole frames without waiting: what does not go out now goes before the next message of
-  /// any thread.
-  Status post(const uint8_t *frames, size_t size);
+  /// Sends whole frames of a stream, and leaves none. Does not wait: what the server does not take
+  /// now goes before the next message of any thread; of that, events are kept within Outbox's
+  /// limits.
+  Status post(StreamSlot &slot, Outbox &frames);
   /// Sends frames of which the last is request number `request`, and waits for its answer. After
-  /// DeadlineExceeded a late answer is dropped. `sent`: whether the frames went out.
+  /// DeadlineExceeded a late answer is dropped, and frames that had begun to go out are finished by
+  /// whoever sends next. `sent`: whether the frames went out, or will.
   Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
                   Deadline deadline, bool &sent);
 
@@ -84,18 +89,24 @@ private:
   Status welcomeFrame(const FrameHeader &header);
   Status rewardFrame(const FrameHeader &header);
   Status turnFrame(const FrameHeader &header);
+  void lastFrame(const FrameHeader &header);
   void answer(const FrameHeader &header);
   void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
   Status checkProcess() const;
+  Status send(const iovec *frames, int count, Deadline deadline, bool &begun);
+  Status write(const iovec *frames, int count, Deadline deadline, bool &begun);
+  Status drain(Outbox &box, Lock &lock, Deadline deadline);
   Status flush(Lock &lock, Deadline deadline);
-  Status write(const iovec *frames, int count, Deadline deadline);
+  void flushNow(Lock &lock);
+  Status awaitRoom(Deadline deadline);
   Status lastWords(const Status &why);
   void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
 
   const std::unique_ptr<Channel> channel_;
   const uint64_t process_; ///< that connected; a child must not use its parent's connection
+  uint64_t maxWelcome_ = 0;
   Nonce nonce_{};
   Welcome welcome_;
   bool shaken_ = false;
@@ -109,7 +120,9 @@ private:
   std::condition_variable writable_;
   bool reading_ = false;
   bool writing_ = false;
-  Buffer pending_; ///< whole frames that wait for whoever writes next
+  Buffer rest_; ///< of a frame that has begun to go out: goes before all others
+  size_t restSent_ = 0;
+  std::map<uint32_t, Outbox> outboxes_; ///< of streams, what waits for whoever writes next
   Status broken_;
   std::atomic<bool> usable_{true}; ///< broken_ is Ok
   uint32_t lastStream_ = 0;

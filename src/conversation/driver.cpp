@@ -15,7 +15,8 @@ struct Driver::State {
     Signature signature;
     StreamSlot slot;
     MessageTensors observation, action;
-    Buffer message; ///< header and payload of a step
+    const Buffer *seen = nullptr; ///< where its observation is
+    Buffer message;               ///< header and payload of a step
     uint64_t request = 0;
 
     Status prepare(const SerDes &serdes) {
@@ -38,9 +39,8 @@ struct Driver::State {
   std::shared_ptr<Connection> connection;
   std::vector<std::unique_ptr<Agent>> agents; ///< one, without a name, if there are not several
   size_t acting = 0;                          ///< the agent that acts next
-  const StreamSlot *answered = nullptr;       ///< where its observation is
   uint64_t steps = 0;
-  bool inEpisode = false, hasObservation = false, done = false, truncated = false;
+  bool inEpisode = false, done = false, truncated = false;
   std::vector<double> rewards;
 
   ~State() { leave(); }
@@ -55,6 +55,7 @@ struct Driver::State {
   Status openStreams();
   Status ask(FrameKind kind, Buffer &frame, Deadline deadline);
   Status take(Agent &asked);
+  static Status look(Agent &agent, const Buffer &at);
   Status takeTurn(const Agent &asked);
 };
 
@@ -91,7 +92,6 @@ Status Driver::State::join(Deadline deadline) {
 }
 
 Status Driver::State::openStreams() {
-  Buffer frames;
   for (const std::unique_ptr<Agent> &agent : agents) {
     agent->slot.refused = Status::ok();
     agent->slot.awaiting = 0;
@@ -101,23 +101,27 @@ Status Driver::State::openStreams() {
     open.signature = agent->signature;
     open.agent = agent->name;
     open.episode = options.episode;
-    const size_t begin = frames.size();
-    if (Status s = frames.resize(begin + FrameHeaderSize); !s)
-      return s;
-    if (Status s = encode(open, frames); !s)
+    Buffer payload;
+    if (Status s = encode(open, payload); !s)
       return s;
     FrameHeader header;
     header.kind = FrameKind::OpenStream;
     header.stream = agent->slot.id;
-    header.length = frames.size() - begin - FrameHeaderSize;
-    encode(header, frames.data() + begin);
+    Outbox frames;
+    if (Status s = frames.add(header, payload.span()); !s)
+      return s;
+    if (Status s = connection->post(agent->slot, frames); !s)
+      return s;
   }
-  return connection->post(frames.data(), frames.size());
+  return Status::ok();
 }
 
 Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
   Agent &asked = agent();
-  hasObservation = false;
+  for (const std::unique_ptr<Agent> &each : agents) {
+    each->seen = nullptr;
+    each->slot.hasLast = false;
+  }
   done = truncated = false;
   rewards.assign(rewards.size(), 0);
   FrameHeader header;
@@ -168,11 +172,18 @@ Status Driver::State::take(Agent &asked) {
   truncated = done && asked.slot.truncated;
   if (Status s = takeTurn(asked); !s)
     return s;
-  if (done)
-    return Status::ok();
-  answered = &asked.slot;
-  const Span<const uint8_t> reply = answered->reply.span();
-  MessageTensors &observation = agent().observation;
+  if (!done)
+    return look(agent(), asked.slot.reply);
+  for (const std::unique_ptr<Agent> &each : agents)
+    if (each->slot.hasLast)
+      if (Status s = look(*each, each->slot.last); !s)
+        return s;
+  return Status::ok();
+}
+
+Status Driver::State::look(Agent &agent, const Buffer &at) {
+  const Span<const uint8_t> reply = at.span();
+  MessageTensors &observation = agent.observation;
   if (const Codec::Layout *layout = observation.layout()) {
     if (reply.size() != layout->size)
       return Status(Code::Protocol, "the observation has " + std::to_string(reply.size()) +
@@ -183,7 +194,7 @@ Status Driver::State::take(Agent &asked) {
   } else if (Status s = observation.codec().decode(reply, observation); !s) {
     return s;
   }
-  hasObservation = true;
+  agent.seen = &at;
   return Status::ok();
 }
 
@@ -247,7 +258,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   s.acting = 0;
   if (!s.connection || !s.connection->isUsable())
     if (Status joined = s.join(deadline); !joined)
-      return at("reset", joined);
+      return at("reset", joined.withContext("'" + s.uri.toString() + "'"));
   Buffer frame;
   if (Status sized = frame.resize(FrameHeaderSize); !sized)
     return sized;
@@ -297,13 +308,19 @@ Expected<TensorView> Driver::resizeAction(size_t index, Span<const int64_t> shap
                                : agent.action.prepare(index, shape);
 }
 
+bool Driver::showLast(size_t agent) {
+  if (!state_->done || agent >= state_->agents.size())
+    return false;
+  state_->acting = agent;
+  return state_->agent().seen != nullptr;
+}
+
 TensorView Driver::observation(size_t index) const {
   State::Agent &agent = state_->agent();
-  if (index >= agent.signature.inputs.size() || !state_->hasObservation)
+  if (index >= agent.signature.inputs.size() || !agent.seen)
     return {};
   return agent.observation.layout()
-             ? agent.observation.inMessage(index,
-                                           const_cast<uint8_t *>(state_->answered->reply.data()))
+             ? agent.observation.inMessage(index, const_cast<uint8_t *>(agent.seen->data()))
              : agent.observation.own(index);
 }
 

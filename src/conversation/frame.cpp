@@ -143,6 +143,8 @@ const char *name(FrameKind kind) {
     return "bye";
   case FrameKind::Turn:
     return "turn";
+  case FrameKind::Last:
+    return "last";
   }
   return nullptr;
 }

@@ -32,6 +32,7 @@ enum class FrameKind : uint16_t {
   Statistics = 18,
   Bye = 19,
   Turn = 20,
+  Last = 21,
 };
 
 /// "request", …; "kind 77" is spelt by the caller for one that is unknown (null).

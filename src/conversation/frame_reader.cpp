@@ -21,15 +21,22 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
   if (staging_.empty())
     if (Status s = staging_.resize(StagingSize); !s)
       return s;
+  if (wasCut_ && begin_ != end_) {
+    progress = true;
+    if (Status s = consume(target); !s || wasCut_)
+      return s;
+  }
+  wasCut_ = false;
   // Bounded, so that a fast peer does not keep a server from the others.
-  for (int reads = 0; reads < MaxReads; ++reads) {
+  const uint64_t until = bytesRead_ + mostBytes_;
+  while (bytesRead_ < until) {
     uint8_t *to;
     size_t room;
     const bool direct = inPayload_ && header_.length - have_ > 0 && begin_ == end_ &&
                         header_.length - have_ >= StagingSize / 8;
     if (direct) {
       to = payload_->data() + have_;
-      room = header_.length - have_;
+      room = std::min(header_.length - have_, until - bytesRead_);
     } else {
       if (begin_ == end_)
         begin_ = end_ = 0;
@@ -54,16 +61,18 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
       have_ += *n;
     else
       end_ += *n;
-    if (Status s = consume(target); !s)
+    if (Status s = consume(target); !s || wasCut_)
       return s;
     // A short read means that the channel is empty: don't pay for being told so.
     if (*n < room)
       return Status::ok();
   }
+  wasCut_ = true;
   return Status::ok();
 }
 
 Status FrameReader::consume(Target &target) {
+  wasCut_ = false;
   while (true) {
     if (!inPayload_) {
       if (end_ - begin_ < FrameHeaderSize) {
@@ -104,6 +113,10 @@ Status FrameReader::consume(Target &target) {
     inPayload_ = false;
     if (Status s = target.frame(header_); !s)
       return s;
+    if (!target.mayGoOn()) {
+      wasCut_ = true;
+      return Status::ok();
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/messages.h"
 
+#include "core/nearest.h"
+
 #include <cstring>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@ namespace {
 constexpr char HelloMagic[] = "MLBRIDGE";
 constexpr size_t HelloMagicSize = 8;
 constexpr uint32_t MaxRank = 32;
+constexpr uint32_t MaxCount = 1 << 16; ///< of the inputs, the outputs, the agents
 constexpr int32_t MaxCode = static_cast<int32_t>(Code::Internal);
 
 /// Appends fields; keeps the first failure.
@@ -83,6 +86,14 @@ public:
     at_ += size;
     return value;
   }
+  uint32_t count(const char *field) {
+    const uint32_t count = number<uint32_t>(field);
+    if (count > MaxCount)
+      fail("states a number of " + std::to_string(count) + ", the limit is " +
+               std::to_string(MaxCount),
+           field);
+    return count;
+  }
   Metadata map(const char *field) {
     Metadata values;
     const uint32_t count = number<uint32_t>(field);
@@ -113,7 +124,7 @@ public:
   Signature signature() {
     Signature signature;
     for (auto *side : {&signature.inputs, &signature.outputs}) {
-      const uint32_t count = number<uint32_t>("signature");
+      const uint32_t count = this->count("signature");
       for (uint32_t i = 0; i < count && status_.isOk(); ++i)
         side->push_back(spec("signature"));
     }
@@ -166,7 +177,7 @@ Status readStatus(Reader &in) {
     return Status::ok();
   // A code of a later version keeps its text.
   return Status(code < 0 || code > MaxCode ? Code::PolicyFailed : static_cast<Code>(code),
-                std::move(text));
+                shortened(std::move(text)));
 }
 
 } // namespace
@@ -247,7 +258,7 @@ Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
     m.role = static_cast<ServerRole>(role);
   }
   if (in.hasMore()) {
-    const uint32_t count = in.number<uint32_t>("agents");
+    const uint32_t count = in.count("agents");
     for (uint32_t i = 0; i < count && in.status().isOk(); ++i) {
       std::string name = in.text("agents");
       m.agents.push_back({std::move(name), in.signature()});
@@ -323,7 +334,7 @@ Expected<BusyMessage> decodeBusy(Span<const uint8_t> bytes) {
   Reader in("busy", bytes);
   BusyMessage m;
   m.retryAfter = in.number<uint64_t>("retry-after");
-  m.text = in.text("text");
+  m.text = shortened(in.text("text"));
   return in.result(std::move(m));
 }
 
@@ -371,7 +382,7 @@ Status encodeText(std::string_view text, Buffer &out) { return Writer(out).text(
 
 Expected<std::string> decodeText(Span<const uint8_t> bytes) {
   Reader in("text", bytes);
-  std::string text = in.text("text");
+  std::string text = shortened(in.text("text"));
   return in.result(std::move(text));
 }
 

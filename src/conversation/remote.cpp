@@ -29,12 +29,13 @@ public:
         transport_(transport), connecting_(std::move(connecting)), deadline_(deadline) {}
 
   Status open() {
-    Expected<std::shared_ptr<Connection>> connection = connect(Deadline::after(deadline_));
+    Expected<std::shared_ptr<Connection>> connection = reach(Deadline::after(deadline_));
     if (!connection)
       return connection.status();
     // What the first server said of itself stays true: one that comes later must say the same.
     connecting_.wait = Duration::zero();
     welcome_ = (*connection)->welcome();
+    opened_ = true;
     return Status::ok();
   }
 
@@ -57,33 +58,67 @@ public:
 
   Expected<Metadata> statistics() override {
     const Deadline deadline = Deadline::after(deadline_);
-    Expected<std::shared_ptr<Connection>> connection = connect(deadline);
+    Expected<std::shared_ptr<Connection>> connection = reach(deadline);
     if (!connection)
       return connection.status();
     return (*connection)->statistics(deadline);
   }
 
-  /// The connection, made anew if the last one broke. Counts against the budget.
-  Expected<std::shared_ptr<Connection>> connect(Deadline deadline) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (connection_ && connection_->isUsable())
-      return connection_;
+  /// The connection, made anew if the last one broke and the circuit lets that through.
+  Expected<std::shared_ptr<Connection>> reach(Deadline deadline) {
+    if (std::shared_ptr<Connection> usable = current())
+      return usable;
     Expected<Deadline> admitted = circuit->admit(deadline);
     if (!admitted)
       return admitted.status();
+    return connect(*admitted);
+  }
+  /// The same for who has been let through. One thread shakes hands; the others wait for it, each
+  /// by its own deadline, and then try themselves if it was in vain.
+  Expected<std::shared_ptr<Connection>> connect(Deadline deadline) {
     const Deadline::Clock::time_point since = Deadline::Clock::now();
-    Expected<std::shared_ptr<Connection>> fresh =
-        Connection::open(transport_, uri, connecting_, *admitted);
-    if (!fresh) {
-      circuit->waitedInVain(since, fresh.status());
-      return fresh.status();
+    std::shared_ptr<Connection> old; // closing it may take time, so not with the lock
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (shaking_ && !deadline.hasPassed()) {
+        if (deadline.isNever())
+          shaken_.wait(lock);
+        else
+          shaken_.wait_until(lock, deadline.when());
+      }
+      if (connection_ && connection_->isUsable())
+        return connection_;
+      if (!shaking_) {
+        shaking_ = true;
+        old.swap(connection_);
+      } else {
+        lock.unlock();
+        Status late(Code::DeadlineExceeded, "the handshake of another thread took longer");
+        circuit->waitedInVain(since, late);
+        return late;
+      }
     }
-    const Welcome &now = (*fresh)->welcome();
-    if (connection_ && (now.signature != welcome_.signature || now.agents != welcome_.agents ||
-                        now.metadata != welcome_.metadata))
-      return Status(Code::Mismatch, "another model is served there now; open it anew");
-    connection_ = *fresh;
-    return connection_;
+    old.reset();
+    Expected<std::shared_ptr<Connection>> fresh =
+        Connection::open(transport_, uri, connecting_, deadline);
+    if (!fresh)
+      circuit->waitedInVain(since, fresh.status());
+    else
+      circuit->reached();
+    if (!fresh && opened_) // opening says it itself
+      fresh = fresh.status().withContext("'" + uri.toString() + "'");
+    if (fresh && opened_) {
+      const Welcome &now = (*fresh)->welcome();
+      if (now.signature != welcome_.signature || now.agents != welcome_.agents ||
+          now.metadata != welcome_.metadata)
+        fresh = Status(Code::Mismatch, "another model is served there now; open it anew");
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shaking_ = false;
+    if (fresh)
+      connection_ = *fresh;
+    shaken_.notify_all();
+    return fresh;
   }
 
   const Uri uri;
@@ -92,12 +127,20 @@ public:
   const uint32_t retries;
 
 private:
+  std::shared_ptr<Connection> current() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return connection_ && connection_->isUsable() ? connection_ : nullptr;
+  }
+
   const Transport &transport_;
   Connection::Options connecting_;
   const Duration deadline_;
-  std::mutex mutex_;
-  std::shared_ptr<Connection> connection_;
   Welcome welcome_;
+  bool opened_ = false;
+  std::mutex mutex_; ///< of what follows
+  std::condition_variable shaken_;
+  bool shaking_ = false; ///< a thread does
+  std::shared_ptr<Connection> connection_;
 };
 
 class RemoteRunner final : public RunnerBackend {
@@ -107,7 +150,7 @@ public:
   ~RemoteRunner() override { leave(); }
 
   Status open() {
-    if (Status s = join(Deadline::after(context_.deadline)); !s)
+    if (Status s = rejoin(); !s)
       return s;
     if (Status s =
             inputs_.prepareFor(bound_.inputs, model_->serdes, Side::Inputs, connection_->arena());
@@ -147,7 +190,7 @@ public:
   Status beginEpisode(std::string_view episode, std::string_view context) override {
     inEpisode_ = false;
     if (!connection_ || !connection_->isUsable())
-      if (Status s = join(Deadline::after(context_.deadline)); !s)
+      if (Status s = rejoin(); !s)
         return s;
     Buffer payload;
     if (Status s = encode(EpisodeBegin{std::string(episode), std::string(context)}, payload); !s)
@@ -176,10 +219,9 @@ public:
     if (Status s = queue(FrameKind::EpisodeEnd, payload); !s)
       return s;
     // Nobody waits for this, so nobody should wait for it to be taken either.
-    Status status = connection_->post(first_.data(), first_.size());
-    first_.clear();
-    return status;
+    return connection_->post(slot_, first_);
   }
+  uint64_t droppedEvents() const override { return first_.dropped() + slot_.dropped; }
 
 private:
   /// A request that was refused was not begun. One whose connection ended may have been answered,
@@ -196,7 +238,8 @@ private:
       if (inEpisode_)
         return connection_ ? connection_->failure().withContext("in mid-episode")
                            : Status(Code::Closed, "in mid-episode");
-      if (Status s = join(*admitted); !s)
+      leave();
+      if (Status s = join(model_->connect(*admitted)); !s)
         return s;
       inputs_.useArena(connection_->arena());
     }
@@ -243,8 +286,10 @@ private:
     add(message_.data() + at, message_.size() - at);
     bool sent;
     Status status = connection_->exchange(slot_, header.request, parts, count, *admitted, sent);
-    if (sent || !connection_->isUsable())
-      first_.clear(); // else they go before the next request
+    if (sent)
+      first_.clear();
+    else if (!connection_->isUsable())
+      first_.drop(); // else they go before the next request
     if (status.code() == Code::DeadlineExceeded || !connection_->isUsable())
       model_->circuit->waitedInVain(since, status);
     else
@@ -280,10 +325,12 @@ private:
     }
     return ok;
   }
-  /// Opens a stream on a connection that works. The frame goes out with the first request.
-  Status join(Deadline deadline) {
+  Status rejoin() {
     leave();
-    Expected<std::shared_ptr<Connection>> connection = model_->connect(deadline);
+    return join(model_->reach(Deadline::after(context_.deadline)));
+  }
+  /// Opens a stream on a connection that works. The frame goes out with the first request.
+  Status join(const Expected<std::shared_ptr<Connection>> &connection) {
     if (!connection)
       return connection.status();
     OpenStream open;
@@ -298,7 +345,7 @@ private:
     slot_.refused = Status::ok();
     slot_.awaiting = 0;
     request_ = 0;
-    first_.clear();
+    first_.drop();
     connection_->addStream(slot_);
     return queue(FrameKind::OpenStream, payload);
   }
@@ -312,12 +359,7 @@ private:
     FrameHeader header;
     header.kind = kind;
     header.stream = slot_.id;
-    header.length = payload.size();
-    uint8_t bytes[FrameHeaderSize];
-    encode(header, bytes);
-    if (Status s = first_.append(bytes, sizeof bytes); !s)
-      return s;
-    return first_.append(payload.data(), payload.size());
+    return first_.add(header, payload.span());
   }
 
   const std::shared_ptr<RemoteModel> model_;
@@ -329,7 +371,7 @@ private:
   Buffer message_;               ///< header and payload of the request
   std::vector<Codec::Gap> gaps_; ///< inputs that are sent from where they are
   Buffer places_;                ///< or said to be there
-  Buffer first_;                 ///< frames that go before it
+  Outbox first_;                 ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false, truncated_ = false;
   Retry retry_;
@@ -364,6 +406,10 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
   if (!limit)
     return limit.status();
   address.connecting.maxMessage = *limit;
+  limit = uri.number("max-welcome", address.connecting.maxWelcome);
+  if (!limit)
+    return limit.status();
+  address.connecting.maxWelcome = *limit;
   Expected<uint64_t> retries = uri.number("retries", 0);
   if (!retries)
     return retries.status();
@@ -372,8 +418,9 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
     Uri one;
     one.scheme = uri.scheme;
     one.options[key] = value;
-    Status known = one.allowOnly({"serdes", "wait", "max-message", "deadline", "agent", "episode",
-                                  "context", "proto", "request", "reply", "retries"});
+    Status known =
+        one.allowOnly({"serdes", "wait", "max-message", "max-welcome", "deadline", "agent",
+                       "episode", "context", "proto", "request", "reply", "retries"});
     if (!known && !(*transport)->understands(key))
       return known;
   }

@@ -17,7 +17,8 @@ struct RemoteAddress {
   uint32_t retries = 0;
 };
 /// Options of the URI, beside those of OpenOptions and of the transport: `serdes` (bitstream),
-/// `wait` (0: a missing server is an error at once), `max-message` (256M), `retries` (0).
+/// `wait` (0: a missing server is an error at once), `max-message` (256M), `max-welcome`
+/// (4M), `retries` (0).
 Expected<RemoteAddress> remoteAddress(const Uri &uri);
 
 Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options);

@@ -133,7 +133,7 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
            "part of the Python package mlbridge";
   if (kind == ComponentKind::SerDes && name == "protobuf")
     return "it is built with -DMLBRIDGE_PROTOBUF=ON (needs Protocol Buffers, Debian: "
-           "libprotobuf-dev) and is part of the Python package mlbridge";
+           "libprotobuf-dev libprotoc-dev) and is part of the Python package mlbridge";
   if (kind == ComponentKind::Transport && name == "grpc")
     return "it is built with -DMLBRIDGE_GRPC=ON (needs gRPC, Debian: libgrpc++-dev, "
            "protobuf-compiler-grpc) and is part of the Python package mlbridge";
@@ -145,19 +145,38 @@ template <typename Table> constexpr size_t NeededSize = sizeof(Table);
 template <> constexpr size_t NeededSize<mlb_serdes> = offsetof(mlb_serdes, create_with);
 template <> constexpr size_t NeededSize<mlb_transport> = offsetof(mlb_transport, understands);
 
-// The functions that this library calls, all of which a table must have.
-template <typename Table> static bool isComplete(const Table *table) {
-  if (!table || table->size < NeededSize<Table>)
-    return false;
-  const char *bytes = reinterpret_cast<const char *>(table);
-  for (size_t at = sizeof(uint64_t); at < NeededSize<Table>; at += sizeof(void *)) {
+// These functions, in their order.
+template <typename Table> constexpr const char *Names[] = {nullptr};
+template <>
+constexpr const char *Names<mlb_engine>[] = {
+    "open",           "close", "metadata", "signature", "create_runner",
+    "destroy_runner", "input", "resize",   "evaluate",  "output"};
+template <> constexpr const char *Names<mlb_serdes>[] = {"create", "destroy", "encode", "decode"};
+template <>
+constexpr const char *Names<mlb_transport>[] = {
+    "connect", "listen", "accept",          "listener_descriptor", "stop_listening",
+    "read",    "write",  "read_descriptor", "write_descriptor",    "close"};
+
+// What is missing of the functions that this library calls, all of which a table must have.
+template <typename Table> static std::string missingIn(const Table *table) {
+  static_assert(NeededSize<Table> == sizeof(uint64_t) + sizeof(Names<Table>));
+  if (!table)
+    return "there is none";
+  if (table->size < NeededSize<Table>)
+    return "it has " + std::to_string(table->size) + " bytes, " +
+           std::to_string(NeededSize<Table>) + " were expected";
+  const char *at = reinterpret_cast<const char *>(table) + sizeof(uint64_t);
+  for (const char *const name : Names<Table>) {
     uintptr_t function;
-    std::memcpy(&function, bytes + at, sizeof function);
+    std::memcpy(&function, at, sizeof function);
     if (!function)
-      return false;
+      return "its function '" + std::string(name) + "' is null";
+    at += sizeof function;
   }
-  return true;
+  return {};
 }
+
+std::string missingInTable(const mlb_engine &table) { return missingIn(&table); }
 
 static Status check(const mlb_component *component, ComponentKind kind, std::string_view name) {
   const auto wrong = [](const std::string &what) { return Status(Code::Unsupported, what); };
@@ -176,11 +195,12 @@ static Status check(const mlb_component *component, ComponentKind kind, std::str
                              component->name.data ? component->name.size : 0);
   if (own != name)
     return wrong("the component calls itself '" + std::string(own) + "'");
-  const bool complete = kind == ComponentKind::Engine   ? isComplete(component->engine)
-                        : kind == ComponentKind::SerDes ? isComplete(component->serdes)
-                                                        : isComplete(component->transport);
-  if (!complete)
-    return wrong(std::string("the component has no complete ") + mlbridge::name(kind) + " table");
+  const std::string missing = kind == ComponentKind::Engine   ? missingIn(component->engine)
+                              : kind == ComponentKind::SerDes ? missingIn(component->serdes)
+                                                              : missingIn(component->transport);
+  if (!missing.empty())
+    return wrong(std::string("the component has no complete ") + mlbridge::name(kind) +
+                 " table: " + missing);
   return Status::ok();
 }
 
@@ -266,9 +286,12 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
                                              "letters, digits, '+', '-' and '.'");
   Known &known = Known::get();
   const std::string file = filePrefix(kind) + std::string(name) + ".so";
-  const std::lock_guard<std::mutex> guard(known.lock);
-  if (const auto it = known.byFile.find(file); it != known.byFile.end())
-    return it->second;
+  {
+    const std::lock_guard<std::mutex> guard(known.lock);
+    if (const auto it = known.byFile.find(file); it != known.byFile.end())
+      return it->second;
+  }
+  // Opening may take long, so not with the lock; the same file gives the same table.
   std::string looked;
   for (const std::string &folder : componentFolders()) {
     std::string path = folder;
@@ -276,9 +299,10 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     struct stat info{};
     if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       Expected<const mlb_component *> component = openFile(path, kind, name);
-      if (component)
-        known.byFile.emplace(file, *component);
-      return component;
+      if (!component)
+        return component;
+      const std::lock_guard<std::mutex> guard(known.lock);
+      return known.byFile.emplace(file, *component).first->second;
     }
     looked.append(looked.empty() ? "" : ", ").append(folder);
   }

@@ -23,6 +23,9 @@ const char *name(ComponentKind kind);
 /// what gives it), Unsupported (a file that is no component, or one of another version).
 Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_view name);
 
+/// "its function 'open' is null": what keeps the table from being used; empty if nothing does.
+std::string missingInTable(const mlb_engine &table);
+
 /// Where components are looked for, in this order; each folder once.
 std::vector<std::string> componentFolders();
 /// The names of the components of a kind in these folders, sorted.

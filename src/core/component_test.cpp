@@ -89,6 +89,16 @@ TEST_F(Component, LinkedOnesAreFoundByTheirName) {
   broken.abi = testing.abi;
   broken.engine = nullptr;
   EXPECT_EQ(registerComponent(broken).code(), Code::Unsupported) << "nothing in it";
+  const mlb_serdes serdes{sizeof(mlb_serdes), nullptr, nullptr, nullptr, nullptr, nullptr};
+  broken.serdes = &serdes;
+  EXPECT_NE(registerComponent(broken).message().find("serdes table: its function 'create' is null"),
+            std::string::npos);
+  mlb_transport transport{};
+  transport.size = sizeof transport;
+  broken.serdes = nullptr;
+  broken.transport = &transport;
+  EXPECT_NE(registerComponent(broken).message().find("its function 'connect' is null"),
+            std::string::npos);
 }
 
 TEST_F(Component, NamesAreListed) {

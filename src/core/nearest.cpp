@@ -24,12 +24,12 @@ static size_t distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(std::string_view word, Span<const std::string_view> known) {
-  constexpr size_t Longest = 64; // words come from outside; the cost is quadratic
+  constexpr size_t Longest = 64, Most = 4096; // words come from outside; the cost is quadratic
   std::string_view best;
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   if (word.size() > Longest)
     return best;
-  for (std::string_view candidate : known) {
+  for (std::string_view candidate : Span(known.begin(), std::min(known.size(), Most))) {
     if (candidate.size() > Longest)
       continue;
     const size_t d = distance(word, candidate);
@@ -66,9 +66,23 @@ std::string listOf(Span<const std::string_view> words) {
   if (words.empty())
     return "none";
   std::string text;
-  for (std::string_view word : words)
+  for (const std::string_view &word : words) {
     text.append(text.empty() ? "" : ", ").append(word);
-  return text;
+    if (text.size() > MostText)
+      break;
+  }
+  return shortened(std::move(text));
+}
+
+std::string shortened(std::string text) {
+  if (text.size() <= MostText)
+    return text;
+  size_t end = MostText;
+  while (end > MostText - 4 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
+    --end; // the rest of a character in UTF-8
+  const size_t size = text.size();
+  text.resize(end);
+  return text + " [... cut, it has " + std::to_string(size) + " bytes]";
 }
 
 } // namespace mlbridge

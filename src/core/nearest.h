@@ -11,14 +11,19 @@
 
 namespace mlbridge {
 
-/// The word with the least edit distance, if that is small for its length; else empty.
+/// The word with the least edit distance, if that is small for its length; else empty. Looks at
+/// some thousand words at most.
 std::string_view nearest(std::string_view word, Span<const std::string_view> known);
 /// "; did you mean 'x'?" or nothing.
 std::string didYouMean(std::string_view word, Span<const std::string_view> known);
 std::vector<std::string_view> namesOf(Span<const TensorSpec> specs);
 std::vector<std::string_view> namesOf(Span<const AgentSpec> agents);
-/// "a, b, c", or "none".
+/// "a, b, c", or "none". Cut where there are very many.
 std::string listOf(Span<const std::string_view> words);
+/// What a message takes over from elsewhere: the text, cut at a character with a mark if it is
+/// long.
+inline constexpr size_t MostText = 4096;
+std::string shortened(std::string text);
 
 } // namespace mlbridge
 

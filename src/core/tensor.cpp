@@ -2,6 +2,8 @@
 // Element types, tensor specifications, signatures and owning tensors.
 #include <mlbridge/tensor.h>
 
+#include "core/nearest.h"
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -145,17 +147,26 @@ Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
   return Status::ok();
 }
 
+/// Names come from peers, so this must not be quadratic.
+static Status checkDifferent(const std::vector<std::string_view> &names, const char *what) {
+  std::vector<std::string_view> sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twin == sorted.end())
+    return Status::ok();
+  const auto one = std::find(names.begin(), names.end(), *twin);
+  const auto other = std::find(one + 1, names.end(), *twin);
+  return Status(Code::InvalidArgument, std::string(what) + "s " +
+                                           std::to_string(one - names.begin()) + " and " +
+                                           std::to_string(other - names.begin()) +
+                                           " are both called '" + std::string(*twin) + "'");
+}
+
 static Status checkSide(const std::vector<TensorSpec> &specs, const char *side) {
-  for (size_t i = 0; i < specs.size(); ++i) {
+  for (size_t i = 0; i < specs.size(); ++i)
     if (Status s = specs[i].check(); !s)
       return s.withContext(std::string(side) + " " + std::to_string(i));
-    for (size_t k = 0; k < i; ++k)
-      if (specs[k].name == specs[i].name)
-        return Status(Code::InvalidArgument, std::string(side) + "s " + std::to_string(k) +
-                                                 " and " + std::to_string(i) +
-                                                 " are both called '" + specs[i].name + "'");
-  }
-  return Status::ok();
+  return checkDifferent(namesOf(specs), side);
 }
 
 Status Signature::check() const {
@@ -192,12 +203,8 @@ Status checkAgents(Span<const AgentSpec> agents) {
       return Status(Code::InvalidArgument, where + " has no name");
     if (Status s = agents[i].signature.check(); !s)
       return s.withContext(where + ", '" + agents[i].name + "'");
-    if (const int same = findAgent(agents, agents[i].name); static_cast<size_t>(same) != i)
-      return Status(Code::InvalidArgument, "agents " + std::to_string(same) + " and " +
-                                               std::to_string(i) + " are both called '" +
-                                               agents[i].name + "'");
   }
-  return Status::ok();
+  return checkDifferent(namesOf(agents), "agent");
 }
 
 int findAgent(Span<const AgentSpec> agents, std::string_view name) {

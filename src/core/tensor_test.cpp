@@ -124,6 +124,22 @@ TEST(TensorSpec, CheckFindsWhatIsWrong) {
   EXPECT_EQ(odd.check().message(), "tensor 'x': element type 77 does not exist");
 }
 
+// Quadratic, this would take minutes.
+TEST(Signature, ChecksVeryManyNames) {
+  Signature signature;
+  for (int i = 0; i < 300'000; ++i)
+    signature.inputs.push_back(TensorSpec::of<float>("x" + std::to_string(i)));
+  EXPECT_TRUE(signature.check());
+  signature.inputs[200'000].name = signature.inputs[7].name;
+  EXPECT_EQ(signature.check().message(), "inputs 7 and 200000 are both called 'x7'");
+  std::vector<AgentSpec> agents;
+  for (int i = 0; i < 300'000; ++i)
+    agents.push_back({"a" + std::to_string(i), {}});
+  EXPECT_TRUE(checkAgents(agents));
+  agents.back().name = "a1";
+  EXPECT_EQ(checkAgents(agents).message(), "agents 1 and 299999 are both called 'a1'");
+}
+
 TEST(TensorSpec, AMaximumOfZeroIsNone) {
   EXPECT_EQ(TensorSpec::of<float>("x", {-1}), TensorSpec::of<float>("x", {-1}, {0}));
   EXPECT_NE(TensorSpec::of<float>("x", {-1}), TensorSpec::of<float>("x", {-1}, {3}));

@@ -62,9 +62,12 @@ Expected<Opened> openFile(const std::string &path, uint64_t limit) {
 
 /// `size` bytes from where the file stands; `done` and `all` are for the message.
 Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, uint64_t size,
-                 uint64_t done, uint64_t all) {
+                 uint64_t done, uint64_t all, const Deadline &deadline = {}) {
+  constexpr uint64_t Part = uint64_t(1) << 24; // so that the deadline is looked at
   while (size > 0) {
-    const ssize_t got = ::read(file.get(), to, size);
+    if (deadline.hasPassed())
+      return Status(Code::DeadlineExceeded, "the deadline passed while " + path + " was read");
+    const ssize_t got = ::read(file.get(), to, std::min(size, Part));
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -82,14 +85,14 @@ Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, u
 
 } // namespace
 
-Expected<Buffer> readFile(const std::string &path, uint64_t limit) {
+Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadline &deadline) {
   const Expected<Opened> from = openFile(path, limit);
   if (!from)
     return from.status();
   Buffer bytes;
   if (Status s = bytes.resize(from->size); !s)
     return Status(s.code(), path + ": " + s.message());
-  if (Status s = readBytes(from->file, path, bytes.data(), from->size, 0, from->size); !s)
+  if (Status s = readBytes(from->file, path, bytes.data(), from->size, 0, from->size, deadline); !s)
     return s;
   return bytes;
 }

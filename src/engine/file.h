@@ -5,13 +5,15 @@
 
 #include "core/buffer.h"
 
+#include <mlbridge/deadline.h>
+
 #include <string>
 
 namespace mlbridge::engine {
 
 /// Never waits (for the other end of a FIFO, say). Errors: NotFound, InvalidArgument (not a regular
-/// file, unreadable), LimitExceeded (more than `limit` bytes).
-Expected<Buffer> readFile(const std::string &path, uint64_t limit);
+/// file, unreadable), LimitExceeded (more than `limit` bytes), DeadlineExceeded.
+Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadline &deadline = {});
 
 /// The same into another file, which is empty. Errors: those of readFile; LimitExceeded if it
 /// cannot be written.

@@ -122,7 +122,7 @@ Status EpisodePlayer::checkAgent(size_t number) const {
 }
 
 // What reset and step have to leave behind them.
-Status EpisodePlayer::checkEnvironment(const Observation &next) const {
+Status EpisodePlayer::checkEnvironment() const {
   if (environment.doneCalls_ > 1)
     return Status(Code::InvalidArgument, "the environment called setDone() twice");
   if (!next.unknown_.isOk())
@@ -136,11 +136,11 @@ Status EpisodePlayer::checkEnvironment(const Observation &next) const {
   return Status::ok();
 }
 
-Status EpisodePlayer::checkValues(const Observation &next) const {
+Status EpisodePlayer::checkValues() const {
   for (const Environment::Reward &reward : environment.rewards_)
     if (!std::isfinite(reward.value))
       return Status(Code::InvalidArgument, "the environment gave a reward that is not finite");
-  if (environment.isDone())
+  if (environment.isDone() && !next.written_[next.next_])
     return Status::ok();
   for (const Runner::State::Input &input : next.agent_->state_->inputs) {
     const TensorView &view = input.view;
@@ -151,15 +151,15 @@ Status EpisodePlayer::checkValues(const Observation &next) const {
       return Status(Code::InvalidArgument,
                     "the environment wrote a number that is not finite to '" +
                         input.port->spec.toString() + "'");
-    if (input.port->spec.name == "action_mask" && isAllZero(view))
+    if (!environment.isDone() && input.port->spec.name == "action_mask" && isAllZero(view))
       return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
   }
   return Status::ok();
 }
 
-Status EpisodePlayer::checked(const Observation &next) const {
-  Status s = checkEnvironment(next);
-  return s.isOk() && (IsDebugBuild || options.checkValues) ? checkValues(next) : s;
+Status EpisodePlayer::checked() const {
+  Status s = checkEnvironment();
+  return s.isOk() && (IsDebugBuild || options.checkValues) ? checkValues() : s;
 }
 
 Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
@@ -195,15 +195,15 @@ void EpisodePlayer::collectRewards() {
 Status EpisodePlayer::play() {
   const Deadline end =
       options.deadline == Duration::max() ? Deadline::never() : Deadline::after(options.deadline);
-  Observation next(runners, specs);
   Status s = environment.reset(next);
   if (s)
-    s = checked(next);
+    s = checked();
   if (!s)
     return s.withContext("reset");
   while (!environment.isDone()) {
     if (options.maxSteps && result.steps >= options.maxSteps) {
       result.reachedLimit = result.truncated = true;
+      next.written_[next.next_] = true;
       return Status::ok();
     }
     const size_t acting = next.next_;
@@ -218,6 +218,7 @@ Status EpisodePlayer::play() {
     }
     if (s = evaluate(agent, end); !s)
       return failed(s);
+    next.written_[acting] = false;
     for (Environment::Reward &reward : environment.rewards_) {
       reward.value = 0;
       reward.isSet = false;
@@ -226,7 +227,7 @@ Status EpisodePlayer::play() {
     environment.acted_ = acting;
     s = environment.step(Action(agent, acting), next);
     if (s)
-      s = checked(next);
+      s = checked();
     if (!s)
       return failed(s);
     ++result.steps;
@@ -269,6 +270,9 @@ EpisodeResult EpisodePlayer::run() {
   } else {
     result.status = play();
   }
+  for (size_t i = 0; i < begun && result.status; ++i)
+    if (const Runner::State &state = *runners[i]->state_; next.written_[i] && !state.inferring)
+      state.runner->lastObservation();
   // The episode has happened; that nobody could be told is seen by the next evaluation.
   for (size_t i = 0; i < begun; ++i) {
     (void)tell(i);

@@ -13,6 +13,7 @@ struct EpisodePlayer {
   const Span<const AgentSpec> specs; ///< empty: one agent, of the environment's signature
   const EpisodeOptions &options;
   EpisodeResult result = {};
+  Observation next{runners, specs};
 
   EpisodeResult run();
 
@@ -26,9 +27,9 @@ struct EpisodePlayer {
 private:
   std::string where(size_t agent) const;
   Status checkAgent(size_t agent) const;
-  Status checkEnvironment(const Observation &next) const;
-  Status checkValues(const Observation &next) const;
-  Status checked(const Observation &next) const;
+  Status checkEnvironment() const;
+  Status checkValues() const;
+  Status checked() const;
   Status begin();
   Status play();
   Status evaluate(Runner &agent, Deadline end) const;

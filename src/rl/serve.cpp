@@ -92,17 +92,8 @@ public:
   TensorView output(size_t index) override { return drive_.pending.input(index); }
 
   Status evaluate(Duration) override {
-    if (agent_ >= 0)
-      if (Status s = drive_.pending.setAgent(static_cast<size_t>(agent_)); !s)
-        return s;
-    for (size_t i = 0; i < observation_.size(); ++i) {
-      const TensorView from = observation_[i].view();
-      Expected<TensorView> to = drive_.pending.resizeOutput(i, from.shape);
-      if (!to)
-        return to.status();
-      if (Status s = copy(from, *to); !s)
-        return s;
-    }
+    if (Status s = write(); !s)
+      return s;
     // A driver that has gone shows when the next message is awaited.
     (void)drive_.reply(false);
     if (Status s = drive_.await(Deadline::never()); !s)
@@ -116,6 +107,11 @@ public:
     ++drive_.steps;
     return Status::ok();
   }
+  /// One that cannot be sent, such as one in which a length was never set, is none.
+  void lastObservation() override {
+    if (drive_.owed && write())
+      (void)drive_.pending.sendLast();
+  }
   void truncateEpisode() override { drive_.truncated = true; }
   Status endEpisode(const Status &outcome) override {
     if (!drive_.owed || drive_.again) // a reset is the next episode's to answer
@@ -127,6 +123,22 @@ public:
   }
 
 private:
+  /// Copies the observation into the answer.
+  Status write() {
+    if (agent_ >= 0)
+      if (Status s = drive_.pending.setAgent(static_cast<size_t>(agent_)); !s)
+        return s;
+    for (size_t i = 0; i < observation_.size(); ++i) {
+      const TensorView from = observation_[i].view();
+      Expected<TensorView> to = drive_.pending.resizeOutput(i, from.shape);
+      if (!to)
+        return to.status();
+      if (Status s = copy(from, *to); !s)
+        return s;
+    }
+    return Status::ok();
+  }
+
   Drive &drive_;
   const Signature signature_;
   const int agent_;

@@ -114,7 +114,9 @@ TEST_P(DriverOver, DrivesEpisodesToTheirEnd) {
         }
       }
       EXPECT_TRUE(driver->isDone());
-      EXPECT_TRUE(driver->observation<int64_t>("left").empty());
+      EXPECT_FALSE(driver->isTruncated());
+      EXPECT_EQ(driver->observation<int64_t>("left")[0], 0);
+      EXPECT_EQ(driver->observation<float>("trace").size(), seed);
       EXPECT_EQ(driver->steps(), seed);
       EXPECT_EQ(driver->step().code(), Code::InvalidArgument);
     }
@@ -212,9 +214,68 @@ TEST_P(DriverOver, TheLimitOnStepsEndsTheEpisode) {
   driver->action<int64_t>("take")[0] = 1;
   ASSERT_TRUE(driver->step());
   EXPECT_FALSE(driver->isDone());
+  EXPECT_FALSE(driver->showLast(0)) << "there is no last one yet";
   ASSERT_TRUE(driver->step());
   EXPECT_TRUE(driver->isDone());
+  EXPECT_TRUE(driver->isTruncated());
   EXPECT_EQ(driver->reward(), 0.5);
+  EXPECT_TRUE(driver->showLast(0));
+  EXPECT_FALSE(driver->showLast(1));
+  EXPECT_EQ(driver->observation<int64_t>("left")[0], 7);
+  EXPECT_EQ(driver->observation<float>("trace").size(), 2u);
+  EXPECT_EQ(driver->observation<std::string>("about")[0], "m");
+  ASSERT_TRUE(driver->reset("m", 1));
+  EXPECT_FALSE(driver->isTruncated());
+  EXPECT_EQ(driver->observation<int64_t>("left")[0], 1);
+  ASSERT_TRUE(driver->step());
+  EXPECT_TRUE(driver->isDone());
+  EXPECT_FALSE(driver->isTruncated()) << "its own end";
+}
+
+/// Ends as its driver says: 0 not, 1 done, 2 truncated, 3 truncated with an observation.
+class AsToldEnvironment final : public Environment {
+public:
+  const Signature &signature() const override { return signature_; }
+  Status reset(Observation &first) override { return first.set("x", int64_t{7}); }
+  Status step(const Action &action, Observation &next) override {
+    const int64_t how = *action.get<int64_t>("how");
+    if (how == 1)
+      setDone();
+    if (how >= 2)
+      setTruncated();
+    return how == 0 || how == 3 ? next.set("x", 10 + how) : Status::ok();
+  }
+
+private:
+  Signature signature_{{TensorSpec::of<int64_t>("x")}, {TensorSpec::of<int64_t>("how")}};
+};
+
+TEST(Driver, SeesWhatIsWrittenAtTheEndAndNothingElse) {
+  TemporaryFolder folder;
+  AsToldEnvironment environment;
+  ServerOptions options;
+  options.signature = environment.signature();
+  options.environment = true;
+  Expected<Server> server = Server::listen("unix:" + (folder / "s"), options);
+  ASSERT_TRUE(server) << server.status().toString();
+  auto result = std::async(std::launch::async, [&] { return serve(environment, *server, {}); });
+  {
+    Expected<Driver> driver = Driver::open(server->uri());
+    ASSERT_TRUE(driver);
+    const auto stepped = [&](int64_t how) {
+      driver->action<int64_t>("how")[0] = how;
+      const Status s = driver->step();
+      EXPECT_TRUE(s) << s.toString();
+      const Span<const int64_t> x = driver->observation<int64_t>("x");
+      return std::tuple(driver->isDone(), driver->isTruncated(), x.empty() ? -1 : x[0]);
+    };
+    for (const int64_t how : {3, 1, 2, 3, 1}) {
+      ASSERT_TRUE(driver->reset("m", 9));
+      EXPECT_EQ(stepped(0), std::tuple(false, false, 10));
+      EXPECT_EQ(stepped(how), std::tuple(true, how != 1, how == 3 ? 13 : -1));
+    }
+  }
+  EXPECT_TRUE(result.get().status);
 }
 
 TEST(Driver, ASecondOneIsToldThatTheEnvironmentIsBusy) {
@@ -239,6 +300,115 @@ TEST(Driver, ASecondOneIsToldThatTheEnvironmentIsBusy) {
   }
   server->stop();
   (void)result.get();
+}
+
+/// As large as any observation.
+class LargeEnvironment final : public Environment {
+public:
+  const Signature &signature() const override { return signature_; }
+  Status reset(Observation &first) override {
+    first.input<uint8_t>("x")[Size - 1] = 1;
+    return Status::ok();
+  }
+  Status step(const Action &, Observation &next) override {
+    next.input<uint8_t>("x")[Size - 1] = 2;
+    setTruncated();
+    return Status::ok();
+  }
+  static constexpr size_t Size = 20 << 20;
+
+private:
+  Signature signature_{{TensorSpec::of<uint8_t>("x", {Size})}, {TensorSpec::of<int64_t>("a")}};
+};
+
+TEST(Driver, SeesALargeLastObservation) {
+  TemporaryFolder folder;
+  LargeEnvironment environment;
+  ServerOptions options;
+  options.signature = environment.signature();
+  options.environment = true;
+  Expected<Server> server = Server::listen("unix:" + (folder / "s"), options);
+  ASSERT_TRUE(server) << server.status().toString();
+  auto result = std::async(std::launch::async, [&] { return serve(environment, *server, {}); });
+  {
+    Expected<Driver> driver = Driver::open(server->uri());
+    ASSERT_TRUE(driver);
+    ASSERT_TRUE(driver->reset());
+    EXPECT_EQ(driver->observation<uint8_t>("x")[LargeEnvironment::Size - 1], 1);
+    const Status s = driver->step();
+    ASSERT_TRUE(s) << s.toString();
+    EXPECT_TRUE(driver->isTruncated());
+    ASSERT_TRUE(driver->showLast(0));
+    EXPECT_EQ(driver->observation<uint8_t>("x")[LargeEnvironment::Size - 1], 2);
+  }
+  EXPECT_TRUE(result.get().status);
+}
+
+/// Two agents in turn. On its last step the second writes for both.
+class PairEnvironment final : public Environment {
+public:
+  Span<const AgentSpec> agents() const override { return agents_; }
+  Status reset(Observation &first) override {
+    steps_ = 0;
+    return first.forAgent(0).set("x", int64_t{100});
+  }
+  Status step(const Action &action, Observation &next) override {
+    const size_t other = 1 - action.agent();
+    setReward(0, 1);
+    if (++steps_ == 4) {
+      setDone();
+      (void)next.forAgent(size_t(0)).set("x", int64_t{4});
+      return next.forAgent(1).set("y", {0.5F, 4.0F});
+    }
+    return other ? next.forAgent(1).set("y", {0.5F, float(steps_)})
+                 : next.forAgent(size_t(0)).set("x", steps_);
+  }
+
+private:
+  int64_t steps_ = 0;
+  std::vector<AgentSpec> agents_ = {
+      {"even", {{TensorSpec::of<int64_t>("x")}, {TensorSpec::of<int64_t>("a")}}},
+      {"odd", {{TensorSpec::of<float>("y", {2})}, {TensorSpec::of<float>("b", {3})}}}};
+};
+
+TEST(Driver, SeesWhatEachOfSeveralAgentsIsGivenAtTheEnd) {
+  TemporaryFolder folder;
+  PairEnvironment environment;
+  for (const uint32_t limit : {0u, 2u, 3u}) {
+    ServerOptions options;
+    options.agents.assign(environment.agents().begin(), environment.agents().end());
+    options.environment = true;
+    Expected<Server> server = Server::listen("unix:" + (folder / "s"), options);
+    ASSERT_TRUE(server) << server.status().toString();
+    ServeOptions serving;
+    serving.maxSteps = limit;
+    auto result =
+        std::async(std::launch::async, [&] { return serve(environment, *server, serving); });
+    {
+      Expected<Driver> driver = Driver::open(server->uri());
+      ASSERT_TRUE(driver);
+      for (int episode = 0; episode < 2; ++episode) {
+        ASSERT_TRUE(driver->reset());
+        while (!driver->isDone())
+          ASSERT_TRUE(driver->step());
+        const uint64_t steps = limit ? limit : 4;
+        EXPECT_EQ(driver->steps(), steps);
+        EXPECT_EQ(driver->isTruncated(), limit != 0);
+        EXPECT_EQ(driver->agent(), limit == 3 ? 0u : 1u) << "who acted last";
+        EXPECT_EQ(driver->reward(0), limit == 3 ? 1 : 2) << "since it acted";
+        EXPECT_EQ(driver->showLast(0), limit != 3);
+        if (limit != 3) {
+          EXPECT_EQ(driver->observation<int64_t>("x")[0], int64_t(steps));
+        }
+        EXPECT_EQ(driver->showLast(1), limit != 2);
+        EXPECT_EQ(driver->agent(), 1u);
+        if (limit != 2) {
+          EXPECT_EQ(driver->observation<float>("y")[1], float(steps));
+        }
+      }
+    }
+    EXPECT_TRUE(result.get().status);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_RUNNER_BACKEND_H
 #define MLBRIDGE_RUNNER_BACKEND_H
 
+#include "runner/bind.h"
 #include <mlbridge/model.h>
 
 #include <memory>
@@ -26,9 +27,13 @@ public:
 
   virtual Status beginEpisode(std::string_view, std::string_view) { return Status::ok(); }
   virtual Status reward(double) { return Status::ok(); }
+  /// Before all agents' endEpisode: the inputs hold what is seen at the end.
+  virtual void lastObservation() {}
   /// Before endEpisode: a limit ends the episode, and not its last state.
   virtual void truncateEpisode() {}
   virtual Status endEpisode(const Status &) { return Status::ok(); }
+  /// Of the three above, those that the model will never hear of.
+  virtual uint64_t droppedEvents() const { return 0; }
 };
 
 /// Shared by the threads that use a model.
@@ -40,6 +45,9 @@ public:
   virtual const Signature *signature() const = 0;
   /// Of one agent of several. Errors: NotFound (there is no such agent).
   virtual Expected<const Signature *> signatureOf(std::string_view) const { return signature(); }
+  /// Meets a caller's signature. Errors: those of bindSignature and signatureOf.
+  virtual Expected<std::shared_ptr<const Binding>> bind(const Signature &caller,
+                                                        std::string_view agent) const;
   /// `bound`: all inputs and outputs of signature() in its order, with Dynamic dimensions replaced
   /// where the caller's lengths are fixed; or, if signature() is null, the caller's signature.
   /// Thread-safe.

@@ -5,6 +5,7 @@
 #include "core/nearest.h"
 
 #include <algorithm>
+#include <map>
 
 namespace mlbridge {
 
@@ -78,6 +79,36 @@ static std::string unknownName(const TensorSpec &spec, const std::vector<TensorS
   return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, namesOf(others));
 }
 
+/// What makes an integer of a network's logits, if that is what the caller lacks.
+static std::string adviceFor(const TensorSpec &asked, const Signature &model) {
+  if (asked.type != ElementType::Int64)
+    return {};
+  for (const TensorSpec &spec : model.outputs)
+    if ((spec.type == ElementType::Float16 || spec.type == ElementType::Float32 ||
+         spec.type == ElementType::Float64) &&
+        !spec.shape.empty())
+      return "; '?choose=argmax" +
+             (asked.name == "action" ? std::string() : "&choose_as=" + asked.name) +
+             "' in the URI makes an int64 of the model's '" + spec.toString() + "'";
+  return {};
+}
+
+/// Where each name is; a peer's signature may have very many.
+class Names {
+public:
+  explicit Names(const std::vector<TensorSpec> &specs) {
+    for (const TensorSpec &spec : specs)
+      numbers_.emplace(spec.name, static_cast<int>(numbers_.size()));
+  }
+  int find(std::string_view name) const {
+    const auto found = numbers_.find(name);
+    return found == numbers_.end() ? -1 : found->second;
+  }
+
+private:
+  std::map<std::string_view, int> numbers_;
+};
+
 Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
                                                        const Signature *model) {
   if (Status s = caller.check(); !s)
@@ -99,26 +130,32 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
     if (!what.empty())
       wrong.append(wrong.empty() ? "" : "; ").append(what);
   };
+  const Names theirInputs(model->inputs), ownInputs(caller.inputs), theirOutputs(model->outputs);
   for (const TensorSpec &spec : caller.inputs) {
-    Binding::Port port{model->findInput(spec.name), false, spec};
+    Binding::Port port{theirInputs.find(spec.name), false, spec};
     if (port.model >= 0)
       add(fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
     binding->inputs.push_back(std::move(port));
   }
   for (const TensorSpec &spec : model->inputs)
-    if (caller.findInput(spec.name) < 0)
+    if (ownInputs.find(spec.name) < 0 && wrong.size() < MostText)
       add(unknownName(spec, caller.inputs, "the pass does not give the model's input"));
+  std::string advice;
   for (const TensorSpec &spec : caller.outputs) {
-    Binding::Port port{model->findOutput(spec.name), false, spec};
+    const size_t before = wrong.size();
+    Binding::Port port{theirOutputs.find(spec.name), false, spec};
     if (port.model >= 0)
       add(fit(spec, model->outputs[port.model], false, port, binding->model.outputs[port.model]));
-    else
+    else if (wrong.size() < MostText)
       add(unknownName(spec, model->outputs, "the model does not give the pass's output"));
+    if (wrong.size() > before && advice.empty())
+      advice = adviceFor(spec, *model);
     binding->outputs.push_back(std::move(port));
   }
   if (!wrong.empty())
-    return Status(Code::Mismatch, wrong + "; the pass states " + caller.toString() +
-                                      ", the model has " + model->toString());
+    return Status(Code::Mismatch, shortened(wrong) + advice + "; the pass states " +
+                                      shortened(caller.toString()) + ", the model has " +
+                                      shortened(model->toString()));
   return std::shared_ptr<const Binding>(std::move(binding));
 }
 

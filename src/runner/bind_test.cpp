@@ -84,6 +84,23 @@ TEST(Bind, SaysEveryDisagreement) {
     EXPECT_NE(why.find(part), std::string::npos) << why;
 }
 
+TEST(Bind, NamesTheOptionThatMakesAnActionOfLogits) {
+  const Signature model{{f("x", {3})}, {f("logits", {5})}};
+  const auto why = [&](const char *name) {
+    return bindSignature({{f("x", {3})}, {TensorSpec::of<int64_t>(name)}}, &model)
+        .status()
+        .message();
+  };
+  EXPECT_NE(why("action").find("; '?choose=argmax' in the URI makes an int64 of the model's "
+                               "'logits: float32[5]'"),
+            std::string::npos)
+      << why("action");
+  EXPECT_NE(why("pick").find("choose=argmax&choose_as=pick"), std::string::npos);
+  EXPECT_NE(why("logits").find("choose=argmax"), std::string::npos) << "of another type";
+  const Status another = bindSignature({{}, {f("z", {})}}, &model).status();
+  EXPECT_EQ(another.message().find("choose"), std::string::npos) << another.message();
+}
+
 TEST(Bind, ConnectsByNameWhateverTheOrder) {
   const Signature pass{{f("a", {1}), f("b", {2}), f("c", {3})}, {f("q", {}), f("p", {})}};
   const Signature model{{f("c", {1, 3}), f("a", {1})}, {f("p", {}), f("q", {1})}};
@@ -109,4 +126,15 @@ TEST(Bind, AModelThatTakesAnyTakesThisOne) {
 TEST(Bind, AMalformedSignatureIsTheCallersFault) {
   const auto binding = bindSignature({{f("a", {1}), f("a", {1})}, {}}, nullptr);
   EXPECT_EQ(binding.status().code(), Code::InvalidArgument);
+}
+
+// Quadratic, this would take minutes; unbounded, the message would have megabytes.
+TEST(Bind, TakesVeryManyTensors) {
+  Signature many;
+  for (int i = 0; i < 100'000; ++i)
+    many.inputs.push_back(f("input" + std::to_string(i), {3}));
+  EXPECT_TRUE(bindSignature(many, &many));
+  const Status status = bindSignature(in(f("other", {3})), &many).status();
+  EXPECT_EQ(status.code(), Code::Mismatch);
+  EXPECT_LT(status.message().size(), 20'000u);
 }

@@ -7,6 +7,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 namespace mlbridge {
 namespace {
@@ -16,19 +20,91 @@ bool isFloat(ElementType type) {
          type == ElementType::Float64;
 }
 
+/// One agent's signature with the choice, and where its parts are.
+struct Chosen {
+  Signature signature;
+  size_t from = 0;        ///< the logits, among the model's own outputs
+  int mask = -1;          ///< among the inputs
+  bool isMaskOwn = false; ///< of the model; otherwise the last input, which the model doesn't see
+};
+
+template <typename T> bool allowsAt(const TensorView &mask, size_t index) {
+  return !(static_cast<const T *>(mask.data)[index] == T{});
+}
+
+/// Whether an element is not zero.
+bool allowsAt(const TensorView &mask, size_t index) {
+  switch (mask.type) {
+  case ElementType::Float16: // of which there are two zeros
+    return (static_cast<const Half *>(mask.data)[index].bits & 0x7fff) != 0;
+  case ElementType::Float32:
+    return allowsAt<float>(mask, index);
+  case ElementType::Float64:
+    return allowsAt<double>(mask, index);
+  default:
+    break;
+  }
+  switch (sizeOf(mask.type)) {
+  case 1:
+    return allowsAt<uint8_t>(mask, index);
+  case 2:
+    return allowsAt<uint16_t>(mask, index);
+  case 4:
+    return allowsAt<uint32_t>(mask, index);
+  default:
+    return allowsAt<uint64_t>(mask, index);
+  }
+}
+
+template <typename T> constexpr T minusInfinity() { return -std::numeric_limits<T>::infinity(); }
+template <> constexpr Half minusInfinity<Half>() { return Half{0xfc00}; }
+
+/// What is wrong with a mask of these logits; nothing if its shape can be theirs, or that of one
+/// row.
+Status checkMask(const TensorSpec &mask, const TensorSpec &logits) {
+  const Shape &m = mask.shape, &l = logits.shape;
+  const auto differs = [&](size_t back) {
+    const int64_t a = m[m.size() - back], b = l[l.size() - back];
+    return a != b && a != Dynamic && b != Dynamic;
+  };
+  bool fits = mask.type != ElementType::String && !m.empty() && m.size() <= l.size();
+  // A leading 1 may be a batch of one, which the pass doesn't state.
+  for (size_t back = 1; fits && back <= m.size(); ++back)
+    fits = !differs(back) || (back > 1 && m[m.size() - back] == 1);
+  return fits ? Status::ok()
+              : Status(Code::Mismatch,
+                       "option mask: input '" + mask.toString() +
+                           "' is to have a bool or number for each element of the output '" +
+                           logits.toString() + "'");
+}
+
 class ChoosingRunner final : public RunnerBackend {
 public:
+  /// `mask`: its spec, if it is none of the model's inputs.
   ChoosingRunner(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner,
-                 size_t from, std::string name, const Choosing &how, const OpenOptions &context)
-      : model_(std::move(model)), inner_(std::move(inner)), from_(from), name_(std::move(name)),
-        sample_(how.sample), sampler_(how.seed, how.temperature), episode_(context.episode),
-        context_(context.context) {
+                 const Chosen &chosen, const TensorSpec *mask, const Choosing &how,
+                 const OpenOptions &context)
+      : model_(std::move(model)), inner_(std::move(inner)), from_(chosen.from),
+        name_(chosen.signature.outputs[chosen.from + 1].name), mask_(chosen.mask),
+        maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature),
+        episode_(context.episode), context_(context.context) {
     sampler_.restart(episode_, context_);
+    if (mask) {
+      maskSpec_ = *mask;
+      if (!mask->isDynamic())
+        ownMask_ = Tensor(*mask);
+    }
   }
 
-  TensorView input(size_t index) override { return inner_->input(index); }
+  TensorView input(size_t index) override {
+    return isOwnMask(index) ? ownMask_.view() : inner_->input(index);
+  }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
-    return inner_->resize(index, shape);
+    if (!isOwnMask(index))
+      return inner_->resize(index, shape);
+    if (Status s = ownMask_.reshape(*maskSpec_, shape); !s)
+      return s;
+    return ownMask_.view();
   }
   Status evaluate(Duration left) override {
     if (Status s = inner_->evaluate(left); !s)
@@ -61,9 +137,11 @@ public:
   }
   Status reward(double value) override { return inner_->reward(value); }
   void truncateEpisode() override { inner_->truncateEpisode(); }
+  uint64_t droppedEvents() const override { return inner_->droppedEvents(); }
   Status endEpisode(const Status &outcome) override { return inner_->endEpisode(outcome); }
 
 private:
+  bool isOwnMask(size_t index) const { return maskSpec_ && static_cast<int>(index) == mask_; }
   Status wrong(const std::string &what) const {
     return Status(Code::PolicyFailed, "choosing from output '" + name_ + "': it " + what);
   }
@@ -77,8 +155,32 @@ private:
     shape_.assign(logits.shape.begin(), logits.shape.end() - 1);
     actions_.resize(logits.count / choices);
     const auto *row = static_cast<const T *>(logits.data);
+    TensorView mask;
+    std::vector<T> &allowed = std::get<std::vector<T>>(allowed_);
+    if (mask_ >= 0) {
+      mask = input(static_cast<size_t>(mask_));
+      if (mask.count != logits.count && mask.count != choices)
+        return wrong("is " + toString(logits.shape) + ", input '" + maskName_ + "' is " +
+                     toString(mask.shape));
+      allowed.resize(choices);
+    }
+    size_t at = 0; // in the mask
     for (int64_t &action : actions_) {
-      const Span<const T> all(row, choices);
+      Span<const T> all(row, choices);
+      if (mask_ >= 0) {
+        bool any = false;
+        for (size_t i = 0; i < choices; ++i) {
+          const bool may = allowsAt(mask, at + i);
+          any |= may;
+          allowed[i] = may ? row[i] : minusInfinity<T>();
+        }
+        if (!any)
+          return wrong("has " + std::to_string(choices) + " elements, of which input '" +
+                       maskName_ + "' allows none");
+        if (mask.count == logits.count)
+          at += choices;
+        all = allowed;
+      }
       Expected<int64_t> chosen = sample_ ? sampler_.sample(all) : argMax(all);
       if (!chosen)
         return chosen.status().withContext("output '" + name_ + "'");
@@ -92,46 +194,16 @@ private:
   std::unique_ptr<RunnerBackend> inner_;
   size_t from_; ///< among the model's own outputs
   std::string name_;
+  const int mask_; ///< among the inputs
+  const std::string maskName_;
+  std::optional<TensorSpec> maskSpec_; ///< of one that is none of the model's inputs
+  Tensor ownMask_;
+  std::tuple<std::vector<Half>, std::vector<float>, std::vector<double>> allowed_; ///< of a row
   bool sample_;
   Sampler sampler_;
   std::string episode_, context_;
   std::vector<int64_t> actions_;
   Shape shape_;
-};
-
-class ChoosingModel final : public ModelBackend {
-public:
-  ChoosingModel(std::shared_ptr<ModelBackend> inner, Choosing how, size_t from)
-      : inner_(std::move(inner)), how_(std::move(how)), from_(from),
-        signature_(*inner_->signature()) {
-    TensorSpec action = signature_.outputs[from_];
-    action.name = how_.as;
-    action.type = ElementType::Int64;
-    action.shape.pop_back();
-    if (!action.maximum.empty())
-      action.maximum.pop_back();
-    signature_.outputs.insert(signature_.outputs.begin(), std::move(action));
-  }
-
-  const Metadata &metadata() const override { return inner_->metadata(); }
-  const Signature *signature() const override { return &signature_; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
-    Signature own = bound;
-    own.outputs.erase(own.outputs.begin());
-    Expected<std::unique_ptr<RunnerBackend>> runner = inner_->newRunner(own, context);
-    if (!runner)
-      return runner.status();
-    return std::unique_ptr<RunnerBackend>(std::make_unique<ChoosingRunner>(
-        inner_, std::move(*runner), from_, signature_.outputs[from_ + 1].name, how_, context));
-  }
-  Expected<Metadata> statistics() override { return inner_->statistics(); }
-
-private:
-  std::shared_ptr<ModelBackend> inner_;
-  Choosing how_;
-  size_t from_;
-  Signature signature_;
 };
 
 /// The output that is chosen from.
@@ -161,6 +233,111 @@ Expected<size_t> sourceOf(const Signature &signature, const std::string &name) {
                                            ": " + signature.toString());
 }
 
+Expected<Chosen> chosenFrom(const Signature &own, const Choosing &how) {
+  Expected<size_t> from = sourceOf(own, how.from);
+  if (!from)
+    return from.status();
+  if (own.findOutput(how.as) >= 0)
+    return Status(Code::InvalidArgument,
+                  "option choose: the model has an output '" + how.as +
+                      "' already; name the choice with choose_as: " + own.toString());
+  Chosen chosen;
+  chosen.signature = own;
+  chosen.from = *from;
+  const TensorSpec &logits = own.outputs[*from];
+  if (!how.mask.empty()) {
+    chosen.mask = own.findInput(how.mask);
+    chosen.isMaskOwn = chosen.mask >= 0;
+    if (!chosen.isMaskOwn) { // unless the pass states another type
+      chosen.mask = static_cast<int>(own.inputs.size());
+      chosen.signature.inputs.push_back(
+          {how.mask, ElementType::Bool, logits.shape, logits.maximum});
+    } else if (Status s = checkMask(own.inputs[static_cast<size_t>(chosen.mask)], logits); !s) {
+      return s;
+    }
+  }
+  TensorSpec action = logits;
+  action.name = how.as;
+  action.type = ElementType::Int64;
+  action.shape.pop_back();
+  if (!action.maximum.empty())
+    action.maximum.pop_back();
+  chosen.signature.outputs.insert(chosen.signature.outputs.begin(), std::move(action));
+  return chosen;
+}
+
+class ChoosingModel final : public ModelBackend {
+public:
+  ChoosingModel(std::shared_ptr<ModelBackend> inner, Choosing how)
+      : inner_(std::move(inner)), how_(std::move(how)) {}
+
+  /// Of the only agent, or of one of several. Errors: what choosing from it is not possible for.
+  Expected<const Chosen *> chosenOf(const std::string &agent) const {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (const auto known = agents_.find(agent); known != agents_.end())
+      return &known->second;
+    Expected<const Signature *> own = inner_->signatureOf(agent);
+    if (!own)
+      return own.status();
+    if (!*own)
+      return Status(Code::Unsupported,
+                    "option choose: the model takes any signature, so that it is not known what it "
+                    "would be chosen from");
+    Expected<Chosen> chosen = chosenFrom(**own, how_);
+    if (!chosen)
+      return chosen.status();
+    return &agents_.emplace(agent, std::move(*chosen)).first->second;
+  }
+
+  const Metadata &metadata() const override { return inner_->metadata(); }
+  const Signature *signature() const override {
+    return inner_->signature() ? signatureOf("").valueOr(nullptr) : nullptr;
+  }
+  Expected<const Signature *> signatureOf(std::string_view agent) const override {
+    Expected<const Chosen *> chosen = chosenOf(std::string(agent));
+    return chosen ? Expected<const Signature *>(&(*chosen)->signature) : chosen.status();
+  }
+  /// A mask that the model doesn't see is as the pass states it.
+  Expected<std::shared_ptr<const Binding>> bind(const Signature &caller,
+                                                std::string_view agent) const override {
+    Expected<const Chosen *> chosen = chosenOf(std::string(agent));
+    if (!chosen)
+      return chosen.status();
+    Signature own = (*chosen)->signature;
+    const int mask = caller.findInput(how_.mask);
+    if ((*chosen)->mask >= 0 && !(*chosen)->isMaskOwn && mask >= 0) {
+      own.inputs.back() = caller.inputs[static_cast<size_t>(mask)];
+      if (Status s = checkMask(own.inputs.back(), own.outputs[(*chosen)->from + 1]); !s)
+        return s.withContext("the signature of the pass");
+    }
+    return bindSignature(caller, &own);
+  }
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
+                                                     const OpenOptions &context) override {
+    Expected<const Chosen *> chosen = chosenOf(context.agent);
+    if (!chosen)
+      return chosen.status();
+    Signature own = bound;
+    own.outputs.erase(own.outputs.begin());
+    const bool isMaskOwn = (*chosen)->mask < 0 || (*chosen)->isMaskOwn;
+    if (!isMaskOwn)
+      own.inputs.pop_back();
+    Expected<std::unique_ptr<RunnerBackend>> runner = inner_->newRunner(own, context);
+    if (!runner)
+      return runner.status();
+    return std::unique_ptr<RunnerBackend>(std::make_unique<ChoosingRunner>(
+        inner_, std::move(*runner), **chosen, isMaskOwn ? nullptr : &bound.inputs.back(), how_,
+        context));
+  }
+  Expected<Metadata> statistics() override { return inner_->statistics(); }
+
+private:
+  std::shared_ptr<ModelBackend> inner_;
+  const Choosing how_;
+  mutable std::mutex lock_;
+  mutable std::map<std::string, Chosen> agents_; ///< those that were asked for
+};
+
 std::optional<std::string> takeOption(Uri &uri, const char *key) {
   const auto it = uri.options.find(key);
   if (it == uri.options.end())
@@ -187,6 +364,11 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
     how.as = std::move(*as);
   if (how.as.empty())
     return Status(Code::InvalidArgument, "option choose_as: expected a name");
+  if (std::optional<std::string> mask = takeOption(uri, "mask")) {
+    if (mask->empty())
+      return Status(Code::InvalidArgument, "option mask: expected the name of an input");
+    how.mask = std::move(*mask);
+  }
   for (const char *key : {"seed", "temperature"})
     if (!how.sample && uri.options.count(key))
       return Status(Code::InvalidArgument,
@@ -210,21 +392,13 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
 }
 
 Expected<std::shared_ptr<ModelBackend>> chooseFrom(std::shared_ptr<ModelBackend> model,
-                                                   const Choosing &how) {
-  const Signature *signature = model->signature();
-  if (!signature)
-    return Status(Code::Unsupported,
-                  "option choose: the model takes any signature, so that it is not known what it "
-                  "would be chosen from");
-  Expected<size_t> from = sourceOf(*signature, how.from);
-  if (!from)
-    return from.status();
-  if (signature->findOutput(how.as) >= 0)
-    return Status(Code::InvalidArgument,
-                  "option choose: the model has an output '" + how.as +
-                      "' already; name the choice with choose_as: " + signature->toString());
-  return std::shared_ptr<ModelBackend>(
-      std::make_shared<ChoosingModel>(std::move(model), how, *from));
+                                                   const Choosing &how, const std::string &agent) {
+  const bool isKnown = model->signatureOf(agent).status().isOk();
+  auto choosing = std::make_shared<ChoosingModel>(std::move(model), how);
+  if (isKnown) // otherwise an agent may be named later
+    if (Status s = choosing->chosenOf(agent).status(); !s)
+      return s;
+  return std::shared_ptr<ModelBackend>(std::move(choosing));
 }
 
 } // namespace mlbridge

@@ -11,6 +11,7 @@ struct Choosing {
   bool sample = false;
   std::string from; ///< the output; "": the only one of floating-point elements
   std::string as = "action";
+  std::string mask; ///< an input that says what may be chosen; "": everything
   uint64_t seed = 0;
   double temperature = 1;
 
@@ -19,9 +20,11 @@ struct Choosing {
 };
 
 /// The same model with one output more, in front: int64, without the last dimension of what it is
-/// chosen from. Errors: Unsupported (a model that takes any signature), InvalidArgument.
+/// chosen from; and with the mask as an input, last, if it is none of its own. Errors: Unsupported
+/// (a model that takes any signature), InvalidArgument, Mismatch (a mask that is none). Those of
+/// one agent of several show when that is bound.
 Expected<std::shared_ptr<ModelBackend>> chooseFrom(std::shared_ptr<ModelBackend> model,
-                                                   const Choosing &how);
+                                                   const Choosing &how, const std::string &agent);
 
 } // namespace mlbridge
 

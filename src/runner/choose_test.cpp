@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arg-max and sampling, as calls and as options of a URI.
+#include "testing/server_thread.h"
 #include <mlbridge/choice.h>
 #include <mlbridge/function.h>
 
@@ -168,11 +169,195 @@ TEST(Choose, LetsAPassAskForAnActionOnly) {
   EXPECT_NE(draws(first, "a.c"), draws(second, "b.c"));
 }
 
+template <typename T> class MaskOf : public ::testing::Test {};
+using MaskTypes = ::testing::Types<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t,
+                                   int64_t, uint64_t, Half, float, double>;
+TYPED_TEST_SUITE(MaskOf, MaskTypes);
+
+TYPED_TEST(MaskOf, AnyTypeOfThePassKeepsAnActionFromBeingChosen) {
+  registerScores();
+  const auto mask = [](bool a, bool b, bool c) {
+    const auto of = [](bool may) {
+      if constexpr (std::is_same_v<TypeParam, Half>)
+        return may ? toHalf(0.5F) : Half{0x8000}; // minus zero
+      else
+        return static_cast<TypeParam>(may);
+    };
+    return std::vector<TypeParam>{of(a), of(b), of(c)};
+  };
+  const Signature pass{{TensorSpec::of<float>("x", {3}), TensorSpec::of<TypeParam>("may", {3})},
+                       {TensorSpec::of<int64_t>("action")}};
+  for (const char *how : {"argmax", "sample&temperature=100"}) {
+    Runner runner =
+        open(std::string("function:scores?choose_from=logits&mask=may&choose=") + how, pass);
+    ASSERT_TRUE(runner.set("x", {1.f, NaN, 9.f})) << runner.status().toString();
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(runner.set("may", mask(true, false, false)));
+      EXPECT_EQ(runner.evaluate<int64_t>().valueOr(-1), 0) << runner.status().toString();
+      ASSERT_TRUE(runner.set("may", mask(false, false, true)));
+      EXPECT_EQ(runner.evaluate<int64_t>().valueOr(-1), 2);
+    }
+    ASSERT_TRUE(runner.set("may", mask(false, false, false)));
+    const Status none = runner.evaluate();
+    EXPECT_EQ(none.code(), Code::PolicyFailed);
+    EXPECT_NE(none.message().find("of which input 'may' allows none"), std::string::npos)
+        << none.toString();
+    ASSERT_TRUE(runner.set("may", mask(true, true, true)));
+    EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed) << "NaN may be chosen";
+  }
+}
+
+TEST(ChooseMask, DoesNotChangeTheDrawsOfWhatIsAllowed) {
+  registerScores();
+  const std::string uri = "function:scores?choose=sample&choose_from=logits&seed=5";
+  Runner plain =
+      open(uri, {{TensorSpec::of<float>("x", {3})}, {TensorSpec::of<int64_t>("action")}});
+  Runner masked =
+      open(uri + "&mask=may", {{TensorSpec::of<float>("x", {3}), TensorSpec::of<bool>("may", {3})},
+                               {TensorSpec::of<int64_t>("action")}});
+  ASSERT_TRUE(masked.set("may", {true, true, true})) << masked.status().toString();
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(plain.evaluate<int64_t>().valueOr(-1), masked.evaluate<int64_t>().valueOr(-2));
+}
+
+TEST(ChooseMask, HasARowForEachOfTheLogitsOrOneForAll) {
+  registerScores();
+  const std::string uri = "function:scores?choose=argmax&choose_from=logits&mask=may";
+  Model model = Model::open(uri);
+  ASSERT_TRUE(model) << model.status().toString();
+  EXPECT_EQ(model.modelSignature()->inputs[1].toString(), "may: bool[?, 3]");
+  ASSERT_TRUE(model.bind(*model.modelSignature()));
+  Runner runner = model.newRunner();
+  std::fill_n(runner.resize<float>("x", {2, 3})->begin(), 6, 1.f);
+  const bool each[] = {false, true, false, false, false, true};
+  std::copy(std::begin(each), std::end(each), runner.resize<bool>("may", {2, 3})->begin());
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<int64_t>("action")[0], 1);
+  EXPECT_EQ(runner.output<int64_t>("action")[1], 2);
+  std::fill_n(runner.resize<float>("x", {3, 3})->begin(), 9, 1.f);
+  EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed) << "a mask of two rows";
+  Signature one = *model.modelSignature();
+  one.inputs[1].shape = {3};
+  ASSERT_TRUE(model.bind(one));
+  Runner other = model.newRunner();
+  std::fill_n(other.resize<float>("x", {2, 3})->begin(), 6, 1.f);
+  ASSERT_TRUE(other.set("may", {false, false, true}));
+  ASSERT_TRUE(other.evaluate()) << other.status().toString();
+  EXPECT_EQ(other.output<int64_t>("action")[0], 2);
+  EXPECT_EQ(other.output<int64_t>("action")[1], 2);
+}
+
+TEST(ChooseMask, MayBeAnInputOfTheModel) {
+  static const Signature Masked{
+      {TensorSpec::of<float>("x", {1, 3}), TensorSpec::of<float>("may", {1, 3}),
+       TensorSpec::of<float>("few", {1, 2}), TensorSpec::of<std::string>("text", {1, 3})},
+      {TensorSpec::of<float>("logits", {1, 3})}};
+  ASSERT_TRUE(registerFunction("masked", [](const Uri &) -> Expected<FunctionModel> {
+    return FunctionModel{Masked, {}, [] {
+                           return Function([](FunctionCall &call) {
+                             std::copy_n(call.input(0).as<float>().data(), 3,
+                                         call.out<float>("logits").data());
+                             return call.input(1).as<float>()[2] == 0.5F
+                                        ? Status::ok()
+                                        : Status(Code::Internal, "the model sees its mask");
+                           });
+                         }};
+  }));
+  Model model = Model::open("function:masked?choose=argmax&mask=may");
+  EXPECT_EQ(model.modelSignature()->inputs, Masked.inputs);
+  Signature pass{{TensorSpec::of<float>("x", {3}), TensorSpec::of<float>("may", {3}),
+                  TensorSpec::of<float>("few", {2}), TensorSpec::of<std::string>("text", {3})},
+                 {TensorSpec::of<int64_t>("action")}};
+  ASSERT_TRUE(model.bind(pass));
+  Runner runner = model.newRunner();
+  ASSERT_TRUE(runner.set("x", {3.f, 2.f, 1.f}));
+  ASSERT_TRUE(runner.set("may", {0.f, 0.f, 0.5f}));
+  EXPECT_EQ(runner.evaluate<int64_t>().valueOr(-1), 2) << runner.status().toString();
+  for (const char *wrong : {"few", "text"}) {
+    Runner refused = open(std::string("function:masked?choose=argmax&mask=") + wrong, pass);
+    EXPECT_EQ(refused.status().code(), Code::Mismatch) << refused.status().toString();
+    EXPECT_NE(refused.status().message().find("option mask: input '" + std::string(wrong)),
+              std::string::npos)
+        << refused.status().toString();
+  }
+}
+
+TEST(ChooseMask, IsHeldToTheLogitsWhenThePassIsBound) {
+  registerScores();
+  const auto bound = [](std::vector<TensorSpec> inputs) {
+    inputs.insert(inputs.begin(), TensorSpec::of<float>("x", {3}));
+    return open("function:scores?choose=argmax&choose_from=logits&mask=may",
+                Signature{std::move(inputs), {TensorSpec::of<int64_t>("action")}})
+        .status();
+  };
+  for (const TensorSpec &wrong :
+       {TensorSpec::of<bool>("may", {4}), TensorSpec::of<bool>("may"),
+        TensorSpec::of<std::string>("may", {3}), TensorSpec::of<bool>("may", {2, 2, 3})}) {
+    const Status status = bound({wrong});
+    EXPECT_EQ(status.code(), Code::Mismatch) << wrong.toString();
+    EXPECT_NE(status.message().find(wrong.toString()), std::string::npos) << status.toString();
+  }
+  EXPECT_EQ(bound({}).code(), Code::Mismatch);
+  EXPECT_NE(bound({TensorSpec::of<bool>("mai", {3})}).message().find("did you mean 'mai'"),
+            std::string::npos);
+}
+
+TEST(Choose, ActsForEachAgentOfAServer) {
+  mlbridge::testing::TemporaryFolder folder;
+  ServerOptions options;
+  options.agents = {
+      {"small", {{TensorSpec::of<float>("x", {2})}, {TensorSpec::of<float>("logits", {2})}}},
+      {"large",
+       {{TensorSpec::of<float>("x", {4})},
+        {TensorSpec::of<double>("value"), TensorSpec::of<double>("scores", {4})}}},
+      {"plain", {{TensorSpec::of<float>("x", {4})}, {TensorSpec::of<int64_t>("which")}}}};
+  mlbridge::testing::ServerThread server("unix:" + folder / "s", options, [](Event &event) {
+    const Span<float> x = event.input(0).as<float>();
+    if (event.context().agent == "small")
+      std::copy(x.begin(), x.end(), event.output(0).as<float>().begin());
+    else
+      std::copy(x.begin(), x.end(), event.output(1).as<double>().begin());
+    EXPECT_TRUE(event.reply());
+  });
+  const std::string uri = "unix:" + folder / "s" + "?choose=argmax&mask=may";
+  Model model = Model::open(uri);
+  ASSERT_TRUE(model) << model.status().toString();
+  const Signature small{{TensorSpec::of<float>("x", {2}), TensorSpec::of<bool>("may", {2})},
+                        {TensorSpec::of<int64_t>("action")}};
+  const Signature large{{TensorSpec::of<float>("x", {4}), TensorSpec::of<int32_t>("may", {4})},
+                        {TensorSpec::of<int64_t>("action")}};
+  Runner one = model.boundTo(small, "small").newRunner();
+  Runner other = open(uri + "&agent=large&choose_from=scores", large);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(one.set("x", {1.f, 5.f})) << one.status().toString();
+    ASSERT_TRUE(one.set("may", {true, i == 0}));
+    EXPECT_EQ(one.evaluate<int64_t>().valueOr(-1), i == 0 ? 1 : 0) << one.status().toString();
+    ASSERT_TRUE(other.set("x", {1.f, 5.f, 7.f, 9.f})) << other.status().toString();
+    ASSERT_TRUE(other.set("may", {1, 1, i, 0}));
+    EXPECT_EQ(other.evaluate<int64_t>().valueOr(-1), 1 + i) << other.status().toString();
+  }
+  EXPECT_EQ(open(uri + "&agent=large", small).status().code(), Code::Mismatch);
+  const Status unknown = open(uri + "&agent=smal", small).status();
+  EXPECT_EQ(unknown.code(), Code::NotFound);
+  EXPECT_NE(unknown.message().find("did you mean 'small'"), std::string::npos);
+  EXPECT_EQ(open(uri, small).status().code(), Code::NotFound) << "no agent was named";
+  const Status none = open(uri + "&agent=plain", small).status();
+  EXPECT_EQ(none.code(), Code::InvalidArgument);
+  EXPECT_NE(none.message().find("no output of floating-point"), std::string::npos);
+}
+
+TEST(Choose, NeedsASignatureToChooseFrom) {
+  mlbridge::testing::TemporaryFolder folder;
+  mlbridge::testing::ServerThread server("unix:" + folder / "s", {}, [](Event &) {});
+  EXPECT_EQ(Model::open("unix:" + folder / "s" + "?choose=argmax").status().code(),
+            Code::Unsupported);
+}
+
 struct Wrong {
   const char *options;
   const char *says;
 };
-class WrongChoice : public testing::TestWithParam<Wrong> {};
+class WrongChoice : public ::testing::TestWithParam<Wrong> {};
 TEST_P(WrongChoice, IsAnErrorThatNamesTheOption) {
   registerScores();
   const Model model = Model::open(std::string("function:scores?") + GetParam().options);
@@ -182,15 +367,16 @@ TEST_P(WrongChoice, IsAnErrorThatNamesTheOption) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, WrongChoice,
-    testing::Values(Wrong{"choose=max", "argmax or sample, not 'max'"},
-                    Wrong{"choose=argmax", "several outputs"},
-                    Wrong{"choose=argmax&choose_from=logit", "did you mean 'logits'"},
-                    Wrong{"choose=argmax&choose_from=length", "no output 'length'"},
-                    Wrong{"choose=argmax&choose_from=logits&choose_as=value", "already"},
-                    Wrong{"choose=argmax&choose_as=", "choose_as"},
-                    Wrong{"choose=argmax&seed=1", "option seed is for choose=sample"},
-                    Wrong{"choose=sample&seed=-1", "option seed"},
-                    Wrong{"choose=sample&temperature=0", "above 0, not '0'"},
-                    Wrong{"choose=sample&temperature=inf", "above 0"}));
+    ::testing::Values(Wrong{"choose=max", "argmax or sample, not 'max'"},
+                      Wrong{"choose=argmax", "several outputs"},
+                      Wrong{"choose=argmax&choose_from=logit", "did you mean 'logits'"},
+                      Wrong{"choose=argmax&choose_from=length", "no output 'length'"},
+                      Wrong{"choose=argmax&choose_from=logits&choose_as=value", "already"},
+                      Wrong{"choose=argmax&choose_as=", "choose_as"},
+                      Wrong{"choose=argmax&mask=", "option mask"},
+                      Wrong{"choose=argmax&seed=1", "option seed is for choose=sample"},
+                      Wrong{"choose=sample&seed=-1", "option seed"},
+                      Wrong{"choose=sample&temperature=0", "above 0, not '0'"},
+                      Wrong{"choose=sample&temperature=inf", "above 0"}));
 
 } // namespace

@@ -102,9 +102,7 @@ Status Model::bind(const Signature &signature) {
   State &s = *state_;
   s.status = s.opening;
   if (s.status) {
-    Expected<const Signature *> own = s.backend->signatureOf(s.options.agent);
-    Expected<std::shared_ptr<const Binding>> binding =
-        own ? bindSignature(signature, *own) : own.status();
+    Expected<std::shared_ptr<const Binding>> binding = s.backend->bind(signature, s.options.agent);
     if (binding) {
       s.binding = std::move(*binding);
       return Status::ok();

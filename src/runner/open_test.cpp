@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 using namespace mlbridge;
@@ -95,6 +96,18 @@ TEST(LinkedEngine, OpensByTheNameThatItWasRegisteredUnder) {
   mlb_engine old = table;
   old.size = 8;
   EXPECT_EQ(registerEngine("tfaot", "old", old).code(), Code::InvalidArgument);
+  // Of the functions none may be missing.
+  for (size_t at = sizeof(uint64_t); at < sizeof table; at += sizeof(void *)) {
+    mlb_engine broken = table;
+    std::memset(reinterpret_cast<char *>(&broken) + at, 0, sizeof(void *));
+    const Status refused = registerEngine("tfaot", "broken", broken);
+    EXPECT_EQ(refused.code(), Code::InvalidArgument) << at;
+    EXPECT_NE(refused.message().find("is null"), std::string::npos) << refused.message();
+  }
+  mlb_engine broken = table;
+  broken.open = nullptr;
+  EXPECT_EQ(registerEngine("tfaot", "broken", broken).message(),
+            "engine tfaot:broken has no complete table: its function 'open' is null");
 }
 
 } // namespace

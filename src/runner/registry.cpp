@@ -12,6 +12,7 @@
 #include "runner/choose.h"
 #include "runner/engine_component.h"
 #include "runner/reload.h"
+#include "runner/rename.h"
 
 #include <mlbridge/engine.h>
 
@@ -159,9 +160,9 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
     return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
   if (name.empty())
     return Status(Code::InvalidArgument, "an engine was registered without a name");
-  if (engine.size < sizeof(mlb_engine))
+  if (const std::string missing = missingInTable(engine); !missing.empty())
     return Status(Code::InvalidArgument,
-                  "engine " + scheme + ":" + name + " has an incomplete table");
+                  "engine " + scheme + ":" + name + " has no complete table: " + missing);
   const std::lock_guard<std::mutex> guard(registered().lock);
   if (!registered().engines[scheme].emplace(std::move(name), &engine).second)
     return Status(Code::InvalidArgument, "an engine is registered under the same name already");
@@ -193,6 +194,9 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const Ope
   Expected<std::optional<Choosing>> choosing = Choosing::take(uri);
   if (!choosing)
     return choosing.status();
+  Expected<Renames> names = takeRenames(uri);
+  if (!names)
+    return names.status();
   Expected<std::optional<Duration>> reload = std::optional<Duration>();
   if (mayBeFile(uri.scheme))
     reload = takeReload(uri);
@@ -201,9 +205,11 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const Ope
   const auto open = [options](const Uri &plain) { return openPlain(plain, options); };
   Expected<std::shared_ptr<ModelBackend>> model =
       *reload ? openReloading(uri, **reload, open) : open(uri);
+  if (model && !names->empty())
+    model = rename(std::move(*model), std::move(*names), options.agent);
   if (!model || !*choosing)
     return model;
-  return chooseFrom(std::move(*model), **choosing);
+  return chooseFrom(std::move(*model), **choosing, options.agent);
 }
 
 static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
@@ -214,7 +220,7 @@ static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
     return openCompiled(uri);
 #ifdef MLBRIDGE_HAS_NATIVE
   if (uri.scheme == "native")
-    return openNative(uri);
+    return openNative(uri, options);
 #endif
   if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
     return openServer(uri, options);

@@ -87,7 +87,7 @@ public:
     current_ = std::move(*model);
     signature_ = *current_->signature();
     metadata_ = current_->metadata();
-    next_ = Clock::now().time_since_epoch().count() + interval_.count();
+    next_ = lookAfter(Clock::now());
     return Status::ok();
   }
 
@@ -96,10 +96,11 @@ public:
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override;
   Expected<Metadata> statistics() override {
-    const std::lock_guard<std::mutex> guard(lock_);
+    uint64_t generation;
     Metadata all;
-    if (Expected<Metadata> own = current_->statistics())
+    if (Expected<Metadata> own = current(generation)->statistics())
       all = std::move(*own);
+    const std::lock_guard<std::mutex> guard(lock_);
     all["reload.loaded"] = std::to_string(loaded_);
     all["reload.failed"] = std::to_string(failed_);
     if (!error_.isOk())
@@ -117,10 +118,10 @@ public:
   /// Loads the file if it is time to look and it has changed.
   void look() {
     if (interval_ > Duration::zero()) {
-      const int64_t now = Clock::now().time_since_epoch().count();
+      const Clock::time_point now = Clock::now();
       int64_t next = next_.load(std::memory_order_relaxed);
-      if (now < next ||
-          !next_.compare_exchange_strong(next, now + interval_.count(), std::memory_order_relaxed))
+      if (now.time_since_epoch().count() < next ||
+          !next_.compare_exchange_strong(next, lookAfter(now), std::memory_order_relaxed))
         return;
     }
     if (versionOf(uri_) == version_.load(std::memory_order_relaxed))
@@ -137,6 +138,9 @@ public:
   }
 
 private:
+  int64_t lookAfter(Clock::time_point now) const {
+    return Deadline::after(interval_, now).when().time_since_epoch().count();
+  }
   void load() {
     // Before it is read: what is written meanwhile is another version, to be read next time.
     const uint64_t version = versionOf(uri_);
@@ -235,6 +239,7 @@ public:
   }
   Status reward(double value) override { return runner_->reward(value); }
   void truncateEpisode() override { runner_->truncateEpisode(); }
+  uint64_t droppedEvents() const override { return runner_->droppedEvents(); }
   Status endEpisode(const Status &outcome) override { return runner_->endEpisode(outcome); }
 
 private:

@@ -13,6 +13,12 @@ namespace mlbridge {
 RunnerBackend::~RunnerBackend() = default;
 ModelBackend::~ModelBackend() = default;
 
+Expected<std::shared_ptr<const Binding>> ModelBackend::bind(const Signature &caller,
+                                                            std::string_view agent) const {
+  Expected<const Signature *> own = signatureOf(agent);
+  return own ? bindSignature(caller, *own) : own.status();
+}
+
 // What a Runner carries that was default-constructed or moved from.
 static const Status &noModel() {
   static const auto *status = new Status(Code::Unavailable, "no model was opened");
@@ -326,6 +332,10 @@ Status Runner::endEpisode(const Status &outcome, bool truncated) {
   if (truncated)
     state_->runner->truncateEpisode();
   return state_->runner->endEpisode(outcome);
+}
+
+uint64_t Runner::droppedEvents() const {
+  return state_ && state_->runner ? state_->runner->droppedEvents() : 0;
 }
 
 } // namespace mlbridge

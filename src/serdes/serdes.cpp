@@ -32,9 +32,11 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
     std::map<std::string, std::unique_ptr<SerDes>, std::less<>> byName;
   };
   static Opened &opened = *new Opened; // lives for ever: threads may decode while the process ends
-  std::lock_guard<std::mutex> lock(opened.mutex);
-  if (auto it = opened.byName.find(name); it != opened.byName.end())
-    return it->second.get();
+  {
+    const std::lock_guard<std::mutex> lock(opened.mutex);
+    if (auto it = opened.byName.find(name); it != opened.byName.end())
+      return it->second.get();
+  }
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
   if (!component) {
     const std::vector<std::string> found = componentNames(ComponentKind::SerDes);
@@ -51,6 +53,7 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
   auto made = newComponentSerDes(std::string(name), (*component)->serdes);
   if (!made)
     return made.status();
+  const std::lock_guard<std::mutex> lock(opened.mutex);
   return opened.byName.emplace(name, std::move(*made)).first->second.get();
 }
 

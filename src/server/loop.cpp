@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <new>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -50,20 +51,28 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  helper_ = std::thread([this] { help(); });
+  const auto run = [](void *self) -> void * {
+    static_cast<ServerLoop *>(self)->help();
+    return nullptr;
+  };
+  const int error = ::pthread_create(&helper_, nullptr, run, this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error)
+    return Status(Code::LimitExceeded, describeErrno("server: start a thread", error));
+  hasHelper_ = true;
   return Status::ok();
 }
 
 ServerLoop::~ServerLoop() { close(); }
 
 void ServerLoop::close() {
-  if (helper_.joinable()) {
+  if (hasHelper_) {
     const uint64_t one = 1;
     (void)!::write(quit_.get(), &one, sizeof one);
     if (driven_)
       listener_->interrupt();
-    helper_.join();
+    ::pthread_join(helper_, nullptr);
+    hasHelper_ = false;
   }
   const std::lock_guard<std::mutex> lock(host_.mutex);
   for (auto &[number, session] : sessions_) {
@@ -72,6 +81,7 @@ void ServerLoop::close() {
   }
   sessions_.clear();
   awake_.clear();
+  cut_.clear();
   listener_.reset();
 }
 
@@ -111,14 +121,7 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
         handover_.yieldUntil(look))
       return outcome;
   }
-  int timeout = deadline.pollTimeout();
-  {
-    const std::lock_guard<std::mutex> lock(host_.mutex);
-    constexpr int Pause = ListenAgainAfter / std::chrono::milliseconds(1);
-    if (!listening_)
-      timeout = timeout < 0 ? Pause : std::min(timeout, Pause);
-  }
-  const Outcome outcome = turn(timeout);
+  const Outcome outcome = turn(quietTime(deadline.pollTimeout()));
   listenAgain();
   // poll(2) counts whole milliseconds, and no more than an int holds.
   return outcome == Outcome::TimedOut && !deadline.hasPassed() ? Outcome::Progress : outcome;
@@ -133,6 +136,9 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
     timeout = 0;
   }
   turnsWithoutWait_.store(0, std::memory_order_relaxed);
+  const bool hasMore = hasMore_.load(std::memory_order_relaxed);
+  if (hasMore)
+    timeout = 0;
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
   int n = ::epoll_wait(epoll_.get(), events, MaxEvents, driven_ ? 0 : timeout);
@@ -143,11 +149,22 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
   }
   if (n < 0)
     return errno == EINTR ? Outcome::Interrupted : Outcome::Woken;
-  if (n == 0)
+  if (n == 0 && !hasMore && !hasStrangers_.load(std::memory_order_relaxed))
     return outcome;
-  outcome = Outcome::Progress;
   const std::lock_guard<std::mutex> lock(host_.mutex);
   host_.now = Deadline::Clock::now();
+  if (n == 0 && !hasMore) {
+    enforce();
+    hasStrangers_.store(!strangers_.empty(), std::memory_order_relaxed);
+    return outcome;
+  }
+  outcome = Outcome::Progress;
+  ++turnNumber_;
+  std::vector<std::shared_ptr<Session>> cut;
+  cut.swap(cut_);
+  bool accepts = moreToAccept_;
+  moreToAccept_ = false;
+  const size_t many = static_cast<size_t>(n) + cut.size();
   for (int i = 0; i < n; ++i) {
     const uint64_t token = events[i].data.u64;
     if (token == WakeToken) {
@@ -159,7 +176,7 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
       uint64_t waste;
       (void)!::read(nudge_.get(), &waste, sizeof waste);
     } else if (token == ListenerToken) {
-      acceptAll();
+      accepts = true;
     } else {
       const auto found = sessions_.find(token & ~WriterBit);
       if (found == sessions_.end())
@@ -168,21 +185,110 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
       if (token & WriterBit || events[i].events & EPOLLOUT)
         session->onWritable();
       if (!(token & WriterBit) && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        read(session);
+        read(session, many);
       update(*session);
     }
   }
+  for (const std::shared_ptr<Session> &session : cut)
+    if (session->lastTurn != turnNumber_ && !session->isClosed()) {
+      read(session, many);
+      update(*session);
+    }
+  if (accepts)
+    acceptSome();
+  enforce();
+  hasMore_.store(moreToAccept_ || !cut_.empty(), std::memory_order_relaxed);
+  hasStrangers_.store(!strangers_.empty(), std::memory_order_relaxed);
   return outcome;
 }
 
 /// With the host's mutex held.
-void ServerLoop::read(const std::shared_ptr<Session> &session) {
-  session->onReadable();
-  if (session->isAwake || session->isClosed() || !session->channel().isQuiet())
+void ServerLoop::read(const std::shared_ptr<Session> &session, size_t ofMany) {
+  session->lastTurn = turnNumber_;
+  session->onReadable(ofMany);
+  if (session->isClosed())
+    return;
+  if (session->wasCut) {
+    cut_.push_back(session);
+    hasMore_.store(true, std::memory_order_relaxed);
+  }
+  if (session->isAwake || !session->channel().isQuiet())
     return;
   session->isAwake = true;
   awake_.push_back(session);
   anyAwake_.store(true, std::memory_order_relaxed);
+}
+
+bool ServerLoop::isStranger(uint64_t number) const {
+  const auto found = sessions_.find(number);
+  return found != sessions_.end() && !found->second->isShaken();
+}
+
+/// With the host's mutex held.
+void ServerLoop::enforce() {
+  const auto give = [&](const char *why) {
+    const std::shared_ptr<Session> session = sessions_.find(strangers_.front().second)->second;
+    session->evict(Status(Code::DeadlineExceeded, why));
+    update(*session);
+    strangers_.pop_front();
+  };
+  const ServerOptions &options = host_.options;
+  while (!strangers_.empty()) {
+    const auto &[since, number] = strangers_.front();
+    if (!isStranger(number))
+      strangers_.pop_front();
+    else if (host_.now - since >= options.handshakeTime)
+      give("the compiler did not shake hands in time");
+    else
+      break;
+  }
+  if (strangers_.size() > MostStrangers) {
+    const auto isNone = [&](const auto &one) { return !isStranger(one.second); };
+    strangers_.erase(std::remove_if(strangers_.begin(), strangers_.end(), isNone),
+                     strangers_.end());
+    while (strangers_.size() > MostStrangers)
+      give("too many compilers came that did not shake hands");
+  }
+  while (*host_.kept > options.maxMemory) {
+    std::shared_ptr<Session> most;
+    const auto consider = [&](const std::shared_ptr<Session> &session) {
+      if (!most || session->account()->bytes() > most->account()->bytes())
+        most = session;
+    };
+    for (const auto &[number, session] : sessions_)
+      consider(session);
+    for (const std::shared_ptr<Session> &session : host_.waiting) // they may be closed
+      consider(session);
+    if (!most)
+      return;
+    const uint64_t before = *host_.kept;
+    if (most->dropSpares() && *host_.kept < before)
+      continue;
+    most->evict(Status(Code::LimitExceeded, "the server keeps " + std::to_string(before) +
+                                                " bytes for all connections, the limit is " +
+                                                std::to_string(options.maxMemory) +
+                                                "; most of them for this one"));
+    update(*most);
+    if (*host_.kept >= before)
+      return; // the rest is in work
+  }
+}
+
+int ServerLoop::quietTime(int most) {
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  Duration quiet = Duration::max();
+  if (!listening_)
+    quiet = ListenAgainAfter;
+  while (!strangers_.empty() && !isStranger(strangers_.front().second))
+    strangers_.pop_front();
+  if (!strangers_.empty())
+    quiet = std::min<Duration>(quiet, strangers_.front().first + host_.options.handshakeTime -
+                                          Deadline::Clock::now());
+  if (quiet == Duration::max())
+    return most;
+  const int64_t milliseconds = std::max<int64_t>(quiet / std::chrono::milliseconds(1) + 1, 0);
+  const int time = static_cast<int>(std::min<int64_t>(milliseconds, 60'000));
+  return most < 0 ? time : std::min(most, time);
 }
 
 bool ServerLoop::attend(bool toSleep) {
@@ -201,16 +307,27 @@ bool ServerLoop::attend(bool toSleep) {
     return false;
   host_.now = Deadline::Clock::now();
   for (const std::shared_ptr<Session> &session : ready_) {
-    session->onReadable();
+    read(session, ready_.size());
     update(*session);
   }
   ready_.clear();
+  enforce();
+  if (!cut_.empty()) // the others have to be looked at now
+    turnsWithoutWait_.store(TurnsWithoutWait, std::memory_order_relaxed);
   return true;
 }
 
-void ServerLoop::acceptAll() {
-  while (true) {
-    Expected<std::unique_ptr<Channel>> channel = listener_->accept();
+Expected<std::unique_ptr<Channel>> ServerLoop::acceptOne() {
+  try {
+    return listener_->accept();
+  } catch (const std::bad_alloc &) {
+    return Status(Code::LimitExceeded, "no memory for a connection");
+  }
+}
+
+void ServerLoop::acceptSome() {
+  for (int accepted = 0; accepted < MostAccepted; ++accepted) {
+    Expected<std::unique_ptr<Channel>> channel = acceptOne();
     if (!channel) {
       // Out of descriptors: the listener would stay readable. It is watched again soon.
       watch(EPOLL_CTL_MOD, listener_->descriptor(), 0, ListenerToken);
@@ -223,19 +340,14 @@ void ServerLoop::acceptAll() {
     const uint64_t number = ++lastSession_;
     auto session = std::make_shared<Session>(std::move(*channel), number, host_);
     ++host_.statistics.connections;
-    if (sessions_.size() >= host_.options.maxConnections) {
-      session->refuse(Status(Code::Busy, "the server takes " +
-                                             std::to_string(host_.options.maxConnections) +
-                                             " connections"));
-      session->dropChannel();
-      continue;
-    }
     if (!watch(EPOLL_CTL_ADD, session->channel().readDescriptor(), EPOLLIN, number)) {
       session->dropChannel();
       continue;
     }
     sessions_[number] = std::move(session);
+    strangers_.emplace_back(host_.now, number);
   }
+  moreToAccept_ = true; // the listener need not tell of the rest
 }
 
 void ServerLoop::update(Session &session) {
@@ -262,6 +374,23 @@ void ServerLoop::update(Session &session) {
   else
     watch(session.awaitsWriting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, writer,
           static_cast<uint32_t>(session.channel().writeEvents()), session.number() | WriterBit);
+}
+
+ServerLoop::Others ServerLoop::others() const {
+  Others found = Others::None;
+  for (const auto &[number, session] : sessions_)
+    if (session->mayAsk()) {
+      if (session->asking.isAwaited())
+        return Others::Awaited;
+      found = Others::Able;
+    }
+  return found;
+}
+
+void ServerLoop::waitedInVain() {
+  for (const auto &[number, session] : sessions_)
+    if (session->mayAsk() && session->asking.isAwaited())
+      session->asking.waitedInVain();
 }
 
 void ServerLoop::forget(uint64_t number) {
@@ -341,7 +470,8 @@ void ServerLoop::help() {
     while (policySince_.load(std::memory_order_acquire) == since) {
       if (anyAwake_.load(std::memory_order_relaxed) && attend(true)) {
         nudgeIfOver();
-        continue;
+        if (mayGoOn())
+          continue;
       }
       pollfd watched[3] = {
           {epoll_.get(), POLLIN, 0}, {quit_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}};
@@ -349,17 +479,18 @@ void ServerLoop::help() {
       if (driven_) {
         helperDrives_.store(true);
         if (policySince_.load() == since)
-          listener_->drive(Deadline::after(std::chrono::milliseconds(LookAgainMs)));
+          listener_->drive(Deadline::after(std::chrono::milliseconds(hasMore_ ? 0 : LookAgainMs)));
         helperDrives_.store(false);
         nudgeIfOver();
       }
-      if (::poll(watched, 3, driven_ ? 0 : LookAgainMs) < 0)
+      if (::poll(watched, 3, driven_ || hasMore_ ? 0 : LookAgainMs) < 0)
         continue;
       if (watched[1].revents)
         return;
       if (watched[2].revents) // another policy began
         break;
-      if (!watched[0].revents || policySince_.load(std::memory_order_acquire) != since)
+      const bool isQuiet = !watched[0].revents && !hasMore_ && !hasStrangers_;
+      if (isQuiet || policySince_.load(std::memory_order_acquire) != since)
         continue;
       if (turn(0) == Outcome::Woken)
         woken = true;

@@ -9,7 +9,7 @@
 #include "transport/transport.h"
 
 #include <atomic>
-#include <thread>
+#include <pthread.h>
 
 namespace mlbridge {
 
@@ -42,6 +42,14 @@ public:
       listener_->interrupt();
   }
 
+  /// With the host's mutex held: whether somebody who is connected may ask now, and is likely to.
+  enum class Others : uint8_t { None, Able, Awaited };
+  Others others() const;
+  /// The same: a batch goes to the policy without those who were awaited.
+  void waitedInVain();
+  /// Handles the input that is there. Takes the host's mutex.
+  Outcome poll() { return turn(0); }
+
   /// With the host's mutex held: after something was sent, waits for what is unsent, or forgets the
   /// session if that failed.
   void update(Session &session);
@@ -63,6 +71,8 @@ private:
   /// As many looks at those that are awake for one at all.
   static constexpr int LooksWithoutWait = 8;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
+  static constexpr int MostAccepted = 16; ///< in one turn
+  static constexpr size_t MostStrangers = 256;
 
   /// `timeout` as of epoll_wait.
   Outcome turn(int timeout);
@@ -73,8 +83,14 @@ private:
   bool mayGoOn() {
     return turnsWithoutWait_.fetch_add(1, std::memory_order_relaxed) + 1 < TurnsWithoutWait;
   }
-  void read(const std::shared_ptr<Session> &session);
-  void acceptAll();
+  void read(const std::shared_ptr<Session> &session, size_t ofMany);
+  Expected<std::unique_ptr<Channel>> acceptOne();
+  void acceptSome();
+  /// Closes those that have not shaken hands in time, and whoever keeps most if all keep too much.
+  void enforce();
+  /// How long enforce has nothing to do, in milliseconds; -1 for ever. Takes the host's mutex.
+  int quietTime(int most);
+  bool isStranger(uint64_t number) const;
   void forget(uint64_t number);
   void drop(Session &session);
   void listenAgain();
@@ -95,13 +111,22 @@ private:
   /// Whose channels are quiet and have not said that they sleep: those that were read lately.
   std::vector<std::shared_ptr<Session>> awake_, ready_;
   std::atomic<bool> anyAwake_{false};
+  /// Whose turn ended before all was handled.
+  std::vector<std::shared_ptr<Session>> cut_;
+  bool moreToAccept_ = false;
+  std::atomic<bool> hasMore_{false}; ///< one of both
+  uint64_t turnNumber_ = 0;
+  /// Who may not have shaken hands yet, and since when.
+  std::deque<std::pair<Deadline::Clock::time_point, uint64_t>> strangers_;
+  std::atomic<bool> hasStrangers_{false};
   std::atomic<int> turnsWithoutWait_{0};
   uint64_t lastSession_ = 0;
   Handover handover_;                   ///< the serving thread's
   std::atomic<int64_t> policySince_{0}; ///< 0 = no policy runs
   std::atomic<bool> helpArmed_{false};
   std::atomic<bool> helperDrives_{false};
-  std::thread helper_;
+  pthread_t helper_{};
+  bool hasHelper_ = false;
 };
 
 } // namespace mlbridge

@@ -3,26 +3,82 @@
 
 #include "runner/bind.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <unistd.h>
+#include <new>
 
 namespace mlbridge {
 
 namespace {
 
 // Before the handshake a peer is trusted with little.
-constexpr uint64_t HelloLimit = 1 << 20;
-// What a compiler that does not read may keep waiting; then it is given up.
-constexpr uint64_t UnsentSlack = 16 << 20;
+constexpr uint64_t HelloLimit = 64 << 10;
 constexpr size_t MaxCancelled = 4096;
+// A turn ends after this time, whatever the frames are; less, if many have theirs.
+constexpr Duration TurnTime = std::chrono::microseconds(100);
+// What a connection takes by itself: what it reads into, its channel, what the system keeps.
+constexpr uint64_t CostOfConnection = 80 << 10;
+// Control messages leave no more behind.
+constexpr size_t MostControlKept = 16 << 10;
 
 uint64_t nextStorageId() {
   static std::atomic<uint64_t> last{0};
   return ++last;
 }
 
+/// How many tensors a signature states, by its lengths alone; 0 if it does not make sense.
+size_t countTensors(Span<const uint8_t> bytes) {
+  size_t at = 0, tensors = 0;
+  const auto take = [&](size_t size) {
+    const bool there = bytes.size() - at >= size;
+    at += there ? size : 0;
+    return there;
+  };
+  const auto takeNumber = [&](uint32_t &number) {
+    if (!take(sizeof number))
+      return false;
+    std::memcpy(&number, bytes.data() + at - sizeof number, sizeof number);
+    return true;
+  };
+  for (int side = 0; side < 2; ++side) {
+    uint32_t count = 0, name = 0;
+    if (!takeNumber(count))
+      return 0;
+    for (uint32_t i = 0; i < count; ++i, ++tensors) {
+      if (!takeNumber(name) || !take(name) || !take(3)) // type, rank, has-maximum
+        return 0;
+      const uint8_t rank = bytes[at - 2], hasMaximum = bytes[at - 1];
+      if (!take(size_t{rank} * sizeof(int64_t) * (hasMaximum ? 2 : 1)))
+        return 0;
+    }
+  }
+  return tensors;
+}
+
+size_t tensorsOf(const Signature &signature) {
+  return signature.inputs.size() + signature.outputs.size();
+}
+
 } // namespace
+
+uint64_t costOf(const Signature &signature) {
+  constexpr uint64_t CostOfStream = 2048, CostOfTensor = 512;
+  uint64_t cost = CostOfStream;
+  for (const std::vector<TensorSpec> *side : {&signature.inputs, &signature.outputs})
+    for (const TensorSpec &spec : *side)
+      cost += CostOfTensor + spec.name.size() + 6 * sizeof(int64_t) * spec.shape.size();
+  return cost;
+}
+
+uint64_t InputStorage::bytes() const {
+  uint64_t sum = sizeof *this + message.capacity();
+  for (const uint64_t bytes : decoded)
+    sum += bytes;
+  for (const std::shared_ptr<ArenaView> &part : mapped)
+    sum += part->capacity();
+  return sum;
+}
 
 TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,
                          uint8_t *payload) {
@@ -30,46 +86,115 @@ TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t inde
 }
 
 Session::Session(std::unique_ptr<Channel> channel, uint64_t number, SessionHost &host)
-    : channel_(std::move(channel)), number_(number), host_(host) {
+    : channel_(std::move(channel)), number_(number), host_(host),
+      account_(std::make_shared<Account>(host.kept)) {
   reader_.setLimit(HelloLimit);
+  itself_.set(account_, CostOfConnection);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-void Session::onReadable() {
+void Session::onReadable(size_t ofMany) {
+  wasCut = false;
   if (closed_)
     return;
+  // All that have their turn share what one may have.
+  constexpr size_t FewestFrames = 4;
+  constexpr uint64_t FewestBytes = 32 << 10;
+  const size_t share = std::max<size_t>(ofMany, 1);
+  framesLeft_ = std::max<size_t>(host_.options.turnFrames / share, FewestFrames);
+  turnEnd_ = Deadline::Clock::now() + TurnTime / static_cast<int64_t>(std::min<size_t>(share, 4));
+  reader_.setMostBytes(std::max<uint64_t>(host_.options.turnBytes / share, FewestBytes));
   const uint64_t before = reader_.bytesRead();
   bool progress = false;
-  const Status status = reader_.pump(*channel_, *this, progress);
+  Status status;
+  try {
+    status = reader_.pump(*channel_, *this, progress);
+  } catch (const std::bad_alloc &) {
+    status = Status(Code::LimitExceeded, "the server has no memory left");
+  }
   host_.statistics.bytesIn += reader_.bytesRead() - before;
+  wasCut = reader_.wasCut() && !closed_;
   if (status || closed_)
     return;
+  wasCut = false;
   if (status.code() == Code::Closed)
     close(status);
+  else if (status.code() == Code::LimitExceeded)
+    evict(status);
   else
     refuse(status);
 }
 
+bool Session::mayGoOn() {
+  return !closed_ && --framesLeft_ > 0 && Deadline::Clock::now() < turnEnd_;
+}
+
 Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
-  if ((header.kind != FrameKind::Request && header.kind != FrameKind::Step) || !shaken_) {
-    control_.clear();
-    return &control_;
+  const bool isMessage = header.kind == FrameKind::Request || header.kind == FrameKind::Step;
+  if (!isMessage && header.length > host_.options.maxControl)
+    return Status(Code::LimitExceeded, std::string("a frame of kind ") +
+                                           (name(header.kind) ? name(header.kind) : "unknown") +
+                                           " states " + std::to_string(header.length) +
+                                           " bytes, the limit is " +
+                                           std::to_string(host_.options.maxControl));
+  Buffer *payload = &control_;
+  if (isMessage && shaken_) {
+    ServerStream *stream = find(header.stream);
+    if (stream && stream->spareInputs && stream->spareInputs.use_count() == 1) {
+      incoming_ = std::move(stream->spareInputs);
+    } else {
+      incoming_ = std::make_shared<InputStorage>();
+      incoming_->id = nextStorageId();
+    }
+    payload = &incoming_->message;
+    if (header.length > payload->capacity()) {
+      incoming_->id = nextStorageId();
+      *payload = Buffer(); // what was in it is not needed while more is taken
+    }
+    incoming_->charge.set(account_, incoming_->bytes() + (payload->capacity() ? 0 : header.length));
+  } else if (header.length > payload->capacity()) {
+    receiving_.set(account_, header.length);
   }
-  ServerStream *stream = find(header.stream);
-  if (stream && stream->spareInputs && stream->spareInputs.use_count() == 1) {
-    incoming_ = std::move(stream->spareInputs);
-  } else {
-    incoming_ = std::make_shared<InputStorage>();
-    incoming_->id = nextStorageId();
+  payload->clear();
+  if (Status s = checkMemory(); !s)
+    return s;
+  return payload;
+}
+
+Status Session::checkMemory() {
+  const uint64_t limit = host_.options.maxConnectionMemory;
+  if (account_->bytes() <= limit || (dropSpares() && account_->bytes() <= limit))
+    return Status::ok();
+  return Status(Code::LimitExceeded, "the server would keep " + std::to_string(account_->bytes()) +
+                                         " bytes for this connection, the limit is " +
+                                         std::to_string(limit));
+}
+
+bool Session::maySpare() const {
+  return account_->bytes() <= host_.options.maxConnectionMemory / 2 &&
+         account_->allBytes() <= host_.options.maxMemory / 2;
+}
+
+bool Session::dropSpares() {
+  bool had = false;
+  for (auto &[id, stream] : streams_) {
+    had |= stream->spareInputs || stream->spareOutputs;
+    stream->spareInputs.reset();
+    stream->spareOutputs.reset();
   }
-  if (header.length > incoming_->message.capacity())
-    incoming_->id = nextStorageId();
-  incoming_->message.clear();
-  return &incoming_->message;
+  return had;
 }
 
 Status Session::frame(const FrameHeader &header) {
+  const Status status = onFrame(header);
+  if (control_.capacity() > MostControlKept)
+    control_ = Buffer();
+  receiving_.set(0);
+  return status;
+}
+
+Status Session::onFrame(const FrameHeader &header) {
   if (header.kind == FrameKind::Hello)
     return onHello();
   if (!shaken_)
@@ -151,9 +276,16 @@ Status Session::onHello() {
     return serdes.status();
   // Over FIFOs a new compiler may come before the end of the last one was seen.
   endAllStreams(Status(Code::Closed, "another compiler took over the FIFOs"));
+  if (!shaken_ && host_.shaken >= host_.options.maxConnections) {
+    refuse(Status(Code::Busy, "the server takes " + std::to_string(host_.options.maxConnections) +
+                                  " connections"));
+    return Status::ok();
+  }
   serdes_ = *serdes;
   peerLimit_ = hello->maxMessage;
+  host_.shaken += !shaken_;
   shaken_ = true;
+  asking.begin(host_.now);
   reader_.setLimit(host_.options.maxMessage);
   Welcome welcome;
   welcome.nonce = hello->nonce;
@@ -183,13 +315,22 @@ Status Session::onOpenStream(const FrameHeader &header) {
     (void)sendError(header.stream, 0, why);
     return Status::ok();
   };
-  Expected<OpenStream> open = decodeOpenStream(control_.span());
-  if (!open)
-    return open.status();
   if (streams_.size() >= host_.options.maxStreams)
     return refuseStream(Status(Code::Busy, "the server takes " +
                                                std::to_string(host_.options.maxStreams) +
                                                " streams of one connection"));
+  size_t mostTensors = host_.options.maxTensors;
+  if (host_.options.signature)
+    mostTensors = std::max(mostTensors, tensorsOf(*host_.options.signature));
+  for (const AgentSpec &agent : host_.options.agents)
+    mostTensors = std::max(mostTensors, tensorsOf(agent.signature));
+  if (const size_t tensors = countTensors(control_.span()); tensors > mostTensors)
+    return refuseStream(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
+                                                        " inputs and outputs, the server takes " +
+                                                        std::to_string(mostTensors)));
+  Expected<OpenStream> open = decodeOpenStream(control_.span());
+  if (!open)
+    return open.status();
   const Signature *own = host_.options.signature ? &*host_.options.signature : nullptr;
   if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
     const int agent = findAgent(agents, open->agent);
@@ -211,9 +352,9 @@ Status Session::onOpenStream(const FrameHeader &header) {
   stream->signature = std::move(open->signature);
   if (host_.options.environment) // which is told the action and answers with an observation
     std::swap(stream->signature.inputs, stream->signature.outputs);
-  stream->agent = std::move(open->agent);
-  stream->episode = std::move(open->episode);
-  stream->context = std::move(open->context);
+  stream->charge.set(account_, costOf(stream->signature) + control_.size());
+  stream->texts = std::make_shared<StreamTexts>(
+      StreamTexts{std::move(open->agent), std::move(open->episode), std::move(open->context)});
   // An environment is asked with the outputs of its signature.
   const Side side = host_.options.environment ? Side::Outputs : Side::Inputs;
   const Side other = host_.options.environment ? Side::Inputs : Side::Outputs;
@@ -230,7 +371,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
   for (const TensorSpec &spec : stream->signature.outputs)
     if (!spec.isDynamic()) {
       const std::optional<size_t> count = spec.count();
-      replySize += !count || *count > limit ? limit + 1 : *count * sizeOf(spec.type);
+      replySize += !count || *count > limit ? limit + 1 : costOf(spec.type, *count);
     }
   if (replySize > limit)
     return refuseStream(
@@ -240,7 +381,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
   stream->outputs = std::move(*outputs);
   ++host_.statistics.streams;
   streams_[header.stream] = std::move(stream);
-  return Status::ok();
+  return checkMemory();
 }
 
 ServerStream *Session::find(uint32_t id) {
@@ -272,8 +413,12 @@ Status Session::onReset(const FrameHeader &header) {
     return reset.status();
   QueuedEvent event;
   event.kind = EventKind::Reset;
-  event.context = std::move(reset->context);
   event.seed = reset->seed;
+  if (const ServerStream *stream = find(header.stream)) {
+    event.charge.set(account_, reset->context.size());
+    event.texts = std::make_shared<StreamTexts>(
+        StreamTexts{stream->texts->agent, stream->texts->episode, std::move(reset->context)});
+  }
   return enqueue(header, std::move(event));
 }
 
@@ -292,7 +437,9 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                                : "a model is served here: it takes requests, it cannot be driven"));
     return Status::ok();
   }
-  if (host_.queuedRequests >= host_.options.maxQueued) {
+  // Who has nothing waiting may always ask.
+  if (queuedRequests_ && (host_.queuedRequests >= host_.options.maxQueued ||
+                          queuedRequests_ >= host_.options.maxStreams)) {
     ++host_.statistics.refused;
     (void)sendError(header.stream, header.request,
                     Status(Code::Busy, std::to_string(host_.queuedRequests) +
@@ -313,15 +460,87 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                                            " bytes of requests are waiting for the policy"));
     return Status::ok();
   }
-  host_.queuedBytes += bytes;
-  event.session = shared_from_this();
   event.stream = streams_[header.stream];
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
   event.arrived = host_.now;
-  ++host_.queuedRequests;
-  host_.queue.push_back(std::move(event));
-  return Status::ok();
+  if (host_.isGathering && asking.isAwaited())
+    asking.waitedWell();
+  asking.asked(host_.now, host_.patience);
+  push(std::move(event));
+  return checkMemory();
+}
+
+void Session::push(QueuedEvent event) {
+  if (isAsked(event.kind)) {
+    host_.queuedBytes += event.inputs ? event.inputs->message.size() : 0;
+    ++host_.queuedRequests;
+    ++queuedRequests_;
+  }
+  constexpr uint64_t CostOfEvent = sizeof(QueuedEvent) + 64;
+  event.charge.set(account_, event.charge.bytes() + CostOfEvent);
+  events_.push_back(std::move(event));
+  if (events_.size() == 1)
+    host_.waiting.push_back(shared_from_this());
+}
+
+/// What takes no answer: the oldest of its stream gives way.
+void Session::pushEpisode(QueuedEvent event) {
+  const std::shared_ptr<ServerStream> stream = event.stream;
+  push(std::move(event));
+  stream->events.push_back(std::prev(events_.end()));
+  if (stream->events.size() <= std::max<size_t>(host_.options.maxEvents, 1))
+    return;
+  const QueuedEvent oldest = extract(stream->events.front());
+  if (oldest.texts) // it has begun, though nobody is told
+    stream->texts = oldest.texts;
+  ++host_.statistics.eventsDropped;
+}
+
+QueuedEvent Session::extract(std::list<QueuedEvent>::iterator at) {
+  QueuedEvent event = std::move(*at);
+  if (isAsked(event.kind)) {
+    host_.queuedBytes -= event.inputs ? event.inputs->message.size() : 0;
+    --host_.queuedRequests;
+    --queuedRequests_;
+  } else {
+    auto &events = event.stream->events;
+    events.erase(std::find(events.begin(), events.end(), at)); // the first, if all goes
+  }
+  events_.erase(at);
+  event.charge.set(0);
+  return event;
+}
+
+QueuedEvent Session::takeEvent() { return extract(events_.begin()); }
+
+QueuedEvent SessionHost::takeEvent() {
+  const std::shared_ptr<Session> session = std::move(waiting.front());
+  waiting.pop_front();
+  QueuedEvent event = session->takeEvent();
+  event.session = session;
+  if (session->hasEvents())
+    waiting.push_back(session);
+  return event;
+}
+
+void Session::forget(bool everything) {
+  const bool waited = !events_.empty();
+  for (auto at = events_.begin(); at != events_.end();) {
+    const auto next = std::next(at);
+    if (isAsked(at->kind)) {
+      ++host_.statistics.dropped;
+      (void)extract(at);
+    } else if (everything) {
+      ++host_.statistics.eventsDropped;
+      (void)extract(at);
+    }
+    at = next;
+  }
+  if (waited && events_.empty()) {
+    auto &waiting = host_.waiting;
+    waiting.erase(std::find(waiting.begin(), waiting.end(), shared_from_this()));
+  }
 }
 
 /// One connection at a time drives an environment, with a stream for each of its agents.
@@ -346,18 +565,21 @@ Status Session::onEpisode(const FrameHeader &header) {
   ServerStream *stream = find(header.stream);
   if (!stream)
     return Status::ok();
-  if (host_.queue.size() >= 4 * size_t(host_.options.maxQueued))
-    return Status(Code::LimitExceeded, std::to_string(host_.queue.size()) + " events are waiting");
   QueuedEvent event;
-  event.session = shared_from_this();
   event.stream = streams_[header.stream];
   if (header.kind == FrameKind::EpisodeBegin) {
     Expected<EpisodeBegin> begin = decodeEpisodeBegin(control_.span());
     if (!begin)
       return begin.status();
     event.kind = EventKind::EpisodeBegin;
-    event.episode = std::move(begin->episode);
-    event.context = std::move(begin->context);
+    // What is not stated stays as it was.
+    auto texts = std::make_shared<StreamTexts>(*lastTexts(*stream));
+    event.charge.set(account_, begin->episode.size() + begin->context.size());
+    if (!begin->episode.empty())
+      texts->episode = std::move(begin->episode);
+    if (!begin->context.empty())
+      texts->context = std::move(begin->context);
+    event.texts = std::move(texts);
     stream->inEpisode = true;
   } else if (header.kind == FrameKind::Reward) {
     Expected<double> reward = decodeReward(control_.span());
@@ -372,10 +594,19 @@ Status Session::onEpisode(const FrameHeader &header) {
     event.kind = EventKind::EpisodeEnd;
     event.outcome = std::move(end->outcome);
     event.truncated = end->truncated;
+    event.charge.set(account_, event.outcome.message().size());
     stream->inEpisode = false;
   }
-  host_.queue.push_back(std::move(event));
-  return Status::ok();
+  pushEpisode(std::move(event));
+  return checkMemory();
+}
+
+/// Those that count once all that waits has had its turn.
+const std::shared_ptr<const StreamTexts> &Session::lastTexts(const ServerStream &stream) {
+  for (auto at = stream.events.rbegin(); at != stream.events.rend(); ++at)
+    if ((*at)->texts)
+      return (*at)->texts;
+  return stream.texts;
 }
 
 void Session::endStream(ServerStream &stream, const Status &why) {
@@ -385,13 +616,15 @@ void Session::endStream(ServerStream &stream, const Status &why) {
   if (const std::shared_ptr<ServerStream> driver = host_.driver.lock();
       driver && driver->inEpisode && driver.get() != &stream && find(driver->id) != driver.get())
     return; // another one drives
+  // That it leaves between episodes, once is enough.
+  if (!stream.inEpisode && !events_.empty() && events_.back().kind == EventKind::EpisodeEnd)
+    return;
   stream.inEpisode = false;
   QueuedEvent event;
   event.kind = EventKind::EpisodeEnd;
-  event.session = shared_from_this();
   event.stream = streams_[stream.id];
   event.outcome = why;
-  host_.queue.push_back(std::move(event));
+  pushEpisode(std::move(event));
 }
 
 void Session::endAllStreams(const Status &why) {
@@ -408,7 +641,7 @@ Status Session::sendStatistics(uint64_t request) {
   Buffer frame;
   if (Status status = frame.resize(FrameHeaderSize); !status)
     return status;
-  if (Status status = encodeMap(host_.statistics.toMetadata(), frame); !status)
+  if (Status status = encodeMap(host_.statisticsNow().toMetadata(), frame); !status)
     return status;
   (void)sendFrame(FrameKind::Statistics, 0, request, frame);
   return Status::ok();
@@ -425,126 +658,15 @@ void Session::close(const Status &why) {
   if (closed_)
     return;
   closed_ = true;
+  host_.shaken -= shaken_;
+  forget(false); // nobody waits for answers
   endAllStreams(why);
-}
-
-// ---- writing ------------------------------------------------------------------------------------
-
-void Session::refuse(const Status &why) {
-  ++host_.statistics.refused;
-  Buffer frame;
-  if (frame.resize(FrameHeaderSize)) {
-    if (why.code() == Code::Busy && !shaken_) {
-      BusyMessage busy;
-      busy.text = why.message();
-      if (encode(busy, frame))
-        (void)sendFrame(FrameKind::Busy, 0, 0, frame);
-    } else if (encodeError(why, frame)) {
-      (void)sendFrame(FrameKind::Error, 0, 0, frame);
-    }
-  }
-  close(why);
-}
-
-void Session::sayGoodbye(std::string_view text) {
-  Buffer frame;
-  if (!closed_ && shaken_ && frame.resize(FrameHeaderSize) && encodeText(text, frame))
-    (void)sendFrame(FrameKind::Bye, 0, 0, frame);
-  close(Status(Code::Cancelled, "the server stopped"));
-}
-
-Status Session::sendReward(uint32_t stream, double reward) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encodeReward(reward, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Reward, stream, 0, frame);
-}
-
-Status Session::sendTurn(uint32_t stream, const TurnMessage &turn) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(turn, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Turn, stream, 0, frame);
-}
-
-std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
-  for (const auto &[id, stream] : streams_)
-    if (stream->agent == agent)
-      return stream;
-  return nullptr;
-}
-
-Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encodeError(why, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Error, stream, request, frame);
-}
-
-Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
-                          uint16_t flags) {
-  FrameHeader header;
-  header.kind = kind;
-  header.flags = flags;
-  header.stream = stream;
-  header.request = request;
-  header.length = frame.size() - FrameHeaderSize;
-  if (peerLimit_ && header.length > peerLimit_)
-    return Status(Code::LimitExceeded, "the answer has " + std::to_string(header.length) +
-                                           " bytes, the compiler accepts " +
-                                           std::to_string(peerLimit_));
-  encode(header, frame.data());
-  return send(frame.data(), frame.size());
-}
-
-Status Session::send(const uint8_t *bytes, size_t size) {
-  if (closed_)
-    return Status(Code::Closed, "the compiler is gone");
-  size_t taken = 0;
-  if (unsent_.empty()) {
-    const iovec part{const_cast<uint8_t *>(bytes), size};
-    Expected<size_t> n = channel_->write(&part, 1);
-    if (!n) {
-      close(n.status());
-      return n.status();
-    }
-    taken = *n;
-  }
-  host_.statistics.bytesOut += size;
-  if (taken == size)
-    return Status::ok();
-  if (unsent_.size() - unsentFrom_ > host_.options.maxMessage + UnsentSlack) {
-    close(Status(Code::Closed, "the compiler does not read"));
-    return Status(Code::Closed, "the compiler does not read what it asked for");
-  }
-  if (unsentFrom_ > unsent_.size() / 2) {
-    std::memmove(unsent_.data(), unsent_.data() + unsentFrom_, unsent_.size() - unsentFrom_);
-    (void)unsent_.resize(unsent_.size() - unsentFrom_); // smaller: no memory is needed
-    unsentFrom_ = 0;
-  }
-  return unsent_.append(bytes + taken, size - taken);
-}
-
-void Session::onWritable() {
-  while (!closed_ && !unsent_.empty()) {
-    const iovec part{unsent_.data() + unsentFrom_, unsent_.size() - unsentFrom_};
-    Expected<size_t> n = channel_->write(&part, 1);
-    if (!n)
-      return close(n.status());
-    if (*n == 0)
-      return;
-    unsentFrom_ += *n;
-    if (unsentFrom_ == unsent_.size()) {
-      unsent_.clear();
-      unsentFrom_ = 0;
-    }
-  }
+  unsent_.clear();
+  unsentSize_ = 0;
+  control_ = Buffer();
+  incoming_.reset(); // the reader reads no more
+  for (Charge *charge : {&itself_, &receiving_, &unsentCharge_})
+    charge->set(0);
 }
 
 } // namespace mlbridge

@@ -7,9 +7,11 @@
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
 #include "serdes/serdes.h"
+#include "server/account.h"
 #include <mlbridge/server.h>
 
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -29,18 +31,31 @@ struct InputStorage {
   std::shared_ptr<Arena> arena;
   std::vector<std::shared_ptr<ArenaView>> mapped; ///< its parts that requests lay in
   uint64_t id = 0;                                ///< new whenever an address may have changed
+  std::vector<uint64_t> decoded;                  ///< bytes that the tensors took at most
+  Charge charge;                                  ///< of all this
+  uint64_t bytes() const;
 };
 
 /// The buffers of one answer; kept by the stream between requests.
 struct OutputStorage {
   Buffer frame;                ///< header and, where it has a fixed layout, payload
   std::vector<Tensor> tensors; ///< otherwise
+  Charge charge;
+};
+
+struct QueuedEvent;
+
+/// Who asks on a stream. Events share it, and it is replaced, never changed.
+struct StreamTexts {
+  std::string agent, episode, context;
 };
 
 struct ServerStream {
   uint32_t id = 0;
   Signature signature;
-  std::string agent, episode, context;
+  std::shared_ptr<const StreamTexts> texts;
+  Charge charge;
+  std::vector<std::list<QueuedEvent>::iterator> events; ///< that wait and take no answer
   std::unique_ptr<Codec> inputs, outputs;
   std::vector<Shape> inputShapes, outputShapes; ///< of fixed tensors; what views point to
   uint64_t step = 0;
@@ -58,7 +73,7 @@ inline bool isAsked(EventKind kind) {
 /// What waits for the policy.
 struct QueuedEvent {
   EventKind kind = EventKind::Request;
-  std::shared_ptr<Session> session;
+  std::shared_ptr<Session> session; ///< once it was taken out of that one's queue
   std::shared_ptr<ServerStream> stream;
   uint64_t request = 0;
   Deadline deadline;
@@ -68,20 +83,70 @@ struct QueuedEvent {
   Status outcome;
   Deadline::Clock::time_point arrived;
   bool truncated = false;
-  std::string episode, context; ///< of EpisodeBegin, which takes effect in its turn
+  std::shared_ptr<const StreamTexts> texts; ///< of Reset and EpisodeBegin; take effect in its turn
+  Charge charge;
+};
+
+/// When a connection asks: what a server that gathers a batch goes by.
+class Asking {
+public:
+  using Time = Deadline::Clock::time_point;
+  /// It may ask from now on.
+  void begin(Time now) { since_ = now; }
+  /// A request has come. `patience`: what batches wait.
+  void asked(Time now, Duration patience) {
+    most_ = std::max(most_, ++open_);
+    if (now - since_ <= patience)
+      owed_ -= owed_ != 0;
+  }
+  /// One is answered, or given up.
+  void answered(Time now) {
+    --open_;
+    since_ = now;
+  }
+  /// A batch has waited for it in vain: it is not waited for until it has asked promptly, each time
+  /// more often.
+  void waitedInVain() {
+    most_ = std::max<uint32_t>(open_, 1);
+    owed_ = penalty_ = std::min<uint32_t>(2 * penalty_ + 1, MostOwed);
+  }
+  /// A batch has waited for it, and it has asked.
+  void waitedWell() { penalty_ /= 2; }
+  /// Requests that wait or are being answered.
+  uint32_t open() const { return open_; }
+  /// Whether another one is to be expected soon.
+  bool isAwaited() const { return open_ < most_ && owed_ == 0; }
+
+private:
+  static constexpr uint32_t MostOwed = 1023;
+  uint32_t open_ = 0, most_ = 1, owed_ = 0, penalty_ = 0;
+  Time since_; ///< when the last was answered
 };
 
 /// What sessions share.
 struct SessionHost {
   ServerOptions options;
   ChosenSerDes messages; ///< of the user's own, if the server's address names them
-  std::deque<QueuedEvent> queue;
+  /// Those with events that wait; they take turns, so that none keeps the others from the policy.
+  std::deque<std::shared_ptr<Session>> waiting;
+  std::shared_ptr<std::atomic<uint64_t>> kept = std::make_shared<std::atomic<uint64_t>>(0);
+  size_t shaken = 0; ///< connections that shook hands
   size_t queuedRequests = 0;
   uint64_t queuedBytes = 0; ///< of their messages
   ServerStatistics statistics;
   std::weak_ptr<ServerStream> driver; ///< of an environment: who reset it last
   Deadline::Clock::time_point now;    ///< when the input that is handled was found
+  Duration patience{0};               ///< with which a batch was gathered last
+  bool isGathering = false;           ///< one is waiting for more
   std::mutex mutex;
+
+  ServerStatistics statisticsNow() {
+    statistics.bytesKept = *kept;
+    return statistics;
+  }
+  bool hasEvents() const { return !waiting.empty(); }
+  /// The next one; there is one.
+  QueuedEvent takeEvent();
 };
 
 class Session final : public std::enable_shared_from_this<Session>, private FrameReader::Target {
@@ -91,19 +156,37 @@ public:
   uint64_t number() const { return number_; }
   Channel &channel() { return *channel_; }
   bool isClosed() const { return closed_; }
-  bool hasUnsent() const { return !unsent_.empty(); }
-  size_t unsentSize() const { return unsent_.size() - unsentFrom_; }
+  bool isShaken() const { return shaken_; }
+  bool hasUnsent() const { return unsentSize_ != 0; }
+  uint64_t unsentSize() const { return unsentSize_; }
+  /// What is kept for it.
+  const std::shared_ptr<Account> &account() const { return account_; }
+  Asking asking;
+  /// Whether it may send a request now.
+  bool mayAsk() const {
+    return shaken_ && !closed_ && (streams_.empty() || streams_.size() > asking.open());
+  }
   /// For the loop: whether it waits until more can be sent.
   bool awaitsWriting = false;
   /// For the loop: whether its descriptors tell of nothing at the moment.
   bool isAwake = false;
+  /// For the loop: whether more may be there than the last turn allowed, and when that was.
+  bool wasCut = false;
+  uint64_t lastTurn = 0;
 
-  /// Reads and handles what is there. Afterwards isClosed() may be true.
-  void onReadable();
+  /// Reads and handles what is there, one of so many that have their turn. Afterwards isClosed()
+  /// may be true.
+  void onReadable(size_t ofMany);
   /// Sends on what the channel did not take at once.
   void onWritable();
   /// Answers a Busy or Error frame for the whole connection and closes it.
   void refuse(const Status &why);
+  /// The same for going beyond a limit, which is counted. What waits is forgotten.
+  void evict(const Status &why);
+  /// Gives back storage that is only kept to be used again. Whether there was any.
+  bool dropSpares();
+  /// Whether storage of what has been answered may be kept for what comes.
+  bool maySpare() const;
   void sayGoodbye(std::string_view text);
 
   /// Closes the channel of a closed session. Its events may live on.
@@ -119,10 +202,20 @@ public:
   /// The stream of an agent on this connection; null if there is none.
   std::shared_ptr<ServerStream> streamOf(std::string_view agent) const;
   Status sendError(uint32_t stream, uint64_t request, const Status &why);
+  bool hasEvents() const { return !events_.empty(); }
+  QueuedEvent takeEvent();
+  /// After a charge: within what one connection may have, spare storage given back if need be.
+  Status checkMemory();
+  /// So many bytes may be charged still, as far as this connection goes.
+  bool hasRoomFor(uint64_t bytes) const {
+    return account_->bytes() + bytes <= host_.options.maxConnectionMemory;
+  }
 
 private:
   Expected<Buffer *> payloadOf(const FrameHeader &header) override;
   Status frame(const FrameHeader &header) override;
+  bool mayGoOn() override;
+  Status onFrame(const FrameHeader &header);
   Status onHello();
   Expected<const SerDes *> serdesFor(const std::string &name) const;
   Status onOpenStream(const FrameHeader &header);
@@ -133,19 +226,33 @@ private:
   Status onEpisode(const FrameHeader &header);
   Status sendStatistics(uint64_t request);
   ServerStream *find(uint32_t id);
+  void push(QueuedEvent event);
+  void pushEpisode(QueuedEvent event);
+  static const std::shared_ptr<const StreamTexts> &lastTexts(const ServerStream &stream);
+  /// Takes an event out of what waits.
+  QueuedEvent extract(std::list<QueuedEvent>::iterator at);
+  /// Forgets what waits: requests, or everything.
+  void forget(bool everything);
   void endStream(ServerStream &stream, const Status &why);
   void endAllStreams(const Status &why);
   void close(const Status &why);
-  Status send(const uint8_t *bytes, size_t size);
+  Status send(Buffer &frame);
 
   std::unique_ptr<Channel> channel_;
   const uint64_t number_;
   SessionHost &host_;
   FrameReader reader_;
+  const std::shared_ptr<Account> account_;
+  Charge itself_, receiving_, unsentCharge_;
   Buffer control_;
   std::shared_ptr<InputStorage> incoming_; ///< of the request whose payload is being read
-  Buffer unsent_;
-  size_t unsentFrom_ = 0;
+  std::list<QueuedEvent> events_;          ///< that wait for the policy
+  size_t queuedRequests_ = 0;              ///< of those
+  size_t framesLeft_ = 0;                  ///< of this turn
+  Deadline::Clock::time_point turnEnd_;
+  std::deque<Buffer> unsent_;
+  size_t unsentFrom_ = 0; ///< of the first
+  uint64_t unsentSize_ = 0;
   bool shaken_ = false;
   bool closed_ = false;
   const SerDes *serdes_ = nullptr;

@@ -199,14 +199,18 @@ private:
 Expected<const Transport *> componentTransport(std::string_view scheme) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<ComponentTransport>, std::less<>> known;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (const auto found = known.find(scheme); found != known.end())
-    return static_cast<const Transport *>(found->second.get());
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (const auto found = known.find(scheme); found != known.end())
+      return static_cast<const Transport *>(found->second.get());
+  }
   Expected<const mlb_component *> component = findComponent(ComponentKind::Transport, scheme);
   if (!component)
     return component.status();
+  const std::lock_guard<std::mutex> lock(mutex);
   auto &entry = known[std::string(scheme)];
-  entry = std::make_unique<ComponentTransport>(*(*component)->transport);
+  if (!entry)
+    entry = std::make_unique<ComponentTransport>(*(*component)->transport);
   return static_cast<const Transport *>(entry.get());
 }
 

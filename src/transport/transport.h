@@ -52,6 +52,8 @@ public:
   /// which reading tells). EINTR goes on waiting. Errors: DeadlineExceeded.
   virtual Expected<Readiness> wait(Readiness wanted, Deadline deadline);
 
+  /// What may be wrong with the address, if the peer broke the protocol; empty if nothing is known.
+  virtual const char *advice() const { return ""; }
   /// Null if there is none.
   virtual std::shared_ptr<Arena> arena() const { return nullptr; }
 };

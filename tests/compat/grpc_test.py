@@ -75,7 +75,8 @@ def test_inference(programs: Path, generated: Path, port: int, module: str) -> N
         lines = lines_of(compiler(programs, "infer", f"127.0.0.1:{port}"))
         assert lines[:3] == ["6 ok", "17 ok", "28 ok"]
         assert lines[3].startswith("-1 invalid argument: ") and "no such field" in lines[3]
-        assert lines_of(compiler(programs, "costs", f"127.0.0.1:{port}")) == ["0.5 1 1.5 ok"]
+        lines = lines_of(compiler(programs, "costs", f"127.0.0.1:{port}"))
+        assert lines == ["0.5 1 1.5 ok", "0.5 ok"]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -72,6 +72,11 @@ def test_a_single_agent_of_c(programs: Path, networks: tuple[Path, Path]) -> Non
     assert output(programs / "single_agent", "/nowhere/p.onnx").startswith("-1 not found: ")
 
 
+def test_copies_of_agents_and_networks(programs: Path, networks: tuple[Path, Path]) -> None:
+    want = "2 1 2 1 0.5 -1 2 0.500000,-1.000000 1,-2,3\n"
+    assert output(programs / "copies", *networks) == want
+
+
 def test_agents_of_c(programs: Path, networks: tuple[Path, Path]) -> None:
     want = "select:1 colour:1 select:1 colour:1 1 \n"
     assert output(programs / "agents", *networks) == want
@@ -137,6 +142,39 @@ def test_headers_alone_and_beside_llvm(prefix: Path, tmp_path: Path) -> None:
     for order in (together + llvm, llvm + together):
         source.write_text("".join(f'#include "{h}"\n' for h in order))
         run("g++", *options, *with_llvm, source)
+
+
+REPLACED = """
+#include "MLModelRunner/MLModelRunner.h"
+#include "MLModelRunner/Utils/JSON.h"
+#include "SerDes/TensorSpec.h"
+#include "SerDes/protobufSerDes.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/TensorSpec.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/raw_ostream.h"
+#include <google/protobuf/repeated_field.h>
+using namespace google::protobuf;
+MLBridge::ProtobufSerDes serdes;
+RepeatedField<int> field;
+llvm::SmallVector<float, 4> values;
+#define NAME(TYPE, NAME) #NAME,
+const char *names[] = {SUPPORTED_TENSOR_TYPES(NAME)};
+void print(llvm::LLVMContext &, const MLBridge::TensorSpec &spec) {
+  llvm::json::OStream out(llvm::errs());
+  out.rawValue(spec.toJSON());
+  llvm::json::Value value(spec.toJSON());
+}
+"""
+
+
+def test_what_to_write_instead(prefix: Path, tmp_path: Path) -> None:
+    """The replacements of docs/migrating.md."""
+    source = tmp_path / "replaced.cpp"
+    source.write_text(REPLACED)
+    options = ["-std=c++17", "-fsyntax-only", f"-I{prefix}/include"]
+    options += [f"-I{prefix}/include/mlbridge-compat", "-isystem", "/usr/include/llvm-22"]
+    run("g++", *options, "-isystem", "/usr/include/llvm-c-22", source)
 
 
 @pytest.mark.parametrize("standard", ["c11", "c17"])

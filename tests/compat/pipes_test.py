@@ -7,6 +7,8 @@ written, byte by byte (`recorded_compiler`).
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import json
 import os
 import struct
@@ -24,25 +26,42 @@ from conftest import EXAMPLES, HERE
 
 MODULES = ("compilerinterface", "CompilerInterface")
 FORMATS = ("json", "bytes")
+# A machine with much to do starts a model slowly.
+ENVIRONMENT = dict(os.environ, MLBRIDGE_COMPAT_DEADLINE="50s")
 
 
-def converse(compiler: list[str], module: str, what: str, data_format: str, pipe: Path) -> str:
+def converse(
+    compiler: list[str],
+    module: str,
+    what: str,
+    data_format: str,
+    pipe: Path,
+    *,
+    compiler_first: bool = False,
+) -> str:
     """A model and a compiler talk; what the compiler printed."""
-    env = dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python"))
+
+    def compile_() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            compiler, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+
+    process = compile_() if compiler_first else None
     model = subprocess.Popen(
         [sys.executable, HERE / "published/model.py", module, what, data_format, pipe],
         stdout=subprocess.PIPE,
         text=True,
-        env=env,
+        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python")),
     )
     assert model.stdout is not None
     try:
         assert model.stdout.readline() == "ready\n"
-        done = subprocess.run([*compiler], capture_output=True, text=True, timeout=60, check=False)
-        assert model.stdout.read() == "good\n", done
-        assert done.returncode == 0, done
+        process = process or compile_()
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, (out, err)
+        assert model.stdout.read() == "good\n", (out, err)
         assert model.wait(30) == 0
-        return done.stdout
+        return out
     finally:
         model.kill()
         model.wait()
@@ -66,6 +85,42 @@ def test_an_episode(programs: Path, tmp_path: Path, module: str, data_format: st
     pipe = tmp_path / "pipe"
     compiler = [str(programs / "episode"), data_format, str(pipe)]
     assert converse(compiler, module, "episode", data_format, pipe) == "7 3 7 0 ok\n"
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("module", MODULES)
+def test_a_compiler_that_starts_before_its_model(
+    programs: Path, tmp_path: Path, module: str, data_format: str
+) -> None:
+    """It waits for FIFOs that nobody has made yet."""
+    pipe = tmp_path / "pipe"
+    compiler = [str(programs / "episode"), data_format, str(pipe)]
+    answer = converse(compiler, module, "episode", data_format, pipe, compiler_first=True)
+    assert answer == "7 3 7 0 ok\n"
+
+
+def test_fifos_that_are_made_anew(programs: Path, tmp_path: Path) -> None:
+    """Those of a model that is gone, which the compiler found, are replaced by the next one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(f"{pipe}.in")
+    with subprocess.Popen(
+        [programs / "episode", "json", pipe], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as compiler:
+
+        def model() -> None:
+            with open(f"{pipe}.in", "wb"):  # returns when the compiler has opened it
+                Path(f"{pipe}.in").unlink()
+            for end in ("in", "out"):
+                os.mkfifo(f"{pipe}.{end}")
+            with open(f"{pipe}.in", "wb") as to, open(f"{pipe}.out", "rb") as from_compiler:
+                from_compiler.read(int.from_bytes(from_compiler.read(8), "little"))
+                to.write(framed(b'{"out": -1}'))
+
+        thread = threading.Thread(target=model, daemon=True)
+        thread.start()
+        assert compiler.communicate(timeout=60)[0] == "ok\n"
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
@@ -183,6 +238,43 @@ def test_the_bytes_of_the_python_side(
     assert result() == framed(want) * 2
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_advice_that_is_none(module: str) -> None:
+    """JSON has a null; the bytes of a bitstream have none, and none for what has no type."""
+    package = __import__(module)
+    interface = package.SerDes("json")
+    interface.serializeData(None)
+    assert interface.getOutputBuffer() == framed(b'{"out": null}')
+    interface.serializeData({"a": [ctypes.c_long(1), ctypes.c_double(0.5)]})
+    assert interface.getOutputBuffer() == framed(b'{"out": {"a": [1, 0.5]}}')
+    with pytest.raises(TypeError):
+        interface.serializeData(object())
+    interface = package.SerDes("bytes")
+    for advice in (None, [1, None], {"a": 1}, object()):
+        with pytest.raises(TypeError):
+            interface.serializeData(advice)
+    assert interface.getOutputBuffer() is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_rest_of_the_python_side(module: str, tmp_path: Path) -> None:
+    serdes = importlib.import_module(f"{module}.SerDes")
+    text = json.dumps([ctypes.c_long(3), ctypes.c_double(0.5)], cls=serdes.NpEncoder)
+    assert text == "[3, 0.5]"
+    log_reader = importlib.import_module(f"{module}.log_reader")
+    header, tensors = RECORDED["bytes"].split(b"\n", 1)
+    file = tmp_path / "log"
+    file.write_bytes(header + b"\n" + (b'{"observation":0}\n' + tensors) * 2)
+    observations = list(log_reader.read_stream(str(file)))
+    assert [[list(t) for t in o[2]] for o in observations] == [[[0.5], [ord("f")], [1, 2, 3]]] * 2
+    with file.open("rb") as f:
+        specs, score, _ = log_reader.read_header(f)
+        event = f.readline()
+        one = log_reader.read_one_observation("f", event, f, specs, score)
+        assert one[0] == "f" and [t.spec().name for t in one[2]] == ["mean", "name", "sizes"]
+        assert f.readline() == event
+
+
 @pytest.mark.parametrize("data_format", FORMATS)
 def test_the_bytes_of_the_compiler(programs: Path, tmp_path: Path, data_format: str) -> None:
     """What our C++ side writes is what is recorded of 2024, here of its first evaluation."""
@@ -228,8 +320,9 @@ def lines_of(process: subprocess.Popen[str]) -> list[str]:
 
 
 def test_pipes_that_are_not_there(programs: Path, tmp_path: Path) -> None:
-    lines = lines_of(faults(programs, tmp_path / "nowhere", "json"))
+    lines = lines_of(faults(programs, tmp_path / "nowhere", "json", "300ms"))
     assert lines[0].startswith("-1 not found: pipe: open ")
+    assert "nowhere.in" in lines[0]
     assert lines[1] == "fell back" and len(lines) == 6
 
 
@@ -250,7 +343,8 @@ REPLIES = {
     "text": (framed(b'{"out": "three"}'), "mismatch: "),
     "a fraction": (framed(b'{"out": 3.5}'), "mismatch: "),
     "too large": (framed(b'{"out": 3000000000}'), "mismatch: "),
-    "two values": (framed(b'{"out": [1, 2]}'), "mismatch: "),
+    "no value": (framed(b'{"out": []}'), "mismatch: the pass asks for one value"),
+    "values of two kinds": (framed(b'{"out": [1, "two"]}'), "protocol: "),
     "null": (framed(b'{"out": null}'), "protocol: "),
     "a hostile length": (b"\xff" * 8, "limit exceeded: "),
     "half a length": (b"\x08\x00", "closed: "),
@@ -273,6 +367,34 @@ def test_replies_that_are_none(programs: Path, tmp_path: Path, name: str) -> Non
     lines = lines_of(compiler)
     assert lines[0].startswith("-1 " + why), lines
     assert lines[1] == "fell back"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "answer"),
+    [
+        ("int", b"[3, 4]", "3 ok"),
+        ("int", b"[3, 4.5]", "3 ok"),
+        ("long", b"[3000000000, 4]", "3000000000 ok"),
+        ("float", b"[1.5, 2]", "1.5 ok"),
+        ("double", b"[3]", "3 ok"),
+        ("bool", b"[true, false]", "1 ok"),
+        ("char", b'"hello"', "h ok"),
+        ("char", b"[104, 105]", "h ok"),
+        ("int", b'"hello"', "-1 mismatch: the model answered text"),
+        ("int", b"[4.5, 3]", "-1 mismatch: "),
+        ("int", b"[]", "-1 mismatch: the pass asks for one value and the model answered none"),
+    ],
+)
+def test_the_first_of_several_values(
+    programs: Path, tmp_path: Path, kind: str, reply: bytes, answer: str
+) -> None:
+    """As in the release, which read what lay first."""
+    base = tmp_path / "file"
+    base.with_suffix(".in").write_bytes(framed(b'{"out": ' + reply + b"}"))
+    done = subprocess.run(
+        [programs / "scalar", kind, base], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith(answer), done
 
 
 def test_too_few_bytes_for_the_type(programs: Path, tmp_path: Path) -> None:

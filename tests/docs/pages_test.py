@@ -162,6 +162,12 @@ def test_the_examples_of(path: Path, page_run: Page) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_the_prefix_is_set_or_explained(path: Path) -> None:
+    text = path.read_text()
+    assert "$PREFIX" not in text or "export PREFIX=" in text or "README.md#install" in text
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_the_links_of(path: Path) -> None:
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):

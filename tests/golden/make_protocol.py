@@ -36,6 +36,7 @@ KINDS = {
     "statistics": 18,
     "bye": 19,
     "turn": 20,
+    "last": 21,
 }
 NEVER = 2**64 - 1
 NONCE = bytes(range(16))
@@ -178,6 +179,7 @@ GOOD: dict[str, bytes] = {
     "turn": frame("turn", turn(1, [0.5, -2.0]), stream=1),
     "turn-of-nobody": frame("turn", turn(NOBODY, [0.0, 10.0]), stream=1),
     "observation-that-a-limit-ends": frame("reply", b"", flags=2 | 8, stream=1, request=2),
+    "last-observation": frame("last", REQUEST, flags=1, stream=1, request=2),
     "statistics-request": frame("statistics", request=1),
     "statistics": frame("statistics", mapping({"requests": "7", "errors": "0"}), request=1),
     "bye": frame("bye", text("the server stopped")),

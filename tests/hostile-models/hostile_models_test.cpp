@@ -3,6 +3,9 @@
 // hang or take memory without bound. The models are those of tests/golden/hostile.
 #include "hostile_model.h"
 
+#include "engine/aot/generate.h"
+#include "engine/native/network.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -148,6 +151,17 @@ TEST_P(Bad, IsRefusedWithAMessage) {
       << outcome.status.toString();
   EXPECT_NE(outcome.status.message(), "");
   EXPECT_EQ(outcome.status.message().find('\n'), std::string::npos);
+}
+
+TEST_P(Bad, IsNoDangerToTools) {
+  const Patiently patiently;
+  const std::string path = Folder / (GetParam() + ".onnx");
+  const Expected<native::Inspection> report = native::inspect(path);
+  EXPECT_NE(report ? "report" : report.status().message(), "");
+  aot::GenerateOptions options;
+  options.name = "bad";
+  const Expected<aot::Generated> source = aot::generate(path, options);
+  EXPECT_NE(source ? source->source : source.status().message(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Bad, ::testing::ValuesIn(models("bad-")), testName);

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import aliases
 import elementwise as e
 import shaping as s
 import structures as t
@@ -95,6 +96,13 @@ def network(seed: int) -> Network:
     if not net.nodes:
         e.unary(net) or net.node("Identity", [net.values[0]], *_facts(net.values[0]))
     return net.finish()
+
+
+KINDS: dict[str, Callable[[int], Network]] = {
+    "networks": network,
+    "aliases": aliases.network,
+    "many-aliases": aliases.many,
+}
 
 
 def main() -> None:

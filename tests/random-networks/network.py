@@ -25,6 +25,7 @@ INFINITY = math.inf
 IR_VERSION = {11: 6, 13: 7, 17: 8, 18: 8, 21: 10}
 OPSETS = (11, 13, 17, 18, 21)
 FLOATS = ("float32", "float64")
+EXACT = "mlbridge-exact"  # the producer of networks whose arithmetic rounds nothing
 INTEGERS = ("int32", "int64")
 
 

@@ -2,9 +2,12 @@
 """Random networks: an engine against ONNX Runtime, against itself on other instruction sets and in
 several threads.
 
-    run.py [--networks 500] [--first 0] [--seed N] [--engine native] [--out FILE]
+    run.py [--kind KIND | --files FOLDER] [--networks 500] [--first 0] [--seed N] [--engine native]
+           [--out FILE]
 
-A network is made from its seed alone. One that fails is made as small as possible and saved in
+A network is made from its seed alone. Of the kind aliases are branches and loops that give out what
+they see (aliases.py). Of files, with random inputs, some may be refused; they are listed. One that
+fails is made as small as possible and saved in
 build/random-networks/SEED, and the command that shows it again is printed. reference.py says how
 far an answer may be from ONNX Runtime's. Bits must be the same on every instruction set; only one
 NaN is like another.
@@ -20,13 +23,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 from evaluate import load, save
-from generate import network
-from network import Network
+from generate import KINDS
+from network import Array, Network
 from onnx import helper
 from shrink import shrink
 
@@ -36,6 +43,7 @@ from isolation import Child
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "build" / "random-networks"
 SECONDS = 60.0
+FEEDS = 2  # for each file
 THREADED = 8  # each eighth network is evaluated in several threads too
 SHRUNK = 20  # no more than that many: what is left is mostly the same
 BAD = ("outside", "error", "unstable", "threads", "died", "instruction sets", "refused")
@@ -64,7 +72,8 @@ class Judge:
         command: list[str | Path] = [sys.executable, script, engine]
         self.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-")))
         # The last one is the best, which is chosen if nothing is said.
-        self.best = stack.enter_context(Child(command, SECONDS))
+        seconds = 5 * SECONDS if engine == "aot" else SECONDS  # a compiler's
+        self.best = stack.enter_context(Child(command, seconds))
         self.others = {
             name: stack.enter_context(
                 Child(command, SECONDS, {**os.environ, "MLBRIDGE_NATIVE_ISA": name})
@@ -72,15 +81,15 @@ class Judge:
             for name in sets[:-1]
         }
 
-    def ask(self, question: dict[str, Any], *, alone: bool = False) -> dict[str, Any]:
-        """What came of one network; `alone`: not on the other instruction sets."""
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What came of one network."""
         answer = self.best.ask(json.dumps(question))
         if "died" in answer:
             # Either engine may have ended the process.
             other = self.best.ask(json.dumps({**question, "digest": True}))
             result = "died" if "died" in other else "no reference"
             return {"result": result, "why": answer["died"]}
-        if alone or answer["result"] not in ("passed", "no reference"):
+        if answer["result"] not in ("passed", "no reference"):
             return answer
         for name, child in self.others.items():
             other = child.ask(json.dumps({**question, "digest": True}))
@@ -95,10 +104,10 @@ class Judge:
     def ask_about(self, net: Network, *, threads: bool) -> dict[str, Any]:
         save(net, self.scratch / "candidate")
         question = {"folder": str(self.scratch / "candidate"), "threads": threads}
-        return self.ask(question, alone=not threads and not self.others)
+        return self.ask(question)
 
 
-def keep(judge: Judge, net: Network, answer: dict[str, Any]) -> Path:
+def keep(judge: Judge, net: Network, name: str, answer: dict[str, Any]) -> Path:
     """Saves the smallest network that fails in the same way."""
     result = answer["result"]
 
@@ -109,16 +118,49 @@ def keep(judge: Judge, net: Network, answer: dict[str, Any]) -> Path:
         return judge.ask_about(candidate, threads=result == "threads")["result"] in same
 
     small = shrink(net, fails) if result != "refused" else net
-    folder = SAVED / str(net.seed)
+    folder = SAVED / name.removeprefix("seed ")
     shutil.rmtree(folder, ignore_errors=True)
     save(small, folder)
     why = judge.ask_about(small, threads=result == "threads").get("why", "")
     operators = [node.op_type for node in small.model.graph.node]
     opset = small.model.opset_import[0].version
-    text = f"seed {net.seed}: {result}: {why}\noperators: {operators}, opset {opset}\n"
+    text = f"{name}: {result}: {why}\noperators: {operators}, opset {opset}\n"
     (folder / "why.txt").write_text(text)
     print(text, end="")
     return folder
+
+
+def of_file(path: Path) -> Network:
+    """With inputs from a seed, as the metadata `inputs` of the model say."""
+    model = onnx.load(path)
+    [ranges] = [json.loads(p.value) for p in model.metadata_props if p.key == "inputs"]
+    numbers = np.random.default_rng(len(path.name))
+    feeds: list[dict[str, Array]] = [{} for _ in range(FEEDS)]
+    for feed in feeds:
+        for info in model.graph.input:
+            kind = info.type.tensor_type
+            dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+            shape = [d.dim_value for d in kind.shape.dim]
+            if info.name in ranges:
+                low, high = ranges[info.name]
+                feed[info.name] = np.asarray(numbers.integers(low, high, shape), dtype)
+            else:
+                feed[info.name] = np.asarray(numbers.standard_normal(shape), dtype)
+    return Network(0, model, feeds)
+
+
+Made = tuple[str, Callable[[], Network], dict[str, Any]]
+
+
+def made(options: argparse.Namespace) -> Iterator[Made]:
+    """Name, network and question of each."""
+    if options.files:
+        for path in sorted(options.files.glob("*.onnx")):
+            yield path.name, partial(of_file, path), {}
+        return
+    make = KINDS[options.kind]
+    for seed in range(options.first, options.first + options.networks):
+        yield f"seed {seed}", partial(make, seed), {"seed": seed, "kind": options.kind}
 
 
 def campaign(options: argparse.Namespace) -> dict[str, Any]:
@@ -128,19 +170,23 @@ def campaign(options: argparse.Namespace) -> dict[str, Any]:
     start = time.monotonic()
     with ExitStack() as stack:
         judge = Judge(options.engine, sets, stack)
-        for number in range(options.networks):
-            seed = options.first + number
-            answer = judge.ask({"seed": seed, "threads": number % THREADED == 0})
+        for number, (name, make, question) in enumerate(made(options)):
+            threads = number % THREADED == 0
+            if question:
+                answer = judge.ask({**question, "threads": threads})
+            else:
+                answer = judge.ask_about(make(), threads=threads)
             result = answer["result"]
             counts[result] += 1
             counts["elements"] += answer.get("elements", 0)
             counts["left out"] += answer.get("left_out", 0)
             if result == "refused":
-                refused[answer["why"].rsplit(": ", 1)[-1]] += 1
+                why = answer["why"].rsplit(": ", 1)[-1]
+                refused[f"{name}: {why}" if options.files else why] += 1
             if result in BAD and result != "refused":
-                print(f"seed {seed}: {result}: {answer.get('why', '')}", flush=True)
+                print(f"{name}: {result}: {answer.get('why', '')}", flush=True)
                 if sum(counts[kind] for kind in BAD if kind != "refused") <= SHRUNK:
-                    folder = keep(judge, network(seed), answer)
+                    folder = keep(judge, make(), name, answer)
                     print(f"  again: tests/random-networks/run.py --folder {folder}", flush=True)
             if number % 1000 == 999:
                 print(f"{number + 1} of {options.networks}: {dict(counts)}", flush=True)
@@ -148,7 +194,7 @@ def campaign(options: argparse.Namespace) -> dict[str, Any]:
         print(f"refused {count}: {why}")
     return {
         "engine": options.engine,
-        "networks": options.networks,
+        "networks": sum(counts[kind] for kind in (*BAD, "passed", "no reference")),
         "first_seed": options.first,
         "passed": counts["passed"],
         "failed": sum(counts[kind] for kind in BAD),
@@ -171,12 +217,12 @@ def again(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         sets = instruction_sets() if options.engine == "native" else ["portable"]
         judge = Judge(options.engine, sets, stack)
-        net = load(Path(options.folder)) if options.folder else network(options.seed)
+        net = load(Path(options.folder)) if options.folder else KINDS[options.kind](options.seed)
         print(text_of(net))
         answer = judge.ask_about(net, threads=True)
         print(json.dumps(answer, indent=1))
         if options.seed is not None and answer["result"] in BAD:
-            print(f"smallest: {keep(judge, net, answer)}")
+            print(f"smallest: {keep(judge, net, str(options.seed), answer)}")
     return 0 if answer["result"] == "passed" else 1
 
 
@@ -200,9 +246,11 @@ def text_of(net: Network) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--engine", default="native", help="the URI scheme (native)")
+    parser.add_argument("--kind", choices=KINDS, default="networks")
     parser.add_argument("--networks", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="only this one; print it")
+    parser.add_argument("--files", type=Path, help="a folder of models")
     parser.add_argument("--folder", help="only this saved one; print it")
     parser.add_argument("--out", type=Path, default=ROOT / "build/test/random-networks.json")
     parser.add_argument("--allow-refused", action="store_true", help="while operators are missing")
@@ -213,8 +261,8 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report))
-    allowed = report["refused"] if options.allow_refused else 0
-    without = report["no_reference"] > options.networks // 100
+    allowed = report["refused"] if options.allow_refused or options.files else 0
+    without = report["no_reference"] > report["networks"] // 100
     return 1 if without or report["failed"] > allowed else 0
 
 

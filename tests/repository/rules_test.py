@@ -70,7 +70,7 @@ def test_json_files_can_be_read() -> None:
 
 
 def test_scripts_can_be_run() -> None:
-    for name in (".ci/run", "tools/setup", "tools/onnxruntime-headers"):
+    for name in (".ci/run", "tools/setup", "tools/bare-machine", "tools/onnxruntime-headers"):
         assert os.access(ROOT / name, os.X_OK), f"{name} is not executable"
 
 

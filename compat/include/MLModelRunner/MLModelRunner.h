@@ -54,7 +54,8 @@ public:
     (populate(std::string(features.first), features.second), ...);
   }
 
-  /// The model's answer. Without one, -1, or 0 for bool and unsigned types, and status() says why.
+  /// The model's answer; of several values the first, of a text its first character. Without one,
+  /// -1, or 0 for bool and unsigned types, and status() says why.
   template <typename T> std::enable_if_t<std::is_fundamental_v<T>, T> evaluate() {
     std::vector<T> values;
     if constexpr (std::is_same_v<T, bool>) {

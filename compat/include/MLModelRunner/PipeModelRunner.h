@@ -27,8 +27,8 @@ private:
 /// Both ends may be plain files as well: a recorded conversation.
 class PipeModelRunner : public MLModelRunner {
 public:
-  /// Opens Inbound for reading, then waits until somebody reads Outbound; the model's side opens
-  /// them in that order, too. Blocks until the deadline at most.
+  /// Opens Inbound for reading, as soon as it is there, then waits until somebody reads Outbound;
+  /// the model's side opens them in that order, too. Blocks until the deadline at most.
   PipeModelRunner(const FileName &OutboundName, const FileName &InboundName, SerDesKind SerDesType,
                   llvm::LLVMContext *Ctx = nullptr);
   ~PipeModelRunner() override;

@@ -94,6 +94,9 @@ private:
   size_t ElementSize = 0;
 };
 
+/// The elements of a buffer, for a person to read: "1,2,3".
+std::string tensorValueToString(const char *Buffer, const TensorSpec &Spec);
+
 } // namespace MLBridge
 
 #endif

@@ -10,6 +10,18 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
+std::string untouchable(const Module &M) {
+  bool Defines = false;
+  for (const Function &F : M) {
+    if (!F.isDeclaration() && !F.hasOptNone())
+      return {};
+    Defines |= !F.isDeclaration();
+  }
+  return Defines ? "every function is optnone, as clang -O0 makes them, and no pass changes such "
+                   "functions; compile with -Oz -Xclang -disable-llvm-passes instead"
+                 : "it has no function";
+}
+
 PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
                                                    uint32_t MaxSteps)
     : M(M), MAM(MAM), MaxSteps(MaxSteps) {
@@ -78,8 +90,7 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
   History[Index] += 1;
   if (Log.Decisions.size() == MaxSteps) {
     Log.End = Outcome::Limit;
-    setDone();
-    return Status::ok();
+    setTruncated();
   }
   observe(Next);
   return Status::ok();

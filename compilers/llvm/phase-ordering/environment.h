@@ -14,6 +14,10 @@
 
 namespace mlbridge::phase_ordering {
 
+/// Why no pass can change anything in this module: it has no function, or each of them is optnone.
+/// Empty if passes can.
+std::string untouchable(const llvm::Module &M);
+
 /// One episode on one module. The module itself is not touched before commit().
 ///
 /// Observation: features float32[F], action_mask float32[A + 1], history float32[A + 1],

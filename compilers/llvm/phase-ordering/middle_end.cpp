@@ -120,39 +120,57 @@ namespace {
 
 class ReplaceMiddleEndPass : public PassInfoMixin<ReplaceMiddleEndPass> {
 public:
-  ReplaceMiddleEndPass(std::shared_ptr<PipelineState> State,
-                       std::function<bool(Module &, ModuleAnalysisManager &)> Choose)
-      : State(std::move(State)), Choose(std::move(Choose)) {}
+  ReplaceMiddleEndPass(std::shared_ptr<PipelineState> State, Chooser Choose, StringRef Level)
+      : State(std::move(State)), Choose(std::move(Choose)), Level(Level) {}
 
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
-    State->Replaced = false;
-    if (State->Phase != ThinOrFullLTOPhase::None || !Choose(M, MAM))
-      return PreservedAnalyses::all();
-    State->Replaced = true;
-    return PreservedAnalyses::none();
+    State->Replaced = Choose(M, MAM, Level);
+    return State->Replaced ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
   static bool isRequired() { return true; }
 
 private:
   std::shared_ptr<PipelineState> State;
-  std::function<bool(Module &, ModuleAnalysisManager &)> Choose;
+  Chooser Choose;
+  StringRef Level;
 };
+
+StringRef nameOf(OptimizationLevel Level) {
+  constexpr StringLiteral Speed[] = {"O0", "O1", "O2", "O3"}, Size[] = {"Os", "Oz"};
+  return Level.getSizeLevel() ? Size[Level.getSizeLevel() - 1] : Speed[Level.getSpeedupLevel()];
+}
 
 } // namespace
 
-void replaceMiddleEnd(PassBuilder &PB,
-                      std::function<bool(Module &, ModuleAnalysisManager &)> Choose) {
+void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
+                      std::function<void(Module &, StringRef)> Leave) {
   auto State = std::make_shared<PipelineState>();
-  PB.registerPipelineStartEPCallback(
-      [State, Choose = std::move(Choose)](ModulePassManager &MPM, OptimizationLevel Level) {
-        if (Level != OptimizationLevel::O0)
-          MPM.addPass(ReplaceMiddleEndPass(State, Choose));
-      });
+  const auto Add = [State, Choose = std::move(Choose),
+                    Leave = std::move(Leave)](ModulePassManager &MPM, OptimizationLevel Level) {
+    const auto Decide = [State, Choose, Leave](Module &M, ModuleAnalysisManager &MAM,
+                                               StringRef Name) {
+      const bool Linked = State->Phase != ThinOrFullLTOPhase::None;
+      if (Name != "O0" && !Linked)
+        return Choose(M, MAM, Name);
+      if (Leave)
+        Leave(M, Linked ? "with -flto the linker optimizes" : "-O0 optimizes nothing");
+      return false;
+    };
+    MPM.addPass(ReplaceMiddleEndPass(State, Decide, nameOf(Level)));
+  };
+  PB.registerPipelineStartEPCallback(Add);
   // The first extension point that tells the phase; it is reached while the pipeline is built, so
-  // before the pass above runs.
+  // before the pass above runs. Of a linker's pipelines it is the first one at all.
   PB.registerPipelineEarlySimplificationEPCallback(
-      [State](ModulePassManager &, OptimizationLevel, ThinOrFullLTOPhase Phase) {
+      [State, Add](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase Phase) {
         State->Phase = Phase;
+        if (Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
+          Add(MPM, Level);
+      });
+  PB.registerFullLinkTimeOptimizationEarlyEPCallback(
+      [State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
+        State->Phase = ThinOrFullLTOPhase::FullLTOPostLink;
+        Add(MPM, Level);
       });
   if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
     PIC->registerShouldRunOptionalPassCallback([State](StringRef PassClass, const Any &) {

@@ -22,11 +22,15 @@ struct PipelineState {
   llvm::ThinOrFullLTOPhase Phase = llvm::ThinOrFullLTOPhase::None;
 };
 
-/// Adds a pass to the start of each default pipeline of this builder above -O0. It calls `Choose`,
-/// and if that returns true (the module has been optimized) skips the optimizations after it.
-/// Pipelines whose result is optimized again by a linker are left alone.
-void replaceMiddleEnd(llvm::PassBuilder &PB,
-                      std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &)> Choose);
+/// Is given the module and the level of its pipeline, such as "Oz". True: it has been optimized.
+using Chooser =
+    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &, llvm::StringRef Level)>;
+
+/// Adds a pass to the start of each default pipeline of this builder. Above -O0 it calls `Choose`,
+/// and if that returns true skips the optimizations after it. Pipelines at -O0, and those of which
+/// a linker optimizes the result or that a linker runs, are left alone: `Leave` is told why.
+void replaceMiddleEnd(llvm::PassBuilder &PB, Chooser Choose,
+                      std::function<void(llvm::Module &, llvm::StringRef Why)> Leave = nullptr);
 
 /// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
 /// exit instrumentation, variable locations.

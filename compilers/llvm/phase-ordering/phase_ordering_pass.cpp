@@ -8,6 +8,7 @@
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
@@ -29,6 +30,12 @@ static void giveUp(Module &M, bool FailIsError, const std::string &Why) {
     report(M, DS_Warning, Why + "; the module is left to the usual passes");
 }
 
+/// What failed with the model or environment there, unless it says that itself.
+static std::string at(const std::string &Uri, const mlbridge::Status &Why) {
+  const bool Said = Why.message().find(Uri) != std::string::npos;
+  return (Said ? std::string() : Uri + ": ") + Why.toString();
+}
+
 static const Function *firstDefinition(const Module &M) {
   for (const Function &F : M)
     if (!F.isDeclaration())
@@ -36,8 +43,25 @@ static const Function *firstDefinition(const Module &M) {
   return nullptr;
 }
 
+static constexpr const char *Name = "phase-ordering";
+
+void leaveAlone(Module &M, StringRef Why) {
+  const Function *F = firstDefinition(M);
+  if (!F)
+    return;
+  LLVMContext &Context = M.getContext();
+  const auto Say = [&](DiagnosticInfoOptimizationBase &&Remark) {
+    Remark << "left to the usual passes: " << ore::NV("Reason", Why);
+    Context.diagnose(Remark);
+  };
+  // -Rpass alone shows it, too: whoever asks what was done learns that nothing was.
+  if (Context.getDiagHandlerPtr()->isPassedOptRemarkEnabled(Name))
+    Say(OptimizationRemark(Name, "LeftAlone", F));
+  else
+    Say(OptimizationRemarkMissed(Name, "LeftAlone", F));
+}
+
 static void remark(const Module &M, const EpisodeLog &Log) {
-  constexpr const char *Name = "phase-ordering";
   LLVMContext &Context = M.getContext();
   const Function *F = firstDefinition(M);
   if (!F || !(Context.getLLVMRemarkStreamer() ||
@@ -67,9 +91,7 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Setting
   return mlbridge::serve(Environment, *At).status;
 }
 
-bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
-  if (!firstDefinition(M))
-    return false;
+bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
   if (!Set) {
     giveUp(M, /*FailIsError=*/true, Set.status().message());
@@ -77,7 +99,21 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
   }
   if (!Set->ServeUri.empty()) {
     if (const Status Served = serveEpisodes(M, MAM, *Set); !Served)
-      giveUp(M, Set->FailIsError, Set->ServeUri + ": " + Served.toString());
+      giveUp(M, Set->FailIsError, at(Set->ServeUri, Served));
+    return false;
+  }
+  if (!firstDefinition(M))
+    return false;
+  if (!Level.empty() && !is_contained(Set->Levels, Level)) {
+    leaveAlone(M, "-" + Level.str() + " is none of the levels " + join(Set->Levels, ",") +
+                      " (-phase-ordering-levels)");
+    return false;
+  }
+  if (const std::string Why = untouchable(M); !Why.empty()) {
+    if (Level.empty())
+      giveUp(M, Set->FailIsError, Why);
+    else
+      leaveAlone(M, Why);
     return false;
   }
   if (Set->ModelUri.empty()) {
@@ -109,7 +145,7 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM) {
     Environment.commit();
     remark(M, Environment.log());
   } else {
-    giveUp(M, Set->FailIsError, Set->ModelUri + ": " + End.toString());
+    giveUp(M, Set->FailIsError, at(Set->ModelUri, End));
   }
   if (!Set->LogFolder.empty()) {
     EpisodeLog Log = Environment.log();

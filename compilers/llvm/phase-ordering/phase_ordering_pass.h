@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mlbridge::phase_ordering {
 
@@ -21,21 +22,27 @@ struct Settings {
   Duration Deadline{};
   bool FailIsError = false;
   std::string LogFolder;
+  std::vector<std::string> Levels; ///< of default pipelines, at which the model is asked
 
   /// From -phase-ordering-…; an option that makes no sense is an error that names it.
   static Expected<Settings> fromCommandLine();
 };
 
 /// Runs one episode. True if the module now is what the model made of it; otherwise it is as it
-/// was, and one diagnostic says why, unless there was nothing to decide. Several modules at once,
-/// in as many threads, do not disturb each other.
-bool choosePasses(llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
+/// was, and one diagnostic says why: a remark where there was nothing to decide. `Level` is that of
+/// the pipeline ("Oz"), or empty where the pass was named itself, which asks the model whatever the
+/// levels. Several modules at once, in as many threads, do not disturb each other.
+bool choosePasses(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, llvm::StringRef Level);
+
+/// A remark that the module is left to the usual passes, and why.
+void leaveAlone(llvm::Module &M, llvm::StringRef Why);
 
 /// For opt's -passes=phase-ordering.
 class PhaseOrderingPass : public llvm::PassInfoMixin<PhaseOrderingPass> {
 public:
   llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &MAM) {
-    return choosePasses(M, MAM) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+    return choosePasses(M, MAM, "") ? llvm::PreservedAnalyses::none()
+                                    : llvm::PreservedAnalyses::all();
   }
   static bool isRequired() { return true; }
 };

@@ -15,7 +15,7 @@ using namespace mlbridge::phase_ordering;
 
 static void registerCallbacks(PassBuilder &PB) {
   registerModels();
-  replaceMiddleEnd(PB, choosePasses);
+  replaceMiddleEnd(PB, choosePasses, leaveAlone);
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (Name != "phase-ordering")

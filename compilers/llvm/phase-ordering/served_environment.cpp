@@ -16,6 +16,8 @@ ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, u
     : Host(Host), MAM(MAM), MaxSteps(MaxSteps) {
   useModule(Host);
   Sig = Inner->signature();
+  for (const char *Name : {"code_bytes", "oz_code_bytes"})
+    Sig.inputs.push_back(TensorSpec::of<int64_t>(Name, {1}));
 }
 
 Metadata ServedEnvironment::metadata() const {
@@ -49,6 +51,7 @@ Status ServedEnvironment::load(const std::string &From) {
   Inner.reset();
   Loaded = std::move(Read);
   Path = From;
+  OzSize.reset();
   return Status::ok();
 }
 
@@ -56,26 +59,51 @@ Status ServedEnvironment::reset(Observation &First) {
   if (!context().empty() && context() != Path)
     if (Status S = load(context()); !S)
       return S;
-  useModule(Loaded ? *Loaded : Host);
+  Module &M = Loaded ? *Loaded : Host;
+  useModule(M);
+  if (const std::string Why = untouchable(M); !Why.empty())
+    return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
+  if (!OzSize) {
+    WorkingCopy Copy(M, MAM);
+    PassBuilder Builder;
+    if (Error E = runPipeline(Builder, "default<Oz>", Copy.module(), MAM))
+      return Status(Code::Internal, toString(std::move(E)));
+    const mlbridge::Expected<uint64_t> Bytes = codeSize(Copy.module());
+    if (!Bytes)
+      return Bytes.status();
+    OzSize = int64_t(*Bytes);
+  }
   if (Status S = Inner->reset(First); !S)
     return S;
-  const mlbridge::Expected<uint64_t> Size = codeSize(Inner->module());
-  if (!Size)
-    return Size.status();
-  FirstSize = LastSize = double(*Size);
-  return Status::ok();
+  const Status Measured = measure(First);
+  FirstSize = Size;
+  return Measured;
+}
+
+Status ServedEnvironment::measure(Observation &To) {
+  const mlbridge::Expected<uint64_t> Bytes = codeSize(Inner->module());
+  if (!Bytes)
+    return Bytes.status();
+  Size = int64_t(*Bytes);
+  if (Status S = To.set("code_bytes", Size); !S)
+    return S;
+  return To.set("oz_code_bytes", *OzSize);
 }
 
 Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = Inner->step(Chosen, Next); !S)
     return S;
-  const mlbridge::Expected<uint64_t> Size = codeSize(Inner->module());
-  if (!Size)
-    return Size.status();
-  setReward(FirstSize == 0 ? 0 : (LastSize - double(*Size)) / FirstSize);
-  LastSize = double(*Size);
-  if (Inner->isDone())
+  if (Inner->isDone() && !Inner->isTruncated()) { // stop changes nothing
+    setReward(0);
     setDone();
+    return Status::ok();
+  }
+  const int64_t Before = Size;
+  if (Status S = measure(Next); !S)
+    return S;
+  setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
+  if (Inner->isTruncated())
+    setTruncated();
   return Status::ok();
 }
 

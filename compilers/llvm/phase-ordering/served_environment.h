@@ -9,9 +9,11 @@
 namespace mlbridge::phase_ordering {
 
 /// A reset's context is the path of a module (bitcode or text), or empty: the one it was on, at
-/// first the host's. Every episode begins with the module as it was read. The reward of a step is
-/// the decrease of the object's executable bytes, as a part of those at the reset. The host's
-/// module is never changed.
+/// first the host's. Every episode begins with the module as it was read. Observed besides what the
+/// pass observes: `code_bytes`, the executable bytes of the object that the module would become
+/// now, and `oz_code_bytes`, of the one that the stock pipeline at -Oz makes of it. The reward of a
+/// step is the decrease of the former, as a part of those at the reset. The host's module is never
+/// changed.
 class ServedEnvironment final : public Environment {
 public:
   ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
@@ -36,7 +38,10 @@ private:
   std::unique_ptr<llvm::Module> Loaded;
   std::unique_ptr<PhaseOrderingEnvironment> Inner;
   Signature Sig;
-  double FirstSize = 0, LastSize = 0;
+  Status measure(Observation &To);
+
+  int64_t FirstSize = 0, Size = 0;
+  std::optional<int64_t> OzSize; ///< of the module that episodes begin with
 };
 
 } // namespace mlbridge::phase_ordering

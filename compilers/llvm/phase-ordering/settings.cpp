@@ -18,7 +18,7 @@ static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12)
 static cl::opt<std::string>
     DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
                    cl::desc("The longest wait for the model: 5s, 250ms, or a "
-                            "number of milliseconds"));
+                            "number of seconds"));
 static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::init("stock"),
                                             cl::value_desc("stock|fail"),
                                             cl::desc("If the model fails: the usual passes and a "
@@ -26,6 +26,9 @@ static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::ini
 static cl::opt<std::string>
     LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
                     cl::desc("Write the decisions to a file of this folder"));
+static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
+                                         cl::value_desc("LIST"),
+                                         cl::desc("The -O levels at which the model is asked"));
 
 namespace mlbridge::phase_ordering {
 
@@ -53,6 +56,13 @@ mlbridge::Expected<Settings> Settings::fromCommandLine() {
   if (!Parsed || Parsed->count() <= 0)
     return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Text);
   S.Deadline = *Parsed;
+  SmallVector<StringRef> Levels;
+  StringRef(LevelsOption).split(Levels, ',');
+  for (StringRef Level : Levels) {
+    if (!is_contained({"O1", "O2", "O3", "Os", "Oz"}, Level))
+      return wrong("levels", "O1, O2, O3, Os, Oz, or several with commas between", LevelsOption);
+    S.Levels.push_back(Level.str());
+  }
   return S;
 }
 

@@ -56,13 +56,18 @@ void *mlbridge_driver_resize_action(mlbridge_driver *driver, const char *name, m
 mlbridge_code mlbridge_driver_set_action_string(mlbridge_driver *driver, const char *name,
                                                 uint64_t index, mlbridge_string text);
 /* An input of the agent that acts next, as the environment sent it, until the next reset or step;
- * null if there is no such tensor, after an error, and once the episode is done. */
+ * null if there is no such tensor, and after an error. Once the episode is done: the last
+ * observation, if the environment gave one. */
 const void *mlbridge_driver_observation(mlbridge_driver *driver, const char *name,
                                         mlbridge_type type, uint64_t *count);
 const int64_t *mlbridge_driver_observation_shape(mlbridge_driver *driver, const char *name,
                                                  uint32_t *rank);
 mlbridge_code mlbridge_driver_observation_string(mlbridge_driver *driver, const char *name,
                                                  uint64_t index, mlbridge_string *text);
+
+/* Once the episode is done: turns to this agent, as if it had acted last. Whether it has a last
+ * observation. */
+bool mlbridge_driver_show_last(mlbridge_driver *driver, uint64_t agent);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,9 @@ mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code
                                           const char *message);
 /* Ends it with MLBRIDGE_OK: a limit has, and not its last state. */
 mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner);
+/* How many of these the server will never hear of: while it reads nothing the newest 256 are kept,
+ * and none when the connection has ended. */
+uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner);
 
 #ifndef __cplusplus
 /* As mlbridge_runner_set, _input and _output; the type is that of the pointer:

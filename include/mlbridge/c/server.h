@@ -30,6 +30,16 @@ typedef struct mlbridge_server_options {
   uint32_t max_queued;                 /* requests that wait; one more is answered MLBRIDGE_BUSY */
   uint64_t max_message;                /* bytes of one message */
   uint64_t max_queued_bytes;           /* of the requests that wait */
+  /* As in ServerOptions, with the same defaults; docs/serving.md has them. */
+  uint64_t max_control;           /* bytes of any other message */
+  uint64_t max_connection_memory; /* bytes kept for one connection */
+  uint64_t max_memory;            /* bytes kept for all of them */
+  uint64_t max_unsent;            /* bytes that a compiler does not read */
+  int64_t handshake_time;         /* nanoseconds from connecting to the whole hello */
+  uint64_t turn_bytes;            /* read of one connection before the others have their turn */
+  uint32_t turn_frames;           /* the same in frames */
+  uint32_t max_events;            /* of episodes, waiting, of a stream */
+  uint32_t max_tensors;           /* inputs and outputs of a stream */
 } mlbridge_server_options;
 
 /* Makes the socket or FIFOs and begins to accept. Never null: a server that could not be made
@@ -64,6 +74,10 @@ mlbridge_code mlbridge_server_serve(mlbridge_server *server, mlbridge_function f
 /* The next event, which the caller destroys; null, with the server's code, if there is none within
  * so many nanoseconds (negative: no limit): MLBRIDGE_DEADLINE_EXCEEDED, MLBRIDGE_CANCELLED. */
 mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanoseconds);
+/* Another event for the batch that the last `next` began: one that is there, or that comes within
+ * so many nanoseconds of its begin, waited for only while a compiler that is connected may still
+ * ask. Null, with MLBRIDGE_DEADLINE_EXCEEDED, when the batch is complete, and as above. */
+mlbridge_event *mlbridge_server_next_of_batch(mlbridge_server *server, int64_t max_wait);
 /* One that was not answered is answered MLBRIDGE_POLICY_FAILED. Null is nothing. */
 void mlbridge_event_destroy(mlbridge_event *event);
 
@@ -104,6 +118,9 @@ mlbridge_code mlbridge_event_set_agent(mlbridge_event *event, uint64_t agent);
  * acted. With `done` the outputs are not sent. */
 mlbridge_code mlbridge_event_reply_step(mlbridge_event *event, const double *rewards,
                                         uint64_t rewards_size, bool done, bool truncated);
+/* Before a reply_step with `done`: the outputs are the last observation, of the agent that was set
+ * if there are several. */
+mlbridge_code mlbridge_event_send_last(mlbridge_event *event);
 /* Answers with an error; the server lives on. */
 mlbridge_code mlbridge_event_fail(mlbridge_event *event, mlbridge_code code, const char *message);
 

@@ -9,4 +9,5 @@
 #define XML_CONTEXT_BYTES 1024
 #define XML_DEV_URANDOM 1
 #define XML_DTD 1
+#define XML_GE 1
 #define XML_NS 1

@@ -9,7 +9,7 @@ function random(limit) {
 // arrays, sorting, closures
 var items = [];
 for (var i = 0; i < 300; ++i) items.push({ key: random(1000), name: "item" + i });
-items.sort(function (a, b) { return a.key - b.key || (a.name < b.name ? -1 : 1); });
+items.sort(function (a, b) { return a.key - b.key || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0); });
 print(items.filter(function (e, n) { return n % 29 === 0; }).map(function (e) { return e.key + ":" + e.name; }).join(" "));
 print(items.reduce(function (sum, e) { return sum + e.key; }, 0), items.some(function (e) { return e.key > 990; }));
 print([5, 1, 4].concat([9, [2]]).reverse(), [1, 2, 3, 4].splice(1, 2), [3, 1, 2].sort(), "a,b,c".split(",").indexOf("c"));

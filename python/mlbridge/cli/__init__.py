@@ -13,8 +13,20 @@ FLAGS_EPILOG = """\
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)"
 
-Without --model it is the policy for code size that comes with this package. Paths are made
-absolute, so that a build may change folders."""
+Without --model it is the policy for code size that comes with this package. It acts at -Os and -Oz
+unless --levels says otherwise. Paths are made absolute, so that a build may change folders. When
+this command is missing or fails the shell goes on with the plain compiler: see mlbridge wrapper."""
+
+WRAPPER_DESCRIPTION = """\
+Writes a compiler: a script that runs another one with what `mlbridge flags` prints. It fails if
+anything that it needs is gone, and unless --on-failure says otherwise if the model does. A model in
+a file is tried at once. The script needs neither this command nor Python."""
+
+WRAPPER_EPILOG = """\
+example:
+  mlbridge wrapper phase-ordering -o cc
+  mlbridge wrapper phase-ordering -o c++ --compiler clang++-22
+  make CC=$PWD/cc CXX=$PWD/c++"""
 
 DOCTOR_DESCRIPTION = """\
 Checks what is installed and says what to run to get what is missing. Exits with 0 if unmodified
@@ -53,8 +65,8 @@ fails."""
 INSPECT_DESCRIPTION = """\
 Shows what a model is: inputs and outputs, metadata, operators, parameters, the multiply-adds of one
 evaluation, which engines run it (and if not why), and what a compiler would contain that has it
-built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge compile`, or the folder of a
-TensorFlow SavedModel."""
+built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge compile`, the folder of a
+TensorFlow SavedModel, or a URI: of a server, signature and metadata."""
 
 
 COMPILE_DESCRIPTION = """\
@@ -65,7 +77,7 @@ bit by bit, on every CPU."""
 COMPILE_EPILOG = """\
 example:
   mlbridge compile policy.onnx -o policy.o --header policy.h
-  mlbridge compile policy.onnx --shared -o policy.so
+  mlbridge compile policy.onnx -o policy.so
   mlbridge compile other.onnx -o other.weights    # of the same network, for --weights external"""
 
 
@@ -79,13 +91,14 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
-    flags = commands.add_parser(
-        "flags",
-        help="print what to add to a compiler's command line",
-        description="Prints, on one line, what to add to a compiler's command line.",
-        epilog=FLAGS_EPILOG,
-        formatter_class=raw,
+    path = commands.add_parser(
+        "path",
+        help="print where a compiler plugin is",
+        description="Prints the file of an optimization's compiler plugin.",
     )
+    path.add_argument("optimization", help="phase-ordering")
+
+    flags = argparse.ArgumentParser(add_help=False)
     flags.add_argument("optimization", help="phase-ordering")
     flags.add_argument(
         "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …"
@@ -98,7 +111,37 @@ def parser() -> argparse.ArgumentParser:
         help="if the model fails: the compiler's own passes and a warning (stock), or an error",
     )
     flags.add_argument("--log", metavar="DIR", help="write the decisions into this folder")
+    flags.add_argument(
+        "--levels",
+        metavar="LIST",
+        help="the -O levels at which it acts: Os,Oz, or O1,O2,O3 as well",
+    )
     flags.add_argument("--plugin", metavar="PATH", help="another file of the compiler plugin")
+    printing = commands.add_parser(
+        "flags",
+        help="print what to add to a compiler's command line",
+        description="Prints, on one line, what to add to a compiler's command line.",
+        epilog=FLAGS_EPILOG,
+        formatter_class=raw,
+        parents=[flags],
+    )
+    printing.add_argument(
+        "--require",
+        action="store_true",
+        help="open the model now, and exit with 1 if it can't be; implies --on-failure fail",
+    )
+    wrapper = commands.add_parser(
+        "wrapper",
+        help="write a compiler that asks a model",
+        description=WRAPPER_DESCRIPTION,
+        epilog=WRAPPER_EPILOG,
+        formatter_class=raw,
+        parents=[flags],
+    )
+    wrapper.add_argument("-o", dest="output", metavar="FILE", required=True, help="the script")
+    wrapper.add_argument(
+        "--compiler", default="clang-22", metavar="COMMAND", help="clang-22 unless given"
+    )
 
     doctor = commands.add_parser(
         "doctor",
@@ -136,6 +179,13 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="answer compilers that state this agent with another model; may be repeated",
     )
+    serve.add_argument(
+        "--limit",
+        metavar="NAME=NUMBER",
+        action="append",
+        default=[],
+        help="a limit of docs/serving.md, such as max_connections=2000; several times",
+    )
     serve.add_argument("--json", action="store_true", help="print what was done as JSON")
 
     record = commands.add_parser(
@@ -166,7 +216,7 @@ def parser() -> argparse.ArgumentParser:
         description=INSPECT_DESCRIPTION,
         formatter_class=raw,
     )
-    inspect.add_argument("model", metavar="MODEL", help="a file, or a SavedModel's folder")
+    inspect.add_argument("model", metavar="MODEL", help="a file, a SavedModel's folder, or a URI")
     inspect.add_argument(
         "--options", metavar="TEXT", default="", help="of the onnx: URI, such as custom_ops=LIB"
     )
@@ -184,7 +234,11 @@ def parser() -> argparse.ArgumentParser:
         "-o", dest="output", metavar="FILE", required=True, help="policy.o, or .so, or .weights"
     )
     compiling.add_argument("--header", metavar="FILE", help="write a C header")
-    compiling.add_argument("--shared", action="store_true", help="a shared object, for aot:FILE.so")
+    compiling.add_argument(
+        "--shared",
+        action="store_true",
+        help="a shared object, for aot:FILE.so; said by an output that ends in .so as well",
+    )
     compiling.add_argument("--name", help="what symbols begin with; otherwise the output's name")
     compiling.add_argument(
         "--weights",
@@ -245,6 +299,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .flags import flags_line
 
             print(flags_line(options))
+            return 0
+        if options.command == "path":
+            from .flags import path_of
+
+            print(path_of(options.optimization))
+            return 0
+        if options.command == "wrapper":
+            from .wrapper import write
+
+            write(options)
             return 0
         if options.command == "doctor":
             from .doctor import run

@@ -49,6 +49,10 @@ OF_MACHINE = {
 def run(options: argparse.Namespace) -> int:
     """Compile what the options say."""
     output = os.path.abspath(options.output)
+    if output.endswith(".so"):
+        options.shared = True
+    elif options.shared and output.endswith((".o", ".weights")):
+        raise CommandError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
     name = options.name or identifier_of(output)
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights

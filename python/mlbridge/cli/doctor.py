@@ -201,7 +201,7 @@ def checks() -> list[Check]:
             "serdes protobuf",
             "unix:…?serdes=protobuf, pipe:…?serdes=protobuf",
             round_trip("protobuf"),
-            "apt-get install libprotobuf-dev, then install mlbridge again",
+            "apt-get install libprotobuf-dev libprotoc-dev, then install mlbridge again",
             required=False,
         ),
         attempt(

@@ -23,6 +23,9 @@ SCHEMES = {
     **dict.fromkeys(("unix", "shm", "pipe", "replay"), "path"),
     "function": "name",
 }
+LEVELS = ("O1", "O2", "O3", "Os", "Oz")
+#: Seconds that --require waits for a model.
+OPENING = 10.0
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -47,7 +50,7 @@ def unescaped(place: str) -> str:
     return os.fsdecode(raw)
 
 
-def model_uri(text: str) -> str:
+def model_uri(text: str, runtime: str | None) -> str:
     """The URI with an absolute path, once what can be seen without opening it has been checked."""
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)(\?.*)?", text, re.DOTALL)
     if match is None:
@@ -76,33 +79,44 @@ def model_uri(text: str) -> str:
     if scheme == "replay" and not os.path.exists(place):
         raise CommandError(f"--model: there is no file or folder {place}")
     if scheme == "onnx" and "runtime=" not in options:
-        options += runtime_option()
+        options += runtime_option(runtime)
     # Between options '?' does as well as '&', and needs no quotes.
     return f"{scheme}:{escaped(place)}{options.replace('&', '?')}"
 
 
-def runtime_option() -> str:
-    folder = files.onnx_runtime()
-    return "" if folder is None else f"?runtime={escaped(folder)}"
+def runtime_option(place: str | None) -> str:
+    return "" if place is None else f"?runtime={escaped(place)}"
 
 
-def shipped() -> str:
+def must_open(uri: str) -> None:
+    """Raises what opening the model says; names that only the plugin knows are left to it."""
+    if uri.partition(":")[0] in ("function", "replay"):
+        return
+    from .. import Error, Model
+
+    try:
+        Model.open(uri, deadline=OPENING)
+    except Error as error:
+        raise CommandError(f"the model can't be opened: {' '.join(str(error).split())}") from None
+
+
+def shipped(runtime: str | None) -> str:
     path = files.shipped_model("phase-ordering-size")
     if not os.path.isfile(path):
         raise CommandError(
             f"the policy that comes with this package is not there ({path}); "
             "state another with --model"
         )
-    if not files.has_onnx_runtime():
-        print(
-            "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
-            "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
-            file=sys.stderr,
+    return f"onnx:{escaped(path)}{runtime_option(runtime)}"
+
+
+def path_of(optimization: str, text: str | None = None) -> str:
+    """The file of the optimization's plugin, which must be there."""
+    if optimization != "phase-ordering":
+        raise CommandError(
+            f"there is no optimization '{optimization}'"
+            + (nearest(optimization, ["phase-ordering"]) or "; there is phase-ordering")
         )
-    return f"onnx:{escaped(path)}{runtime_option()}"
-
-
-def plugin_file(text: str | None) -> str:
     path = os.path.abspath(text if text is not None else files.plugin("phase-ordering"))
     if os.path.isfile(path):
         return path
@@ -127,6 +141,14 @@ def duration(name: str, text: str) -> str:
     return text
 
 
+def levels(name: str, text: str) -> str:
+    if not all(level in LEVELS for level in text.split(",")):
+        raise CommandError(
+            f"{name}: expected {', '.join(LEVELS)}, or several with commas between, got '{text}'"
+        )
+    return text
+
+
 def quoted(argument: str) -> str:
     """The argument as it may stand in CC, which make and configure hand to a shell."""
     if re.fullmatch(r"[\w./:+,=@%?-]+", argument, re.ASCII):
@@ -140,29 +162,45 @@ def quoted(argument: str) -> str:
     return f"'{argument}'"
 
 
+def model_of(options: argparse.Namespace, runtime: str | None) -> str:
+    """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
+    return shipped(runtime) if options.model is None else model_uri(options.model, runtime)
+
+
 def flags_line(options: argparse.Namespace) -> str:
-    if options.optimization != "phase-ordering":
-        raise CommandError(
-            f"there is no optimization '{options.optimization}'"
-            + (nearest(options.optimization, ["phase-ordering"]) or "; there is phase-ordering")
+    plugin = path_of(options.optimization, options.plugin)
+    uri = model_of(options, files.onnx_runtime())
+    if options.require:
+        must_open(uri)
+        options.on_failure = options.on_failure or "fail"
+    elif options.model is None and files.find_onnx_runtime() is None:
+        print(
+            "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
+            "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
+            file=sys.stderr,
         )
+    return " ".join(map(quoted, words(options, plugin, uri)))
+
+
+def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
+    """What to add to a compiler's command line to ask the model at `uri`."""
     # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
     line = ["--start-no-unused-arguments", "-Xclang"]
-    line.append(f"-fpass-plugin={plugin_file(options.plugin)}")
+    line.append(f"-fpass-plugin={plugin}")
 
     def add(name: str, value: str) -> None:
         line.extend(["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"])
 
-    add("model", shipped() if options.model is None else model_uri(options.model))
+    add("model", uri)
     checked: list[tuple[str, str | None, Callable[[str, str], str]]] = [
         ("max-steps", options.max_steps, positive),
         ("deadline", options.deadline, duration),
         ("on-failure", options.on_failure, lambda _, text: text),
+        ("levels", options.levels, levels),
         ("log", options.log, lambda _, text: os.path.abspath(text)),
     ]
     for name, value, check in checked:
         if value is not None:
             add(name, check(f"--{name}", value))
     # The warning of a fallback must not become an error under -Werror.
-    line += ["-Wno-error=backend-plugin", "--end-no-unused-arguments"]
-    return " ".join(map(quoted, line))
+    return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]

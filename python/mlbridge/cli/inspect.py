@@ -27,7 +27,8 @@ def show(path: str, *, options: str, as_json: bool) -> None:
 
 def lines(report: Report) -> list[tuple[str, str]]:
     """Name and text of each line."""
-    found = [("model", f"{report.path}: {report.format}, {report.file_bytes} bytes")]
+    what = "" if report.file_bytes is None else f": {report.format}, {report.file_bytes} bytes"
+    found = [("model", report.path + what)]
     if len(report.signatures) > 1:
         found += [(f"signature {key}", text) for key, text in sorted(report.signatures.items())]
     elif report.signature:

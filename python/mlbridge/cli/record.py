@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 
 from .. import Error
 from ..recording import record, replay
@@ -14,13 +15,21 @@ from .serve import Stop, show_statistics
 
 def run(options: argparse.Namespace) -> int:
     stop = Stop()
+    failures: list[str] = []
+
+    def failed(why: str) -> None:
+        failures.append(why)
+        print(f"mlbridge: {why}; what follows is not recorded", file=sys.stderr, flush=True)
+
     with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
         try:
             if options.command == "record":
-                done = record(options.model, options.at, options.file, ready=stop.ready)
+                done = record(
+                    options.model, options.at, options.file, ready=stop.ready, failed=failed
+                )
             else:
                 done = replay(options.file, options.at, ready=stop.ready)
         except (Error, OSError) as error:
             raise CommandError(str(error)) from error
         show_statistics(done, as_json=options.json)
-    return 0
+    return 1 if failures else 0

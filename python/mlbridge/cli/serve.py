@@ -10,6 +10,7 @@ import re
 import signal
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 from .. import Error, Server, Statistics
 from ..loading import LoadedModel, load, parse_signature
@@ -49,6 +50,9 @@ class Stop:
 def show_statistics(statistics: Statistics, *, as_json: bool) -> None:
     names = ("connections", "streams", "requests", "replies", "errors", "dropped", "refused")
     numbers = {name: getattr(statistics, name) for name in names}
+    for name in ("over_limit", "events_dropped"):
+        if count := getattr(statistics, name):
+            numbers[name.replace("_", "-")] = count
     if statistics.replies:
         for name, fraction in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
             numbers[f"latency-{name}-us"] = round(1e6 * statistics.latency(fraction))
@@ -70,9 +74,22 @@ def seconds(name: str, text: str) -> float:
 def number_from_one(name: str, text: str | None) -> int | None:
     if text is None:
         return None
-    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
         raise CommandError(f"{name}: expected a number from 1 on, got '{text}'")
     return int(text)
+
+
+def limits(texts: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        match = re.fullmatch(r"([a-z_]+)=(.+)", text, re.ASCII)
+        if match is None:
+            raise CommandError(f"--limit: expected NAME=NUMBER, got '{text}'")
+        name, value = match.groups()
+        found[name] = (
+            value if name == "handshake_time" else number_from_one(f"--limit {name}", value)
+        )
+    return found
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,8 +115,9 @@ def run(options: argparse.Namespace) -> int:
                 pad=options.pad,
                 agents=agents,
                 ready=stop.ready,
+                **limits(options.limit),
             )
-        except (Error, OSError, ImportError) as error:
+        except (Error, OSError, ImportError, TypeError) as error:
             raise CommandError(str(error)) from error
         show_statistics(statistics, as_json=options.json)
     return 0

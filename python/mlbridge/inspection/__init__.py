@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from .._core import Model, _inspect_native
 from ..errors import Error, InvalidModel, NotFound
@@ -16,15 +18,36 @@ from .saved_model import FILE, read_saved_model
 __all__ = ["Report", "Support", "inspect"]
 
 ELF = b"\x7fELF"
+#: Schemes whose place is a file, which says more than the opened model does.
+OF_FILES = ("onnx", "native", "aot")
 
 
 def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
     """Look into a model: .onnx, .ort, a shared object of `mlbridge compile`, or a SavedModel.
 
-    `options` are those of a URI ("custom_ops=lib.so") for the engines that are tried. Errors:
-    NotFound, InvalidModel.
+    `options` are those of a URI ("custom_ops=lib.so") for the engines that are tried. Instead of a
+    path any URI will do, also one of a server. Errors: NotFound, InvalidModel; of a URI, those of
+    opening it.
     """
     path = os.fspath(path)
+    uri = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)\??(.*)", path, re.DOTALL)
+    if uri is None or Path(path).exists():
+        return inspect_file(path, options)
+    scheme, place = uri[1], os.fsdecode(unquote_to_bytes(uri[2]))
+    if scheme in OF_FILES and Path(place).is_file():
+        report = inspect_file(place, uri[3] if scheme == "onnx" else options)
+        if scheme == "onnx" or not uri[3]:
+            return report
+    else:
+        report = Report(path, "", None)
+    model = Model.open(path)
+    report.signature = None if model.model_signature is None else str(model.model_signature)
+    report.metadata, report.engines[scheme] = dict(model.metadata), Support(True)
+    return report
+
+
+def inspect_file(path: str, options: str) -> Report:
+    """The same of a file or folder."""
     report = Report(path, "", 0)
     try:
         if Path(path).is_dir():
@@ -88,7 +111,8 @@ def try_engine(scheme: str, path: str, options: str, report: Report) -> Support:
         if why.startswith(prefix) and "': " in why:
             why = why.split("': ", 1)[1]
         return Support(False, why)
-    if report.signature is None and model.model_signature is not None:
+    # With ?rename or ?choose it isn't the file's.
+    if model.model_signature is not None and (options or report.signature is None):
         report.signature = str(model.model_signature)
     for key, value in model.metadata.items():
         report.metadata.setdefault(key, value)

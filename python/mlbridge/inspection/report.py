@@ -24,7 +24,8 @@ class Report:
 
     path: str
     format: str
-    file_bytes: int
+    file_bytes: int | None
+    """None of what is not in a file."""
     signature: str | None = None
     """Of a SavedModel with several, the one that was asked for or is usual."""
     signatures: dict[str, str] = field(default_factory=dict)

@@ -187,7 +187,8 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   if (isReserved(options.name))
     return Status(Code::InvalidArgument,
                   "'" + options.name + "' is a word of C or C++; state another --name");
-  Expected<std::shared_ptr<native::Network>> network = native::Network::open(path);
+  const native::Limits limits = native::toolLimits();
+  Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
   if (!network)
     return network.status();
   Expected<Buffer> file = engine::readFile(path, LargestFile);
@@ -213,10 +214,10 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   for (const auto &[name, shape] : options.shapes)
     if (signature.findInput(name) < 0)
       return Status(Code::InvalidArgument, "there is no input '" + name + "'");
-  Expected<std::shared_ptr<const native::Plan>> plan = (*network)->plan(shapes, nullptr);
+  Expected<std::shared_ptr<const native::Plan>> plan = (*network)->plan(shapes, limits.deadline);
   if (!plan)
     return plan.status();
-  if (!*plan || (*plan)->hasGuards)
+  if (!(*plan)->decisions.empty())
     return Status(Code::Unsupported,
                   path + ": shapes depend on the values of inputs, which a compiled network's "
                          "can't; native: runs it");

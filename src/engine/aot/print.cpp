@@ -214,8 +214,6 @@ private:
       case Step::Kind::EndLoop:
         body += "  if (hasPassed(left, start))\n    return -1;\n  }\n  }\n";
         break;
-      case Step::Kind::Guard:
-        break; // generate() refuses plans that have any
       }
     }
     std::string out = R"(#if defined(__x86_64__)
@@ -454,25 +452,26 @@ std::int32_t evaluate(const void *weights, void *workspace, void *const *inputs,
   out += "constexpr std::size_t inputsCount = " + number(plan_.inputs.size()) +
          ", outputsCount = " + number(plan_.outputs.size()) + ";\n";
   out += fill(R"(
-} // namespace
-
-struct NAME {
+// The header's struct: C++ code calls the file's functions only, and its name may be any.
+struct Context {
   const void *weights;
   Evaluate *evaluate;
   void *buffers[inputsCount + outputsCount + 1];
 };
+
+} // namespace
 
 EXPORTED const mlb_aot_model *NAME_model(void) { return &model; }
 #ifdef MLBRIDGE_AOT_SHARED
 EXPORTED const mlb_aot_model *mlb_aot_entry(void) { return &model; }
 #endif
 EXPORTED std::size_t NAME_context_size(void) { return contextSize; }
-EXPORTED NAME *NAME_init(void *memoryWEIGHTS_ALSO) {
+EXPORTED Context *NAME_init(void *memoryWEIGHTS_ALSO) {
   if (!memory || reinterpret_cast<std::uintptr_t>(memory) % 64)
     return nullptr;
 WEIGHTS_CHECK
   std::memset(memory, 0, contextSize);
-  NAME *const context = static_cast<NAME *>(memory);
+  Context *const context = static_cast<Context *>(memory);
   unsigned char *const bytes = static_cast<unsigned char *>(memory);
   context->weights = WEIGHTS_ADDRESS;
   context->evaluate = chosen();
@@ -482,23 +481,23 @@ WEIGHTS_CHECK
     context->buffers[inputsCount + i] = bytes + outputOffsets[i];
   return context;
 }
-EXPORTED NAME *NAME_create(WEIGHTS_ONLY) {
+EXPORTED Context *NAME_create(WEIGHTS_ONLY) {
   void *const memory = std::aligned_alloc(64, contextSize);
-  NAME *const context = NAME_init(memoryWEIGHTS_PASSED);
+  Context *const context = NAME_init(memoryWEIGHTS_PASSED);
   if (!context)
     std::free(memory);
   return context;
 }
-EXPORTED void NAME_destroy(NAME *context) { std::free(context); }
-EXPORTED int NAME_run(NAME *context) {
+EXPORTED void NAME_destroy(Context *context) { std::free(context); }
+EXPORTED int NAME_run(Context *context) {
   return context->evaluate(context->weights,
                            reinterpret_cast<unsigned char *>(context) + workspaceOffset,
                            context->buffers, context->buffers + inputsCount, UINT64_MAX);
 }
-EXPORTED void *NAME_input(NAME *context, std::size_t index) {
+EXPORTED void *NAME_input(Context *context, std::size_t index) {
   return index < inputsCount ? context->buffers[index] : nullptr;
 }
-EXPORTED const void *NAME_output(const NAME *context, std::size_t index) {
+EXPORTED const void *NAME_output(const Context *context, std::size_t index) {
   return index < outputsCount ? context->buffers[inputsCount + index] : nullptr;
 }
 )");

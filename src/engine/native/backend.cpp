@@ -26,6 +26,10 @@ struct Slot {
 struct Bound {
   std::shared_ptr<const Plan> plan;
   Program program;
+  Buffer values;               ///< what the plan was made for, if shapes depend on values
+  std::vector<size_t> offsets; ///< of the values that it computes, and their size
+
+  bool decides() const { return !plan->decisions.empty(); }
 };
 
 class NativeRunner final : public RunnerBackend {
@@ -33,7 +37,7 @@ public:
   NativeRunner(std::shared_ptr<Network> network, const Signature &bound)
       : network_(std::move(network)), signature_(bound) {}
 
-  Status create() {
+  Status create(const Deadline &deadline) {
     inputs_.resize(signature_.inputs.size());
     outputs_.resize(signature_.outputs.size());
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -49,7 +53,7 @@ public:
         return s.withContext("input '" + spec.name + "'");
       std::memset(inputs_[i].memory.data(), 0, inputs_[i].memory.size());
     }
-    return unsized_ ? Status::ok() : prepare(false);
+    return unsized_ ? Status::ok() : prepare(deadline);
   }
 
   TensorView input(size_t index) override { return view(inputs_[index], signature_.inputs[index]); }
@@ -58,6 +62,10 @@ public:
     Slot &slot = inputs_[index];
     const TensorSpec &spec = signature_.inputs[index];
     const uint8_t *before = slot.memory.data();
+    const std::optional<size_t> count = elementCount(shape);
+    if (!count || *count > network_->memoryLimit() / sizeOf(spec.type))
+      return Status(Code::LimitExceeded,
+                    "input '" + spec.name + "': too many elements in " + toString(shape));
     unsized_ += slot.isSized;
     slot.isSized = false;
     if (Status s = setShape(slot, spec.type, shape); !s)
@@ -65,30 +73,17 @@ public:
     --unsized_;
     if (slot.memory.data() != before)
       bound_.clear(); // they have the old address
-    active_ = nullptr;
+    active_ = deciding_ = nullptr;
     return view(slot, spec);
   }
 
   Status evaluate(Duration left) override {
     if (left <= Duration::zero())
       return {Code::DeadlineExceeded, "native: the deadline had passed before the call"};
-    if (!active_)
-      if (Status s = prepare(true); !s)
+    if (deciding_ || !active_)
+      if (Status s = choose(Deadline::after(left)); !s)
         return s;
-    while (true) {
-      const Plan &plan = *active_->plan;
-      if (!plan.faults.empty())
-        std::memset(workspace_.data(), 0, plan.faults.size() * sizeof(int64_t));
-      switch (active_->program.run(left)) {
-      case Program::Outcome::Done:
-        return plan.faults.empty() ? Status::ok() : checkFaults();
-      case Program::Outcome::TimedOut:
-        return {Code::DeadlineExceeded, "native: the deadline passed in a loop of the network"};
-      case Program::Outcome::OtherValues:
-        if (Status s = replan(); !s)
-          return s;
-      }
-    }
+    return run(*active_, left);
   }
 
   TensorView output(size_t index) override {
@@ -127,87 +122,137 @@ private:
                                       : Status::ok();
   }
 
-  bool isFor(const Bound &bound) const {
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (bound.plan->inputs[i].shape != inputs_[i].shape)
-        return false;
-    return true;
+  static bool isFor(const Bound &bound, Span<const uint8_t> values) {
+    return bound.values.size() == values.size() &&
+           (values.empty() || std::memcmp(bound.values.data(), values.data(), values.size()) == 0);
+  }
+  /// A plan for the inputs' shapes, and these values if it is one for values.
+  Bound *find(Span<const uint8_t> values) {
+    for (const std::unique_ptr<Bound> &bound : bound_) {
+      bool isIt = isFor(*bound, values);
+      for (size_t i = 0; isIt && i < inputs_.size(); ++i)
+        isIt = bound->plan->inputs[i].shape == inputs_[i].shape;
+      if (isIt)
+        return bound.get();
+    }
+    return nullptr;
   }
 
-  /// Makes a program for the inputs' shapes the active one.
-  Status prepare(bool hasValues) {
+  Expected<Bound *> make(const Deadline &deadline, const Settled &settled,
+                         Span<const uint8_t> values) {
+    std::vector<Shape> shapes;
+    for (const Slot &input : inputs_)
+      shapes.push_back(input.shape);
+    Expected<std::shared_ptr<const Plan>> plan = network_->plan(shapes, deadline, settled);
+    if (!plan)
+      return plan.status();
+    auto bound = std::make_unique<Bound>();
+    bound->plan = std::move(*plan);
+    if (Status s = bound->values.append(values.data(), values.size()); !s)
+      return s;
+    bound->offsets.push_back(0);
+    for (const TensorSpec &spec : bound->plan->outputs)
+      bound->offsets.push_back(bound->offsets.back() +
+                               (elementCount(spec.shape).value_or(0) * sizeOf(spec.type) + 64) /
+                                   64 * 64);
+    if (bound_.size() >= ProgramsKept)
+      bound_.erase(bound_.begin() + (bound_.front().get() == deciding_));
+    bound_.push_back(std::move(bound));
+    return bound_.back().get();
+  }
+
+  /// Makes a program for the inputs' shapes: the active one, or the one that decides which it is.
+  Status prepare(const Deadline &deadline) {
     if (unsized_)
       return {Code::InvalidArgument, "an input was neither set nor resized"};
-    for (const std::unique_ptr<Bound> &bound : bound_)
-      if (isFor(*bound))
-        return activate(bound.get());
-    Expected<std::shared_ptr<const Plan>> plan = makePlan(hasValues);
-    if (!plan)
-      return plan.status();
-    return *plan ? bind(std::move(*plan)) : Status::ok();
+    Expected<Bound *> bound = find({});
+    if (!*bound)
+      bound = make(deadline, {}, {});
+    if (!bound)
+      return bound.status();
+    if (Status s = activate(**bound); !s)
+      return s;
+    ((*bound)->decides() ? deciding_ : active_) = *bound;
+    return Status::ok();
   }
 
-  /// The active program was made for other values: tries those there are, and then makes one.
-  Status replan() {
-    Bound *const failed = active_;
-    for (size_t i = 0; i < bound_.size(); ++i)
-      if (bound_[i].get() != failed && isFor(*bound_[i])) {
-        if (Status s = activate(bound_[i].get()); !s)
-          return s;
-        const Program::Outcome outcome = active_->program.run(Duration::max());
-        if (outcome == Program::Outcome::Done)
-          return Status::ok(); // and is run again, which costs no more than planning
-      }
-    Expected<std::shared_ptr<const Plan>> plan = makePlan(true);
-    if (!plan)
-      return plan.status();
-    return bind(std::move(*plan));
-  }
-
-  Expected<std::shared_ptr<const Plan>> makePlan(bool hasValues) {
-    std::vector<Shape> shapes;
-    std::vector<const void *> data;
-    for (const Slot &input : inputs_) {
-      shapes.push_back(input.shape);
-      data.push_back(input.memory.data());
-    }
-    return network_->plan(shapes, hasValues ? data.data() : nullptr);
-  }
-
-  Status bind(std::shared_ptr<const Plan> plan) {
-    for (size_t i = 0; i < outputs_.size(); ++i)
-      if (!checkShape(signature_.outputs[i], plan->outputs[i].shape))
-        return {Code::PolicyFailed, "native: output '" + signature_.outputs[i].toString() +
-                                        "' is in fact " + plan->outputs[i].toString()};
-    auto bound = std::make_unique<Bound>();
-    bound->plan = std::move(plan);
-    if (bound_.size() >= ProgramsKept)
-      bound_.erase(bound_.begin());
-    bound_.push_back(std::move(bound));
-    return activate(bound_.back().get());
-  }
-
-  Status activate(Bound *bound) {
+  /// Makes the program for the inputs' shapes and values the active one.
+  Status choose(const Deadline &deadline) {
+    if (!deciding_)
+      if (Status s = prepare(deadline); !s || active_)
+        return s;
+    if (deciding_->program.isEmpty())
+      if (Status s = activate(*deciding_); !s)
+        return s;
+    const std::vector<size_t> &offsets = deciding_->offsets;
+    std::memset(values_.data(), 0, offsets.back());
+    if (Status s = run(*deciding_, deadline.left()); !s)
+      return s;
+    const Span<const uint8_t> values(values_.data(), offsets.back());
+    if (active_ && isFor(*active_, values))
+      return Status::ok();
     active_ = nullptr;
-    const Plan &plan = *bound->plan;
-    const uint8_t *const before = workspace_.data();
-    if (Status s = workspace_.resize(std::max<size_t>(plan.workspace, workspace_.size())); !s)
+    Expected<Bound *> bound = find(values);
+    if (!*bound) {
+      std::vector<const void *> at;
+      for (const size_t offset : offsets)
+        at.push_back(values_.data() + offset);
+      bound = make(deadline, {deciding_->plan.get(), at.data()}, values);
+    }
+    if (!bound)
+      return bound.status();
+    if (Status s = activate(**bound); !s)
+      return s;
+    active_ = *bound;
+    return Status::ok();
+  }
+
+  Status run(const Bound &bound, Duration left) {
+    const std::vector<Fault> &faults = bound.plan->faults;
+    if (!faults.empty())
+      std::memset(workspace_.data(), 0, faults.size() * sizeof(int64_t));
+    if (!bound.program.run(left))
+      return {Code::DeadlineExceeded,
+              "native: the deadline passed while the network was evaluated"};
+    for (const Fault &fault : faults) {
+      int64_t set = 0;
+      std::memcpy(&set, workspace_.data() + fault.offset, sizeof set);
+      if (set)
+        return {Code::PolicyFailed,
+                "native: " + bound.plan->nodes[fault.node] + ": an index is out of range"};
+    }
+    return Status::ok();
+  }
+
+  /// Gives its results their place, and links it.
+  Status activate(Bound &bound) {
+    const Plan &plan = *bound.plan;
+    bool moved = false;
+    const auto grow = [&moved](Buffer &buffer, size_t size) {
+      const uint8_t *const before = buffer.data();
+      Status s = buffer.resize(std::max(size, buffer.size()));
+      moved |= buffer.data() != before;
       return s.withContext("native: the workspace");
-    bool moved = workspace_.data() != before;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
+    };
+    if (Status s = grow(workspace_, plan.workspace); !s)
+      return s;
+    if (bound.decides())
+      if (Status s = grow(values_, bound.offsets.back()); !s)
+        return s;
+    for (size_t i = 0; !bound.decides() && i < outputs_.size(); ++i) {
+      const TensorSpec &spec = signature_.outputs[i];
+      if (!checkShape(spec, plan.outputs[i].shape))
+        return {Code::PolicyFailed, "native: output '" + spec.toString() + "' is in fact " +
+                                        plan.outputs[i].toString()};
       const uint8_t *const old = outputs_[i].memory.data();
-      if (Status s = setShape(outputs_[i], signature_.outputs[i].type, plan.outputs[i].shape); !s)
-        return s.withContext("output '" + signature_.outputs[i].name + "'");
+      if (Status s = setShape(outputs_[i], spec.type, plan.outputs[i].shape); !s)
+        return s.withContext("output '" + spec.name + "'");
       moved |= outputs_[i].memory.data() != old;
     }
     if (moved)
       for (const std::unique_ptr<Bound> &other : bound_)
         other->program = Program();
-    if (bound->program.isEmpty())
-      if (Status s = link(*bound); !s)
-        return s;
-    active_ = bound;
-    return Status::ok();
+    return bound.program.isEmpty() ? link(bound) : Status::ok();
   }
 
   Status link(Bound &bound) {
@@ -217,47 +262,40 @@ private:
     for (const Step &step : plan.steps) {
       operands.clear();
       for (uint32_t i = 0; i < step.operandCount; ++i)
-        operands.push_back(address(plan, plan.operands[step.firstOperand + i]));
+        operands.push_back(address(bound, plan.operands[step.firstOperand + i]));
       bound.program.add(step.kind, step.kernel, operands,
                         plan.parameters.data() + step.firstParameter);
     }
-    return bound.program.finish();
+    return bound.program.finish(plan.isLong);
   }
 
-  void *address(const Plan &plan, const Operand &operand) {
+  void *address(const Bound &bound, const Operand &operand) {
     switch (operand.place) {
     case Place::None:
       return nullptr;
     case Place::Input:
       return inputs_[operand.index].memory.data() + operand.offset;
     case Place::Output:
-      return outputs_[operand.index].memory.data() + operand.offset;
+      return (bound.decides() ? values_.data() + bound.offsets[operand.index]
+                              : outputs_[operand.index].memory.data()) +
+             operand.offset;
     case Place::Workspace:
       return workspace_.data() + operand.offset;
     case Place::Constant:
-      return const_cast<uint8_t *>(plan.constants[operand.index]->data()) + operand.offset;
+      return const_cast<uint8_t *>(bound.plan->constants[operand.index]->data()) + operand.offset;
     }
     return nullptr;
-  }
-
-  Status checkFaults() const {
-    for (const Fault &fault : active_->plan->faults) {
-      int64_t set = 0;
-      std::memcpy(&set, workspace_.data() + fault.offset, sizeof set);
-      if (set)
-        return {Code::PolicyFailed,
-                "native: " + active_->plan->nodes[fault.node] + ": an index is out of range"};
-    }
-    return Status::ok();
   }
 
   const std::shared_ptr<Network> network_;
   const Signature signature_;
   std::vector<Slot> inputs_, outputs_;
   Buffer workspace_;
+  Buffer values_; ///< on which shapes depend
   size_t unsized_ = 0;
   std::vector<std::unique_ptr<Bound>> bound_;
   Bound *active_ = nullptr;
+  Bound *deciding_ = nullptr; ///< says for which values the active one has to be
 };
 
 class NativeModel final : public ModelBackend {
@@ -266,9 +304,9 @@ public:
   const Metadata &metadata() const override { return network_->metadata(); }
   const Signature *signature() const override { return &network_->signature(); }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &) override {
+                                                     const OpenOptions &context) override {
     auto runner = std::make_unique<NativeRunner>(network_, bound);
-    if (Status s = runner->create(); !s)
+    if (Status s = runner->create(Deadline::after(context.deadline)); !s)
       return s;
     return std::unique_ptr<RunnerBackend>(std::move(runner));
   }
@@ -280,13 +318,20 @@ private:
 } // namespace
 } // namespace native
 
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri) {
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options) {
   for (const auto &[key, value] : uri.options)
-    return Status(Code::InvalidArgument,
-                  "unknown option '" + key +
-                      "' of a native model; it takes deadline, agent, episode and context, as "
-                      "every model does");
-  Expected<std::shared_ptr<native::Network>> network = native::Network::open(uri.place);
+    if (key != "memory")
+      return Status(Code::InvalidArgument,
+                    "unknown option '" + key +
+                        "' of a native model; it takes memory, and deadline, agent, episode and "
+                        "context, as every model does");
+  native::Limits limits;
+  const Expected<uint64_t> memory = uri.number("memory", limits.memory);
+  if (!memory)
+    return memory.status();
+  limits.deadline = Deadline::after(options.deadline);
+  limits.memory = std::min(*memory, uint64_t(1) << 40);
+  Expected<std::shared_ptr<native::Network>> network = native::Network::open(uri.place, limits);
   if (!network)
     return network.status();
   return std::shared_ptr<ModelBackend>(std::make_shared<native::NativeModel>(std::move(*network)));

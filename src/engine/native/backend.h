@@ -6,8 +6,9 @@
 
 namespace mlbridge {
 
-/// Opens native:FILE. Errors: those of native::Network::open, InvalidArgument (an option).
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri);
+/// Opens native:FILE within the deadline of opening. Errors: those of native::Network::open,
+/// InvalidArgument (an option).
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options);
 
 } // namespace mlbridge
 

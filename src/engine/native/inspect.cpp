@@ -11,10 +11,11 @@
 namespace mlbridge::native {
 
 Expected<Inspection> inspect(const std::string &path) {
-  Expected<Buffer> file = engine::readFile(path, ModelLimit);
+  const Limits limits = toolLimits();
+  Expected<Buffer> file = engine::readFile(path, ModelLimit, limits.deadline);
   if (!file)
     return file.status();
-  Expected<onnx::Model> model = onnx::readModel(textOf(*file));
+  Expected<onnx::Model> model = onnx::readModel(textOf(*file), limits.deadline);
   if (!model)
     return model.status().withContext(path);
   Inspection report;
@@ -28,7 +29,7 @@ Expected<Inspection> inspect(const std::string &path) {
       use.op = name;
       ++use.nodes;
       use.isSupported =
-          isFunction(*model, node) ||
+          model->function(node.domain, node.op) ||
           (version != opsets.end() && findOperator(node.domain, node.op, version->second));
     };
   };
@@ -43,7 +44,7 @@ Expected<Inspection> inspect(const std::string &path) {
     report.parameters += elements;
     report.parameterBytes += elements * (type ? sizeOf(*type) : 0);
   }
-  Expected<std::shared_ptr<Network>> network = Network::open(path);
+  Expected<std::shared_ptr<Network>> network = Network::open(path, limits);
   if (!network) {
     report.native = network.status();
     return report;
@@ -53,8 +54,8 @@ Expected<Inspection> inspect(const std::string &path) {
     shapes.push_back(spec.shape);
     std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(1));
   }
-  Expected<std::shared_ptr<const Plan>> planned = (*network)->plan(shapes, nullptr);
-  if (planned && *planned) {
+  Expected<std::shared_ptr<const Plan>> planned = (*network)->plan(shapes, limits.deadline);
+  if (planned && (*planned)->decisions.empty()) {
     report.multiplyAdds = (*planned)->multiplyAdds;
     report.steps = (*planned)->steps.size();
     report.workspace = (*planned)->workspace;
@@ -62,25 +63,10 @@ Expected<Inspection> inspect(const std::string &path) {
   return report;
 }
 
-Expected<std::shared_ptr<const Plan>> plan(const std::string &path,
-                                           const std::vector<Shape> &shapes) {
-  Expected<std::shared_ptr<Network>> network = Network::open(path);
-  if (!network)
-    return network.status();
-  const std::vector<TensorSpec> &inputs = (*network)->signature().inputs;
-  if (shapes.size() != inputs.size())
-    return Status(Code::InvalidArgument, path + " has " + std::to_string(inputs.size()) +
-                                             " inputs; shapes were given for " +
-                                             std::to_string(shapes.size()));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (Status s = checkShape(inputs[i], shapes[i]); !s)
-      return s.withContext(path);
-  Expected<std::shared_ptr<const Plan>> made = (*network)->plan(shapes, nullptr);
-  if (made && (!*made || (*made)->hasGuards))
-    return Status(Code::Unsupported,
-                  path + ": a shape in it depends on the value of an input, which is known only "
-                         "when it is evaluated");
-  return made;
+Limits toolLimits() {
+  Limits limits;
+  limits.deadline = Deadline::after(std::chrono::minutes(1));
+  return limits;
 }
 
 } // namespace mlbridge::native

@@ -111,6 +111,7 @@ bool Lowering::broadcast(std::initializer_list<const Value *> values, Shape &out
   return true;
 }
 
+bool Lowering::settle(const std::vector<Value *> &values) { return planner.settle(values); }
 const uint8_t *Lowering::readBytes(Value *value) { return planner.bytesOf(value); }
 
 bool Lowering::read(Value *value, std::vector<int64_t> &out) {
@@ -240,6 +241,6 @@ void Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
   planner.emit(kernel, results, reads, parameters);
 }
 
-void Lowering::countMultiplyAdds(uint64_t count) { planner.multiplyAdds += count; }
+void Lowering::countMultiplyAdds(uint64_t count) { planner.countMultiplyAdds(count); }
 
 } // namespace mlbridge::native

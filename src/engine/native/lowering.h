@@ -25,10 +25,12 @@ struct Value {
   uint64_t offset = 0;                       ///< into them
   size_t capacity = 0;                       ///< bytes of a root
   std::shared_ptr<const Buffer> constant;    ///< of a root
-  std::shared_ptr<const Buffer> guarded;     ///< what the value is in this plan
+  const void *settled = nullptr;             ///< what the value is in this plan
   const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
   int producer = -1;                         ///< the last step that wrote it
   uint32_t uses = 0; ///< by nodes and as an output of the graph; 0 for an inner value
+  /// Nobody knows its type and shape before values are settled; see Planner::settle.
+  bool isUnknown = false;
 
   size_t rank() const { return shape.size(); }
   bool isConstant() const { return root->constant != nullptr; }
@@ -78,6 +80,9 @@ public:
   bool read(Value *value, int64_t &out);
   /// Of any number type.
   bool read(Value *value, double &out);
+  /// Shapes depend on these values; null is left out. False if they aren't known yet, or on
+  /// failure.
+  bool settle(const std::vector<Value *> &values);
   /// All bytes of a value on which shapes depend; null on failure.
   const uint8_t *readBytes(Value *value);
 

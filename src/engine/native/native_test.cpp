@@ -28,6 +28,12 @@ Runner runnerOf(const Model &opened) {
 }
 Runner runnerOf(const ModelFile &file) { return runnerOf(Model::open(file.uri())); }
 
+Expected<std::shared_ptr<const Plan>> planOf(const std::string &path,
+                                             const std::vector<Shape> &shapes) {
+  Expected<std::shared_ptr<Network>> network = Network::open(path, toolLimits());
+  return network ? (*network)->plan(shapes, Deadline()) : network.status();
+}
+
 TEST(Native, RunsANetworkAndKeepsItsWeightsOnce) {
   const ModelFile file(smallNetwork());
   const Model model = Model::open(file.uri());
@@ -43,7 +49,7 @@ TEST(Native, RunsANetworkAndKeepsItsWeightsOnce) {
 
 TEST(Native, FusesWhatIsFollowedByABiasAndAnActivation) {
   const ModelFile file(smallNetwork());
-  Expected<std::shared_ptr<const Plan>> made = plan(file.path(), {{1, 2}});
+  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{1, 2}});
   ASSERT_TRUE(made) << made.status().toString();
   EXPECT_EQ((*made)->steps.size(), 2u);
   EXPECT_EQ((*made)->multiplyAdds, 9u);
@@ -68,9 +74,44 @@ TEST(Native, FoldsWhatIsConstant) {
   g.nodes = {node("Sqrt", {"c"}, {"r"}), node("Exp", {"c"}, {"unused"}),
              node("Add", {"x", "r"}, {"y"})};
   const ModelFile file(g);
-  Expected<std::shared_ptr<const Plan>> made = plan(file.path(), {{2}});
+  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{2}});
   ASSERT_TRUE(made) << made.status().toString();
   EXPECT_EQ((*made)->steps.size(), 1u);
+}
+
+// Quantiles, as MLGO's policies have them: how many bounds a feature has reached.
+TEST(Native, CountsWhatIsComparedAtOnce) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> bounds;
+  for (int i = 0; i < 80; ++i)
+    bounds.push_back(i == 70 ? nan : static_cast<float>(i % 40));
+  for (const std::string kind : {"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    for (const bool keep : {false, true}) {
+      Graph g;
+      g.inputs = {info("x", FloatType, {3, 1, 1})};
+      g.outputs = {info("y", FloatType, keep ? Shape{3, 1, 1} : Shape{3})};
+      g.initializers = {floats("bounds", {2, 40}, bounds), ints("axes", {2}, {1, -1})};
+      g.nodes = {node(kind, {"x", "bounds"}, {"above"}),
+                 node("Cast", {"above"}, {"ones"}, {integer("to", FloatType)}),
+                 node("ReduceSum", {"ones", "axes"}, {"y"}, {integer("keepdims", keep)})};
+      const ModelFile file(g);
+      Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{3, 1, 1}});
+      ASSERT_TRUE(made) << made.status().toString();
+      EXPECT_EQ((*made)->steps.size(), 1u);
+      Runner runner = runnerOf(file);
+      const std::vector<float> x{5, nan, 39};
+      ASSERT_TRUE(runner.set("x", x));
+      ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+      for (size_t i = 0; i < x.size(); ++i) {
+        float expected = 0;
+        for (const float bound : bounds)
+          expected += kind == "Less"          ? x[i] < bound
+                      : kind == "LessOrEqual" ? x[i] <= bound
+                      : kind == "Greater"     ? x[i] > bound
+                                              : x[i] >= bound;
+        EXPECT_EQ(runner.output<float>("y")[i], expected) << kind << " " << i;
+      }
+    }
 }
 
 TEST(Native, TakesLengthsThatChange) {
@@ -243,6 +284,52 @@ TEST(Native, ALoopWhoseListNobodyReadsKeepsItsCounter) {
   EXPECT_EQ(runner.output<float>("y")[0], 8.0F);
 }
 
+// Its condition and what it carries are this round's own, exchanged for each other.
+TEST(Native, ALoopMayGiveOutWhatItWasGiven) {
+  Graph body;
+  body.inputs = {info("i", Int64Type, {}), info("go", BoolType, {}), info("flag", BoolType, {}),
+                 info("a", FloatType, {1}), info("b", FloatType, {1})};
+  body.outputs = {info("still", BoolType, {}), info("turned", BoolType, {}),
+                  info("b", FloatType, {1}), info("a", FloatType, {1})};
+  body.nodes = {node("Identity", {"flag"}, {"still"}), node("Not", {"flag"}, {"turned"})};
+  Graph g;
+  g.inputs = {info("flag0", BoolType, {}), info("x", FloatType, {1}), info("y", FloatType, {1})};
+  g.outputs = {info("end", BoolType, {}), info("p", FloatType, {1}), info("q", FloatType, {1})};
+  g.initializers = {ints("n", {}, {5})};
+  g.nodes = {node("Loop", {"n", "", "flag0", "x", "y"}, {"end", "p", "q"},
+                  {graphAttribute("body", body.write())})};
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {1.0F}));
+  ASSERT_TRUE(runner.set("y", {2.0F}));
+  for (const bool flag : {true, false, true}) { // two rounds, or one
+    ASSERT_TRUE(runner.set("flag0", flag));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_TRUE(runner.output<bool>("end")[0]);
+    EXPECT_EQ(runner.output<float>("p")[0], flag ? 1.0F : 2.0F);
+    EXPECT_EQ(runner.output<float>("q")[0], flag ? 2.0F : 1.0F);
+  }
+}
+
+TEST(Native, ALoopThatIsToEndGivesAsManyEntriesAsItHadRounds) {
+  for (const bool first : {true, false}) {
+    Graph g = doubling(false);
+    const char no = 0;
+    g.inputs = {info("x", FloatType, {1})};
+    g.initializers = {ints("n", {}, {5}), tensorOf(BoolType, "no", {}, {&no, 1})};
+    Graph body;
+    body.inputs = {info("i", Int64Type, {}), info("go", BoolType, {}), info("v", FloatType, {1})};
+    body.outputs = {info(first ? "go" : "no", BoolType, {}), info("v", FloatType, {1}),
+                    info("i", Int64Type, {})};
+    g.nodes = {node("Loop", {"n", first ? "no" : "", "x"}, {"y", "rounds"},
+                    {graphAttribute("body", body.write())})};
+    const ModelFile file(g);
+    Runner runner = runnerOf(file);
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<int64_t>("rounds").size(), first ? 0u : 1u);
+  }
+}
+
 TEST(Native, AnEmptyShapeIsAScalar) {
   Graph g;
   g.inputs = {info("x", FloatType, {1, 1})};
@@ -261,6 +348,192 @@ TEST(Native, ALoopWithoutEndHoldsTheDeadline) {
   ASSERT_TRUE(runner.set("x", {1.0F}));
   const Status status = runner.evaluate(Deadline::after(std::chrono::milliseconds(20)));
   EXPECT_EQ(status.code(), Code::DeadlineExceeded) << status.toString();
+}
+
+// ---- values on which shapes depend -------------------------------------------------------------
+
+TEST(Native, PlansAnewWhenAValueChanges) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {6}), info("s", Int64Type, {2})};
+  g.outputs = {info("y", FloatType, {-1, -1})};
+  g.nodes = {node("Reshape", {"x", "s"}, {"y"})};
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  for (const int64_t rows : {2, 3, 2, 6, 1, 2}) {
+    ASSERT_TRUE(runner.set("s", {rows, 6 / rows}));
+    ASSERT_TRUE(runner.set("x", std::vector<float>(6, static_cast<float>(rows))));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.outputAt(0).shape[0], rows);
+    EXPECT_EQ(runner.output<float>("y")[5], static_cast<float>(rows));
+  }
+  ASSERT_TRUE(runner.set("s", {int64_t(4), int64_t(2)}));
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidModel);
+  ASSERT_TRUE(runner.set("s", {int64_t(3), int64_t(2)}));
+  EXPECT_TRUE(runner.evaluate()) << "a failure stays";
+}
+
+TEST(Native, AValueOfAConstantIsKnownWhenItIsOpened) {
+  Graph g;
+  g.inputs = {info("s", Int64Type, {1})};
+  g.outputs = {info("y", FloatType, {-1, -1, -1})};
+  g.initializers = {floats("c", {3}, {1, 0, 2})};
+  g.nodes = {node("NonZero", {"c"}, {"n"}), node("Shape", {"n"}, {"m"}),
+             node("Concat", {"m", "s"}, {"t"}, {integer("axis", 0)}),
+             node("ConstantOfShape", {"t"}, {"y"})};
+  const ModelFile file(g);
+  Runner runner = runnerOf(file);
+  for (const int64_t length : {3, 1, 3}) {
+    ASSERT_TRUE(runner.set("s", {length}));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    EXPECT_EQ(runner.output<float>("y").size(), static_cast<size_t>(2 * length));
+  }
+}
+
+/// What is refused when it is opened names the node and what runs it.
+void expectUnsettled(const Graph &g, const std::string &node) {
+  const ModelFile file(g);
+  const Status status = Model::open(file.uri()).status();
+  EXPECT_EQ(status.code(), Code::Unsupported) << status.toString();
+  EXPECT_NE(status.message().find("'" + node + "'"), std::string::npos) << status.toString();
+  EXPECT_NE(status.message().find("onnx:"), std::string::npos) << status.toString();
+}
+
+TEST(Native, RefusesChainsOfShapesByValue) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {6}), info("s", Int64Type, {2})};
+  g.outputs = {info("y", FloatType, {-1, -1})};
+  g.nodes = {node("Reshape", {"x", "s"}, {"r"}), node("Shape", {"r"}, {"t"}),
+             node("ConstantOfShape", {"t"}, {"y"}, {}, "second")};
+  expectUnsettled(g, "second");
+  g.inputs[0] = info("x", FloatType, {-1});
+  expectUnsettled(g, "second");
+  g.nodes = {node("NonZero", {"x"}, {"n"}), node("NonZero", {"n"}, {"y"}, {}, "second")};
+  g.inputs = {info("x", FloatType, {6})};
+  g.outputs = {info("y", Int64Type, {2, -1})};
+  expectUnsettled(g, "second");
+}
+
+TEST(Native, RefusesLoopsOfShapesByValue) {
+  Graph body;
+  body.inputs = {info("i", Int64Type, {}), info("go", BoolType, {}), info("v", FloatType, {-1})};
+  body.outputs = {info("go", BoolType, {}), info("w", FloatType, {-1}), info("i2", Int64Type, {})};
+  body.nodes = {node("Concat", {"v", "v"}, {"w"}, {integer("axis", 0)}),
+                node("Identity", {"i"}, {"i2"})};
+  Graph g;
+  g.inputs = {info("n", Int64Type, {}), info("x", FloatType, {1})};
+  g.outputs = {info("y", FloatType, {-1}), info("all", Int64Type, {-1})};
+  // It was planned for the first number of rounds, and answered with that for the next one.
+  g.nodes = {node("Loop", {"n", "", "x"}, {"y", "all"}, {graphAttribute("body", body.write())},
+                  "growing")};
+  expectUnsettled(g, "growing");
+  body.nodes = {node("Unsqueeze", {"i", "zero"}, {"u"}),
+                node("Slice", {"v", "zero", "u"}, {"w"}, {}, "part"),
+                node("Identity", {"i"}, {"i2"})};
+  g.initializers = {ints("zero", {1}, {0})};
+  g.nodes = {
+      node("Loop", {"n", "", "x"}, {"y", "all"}, {graphAttribute("body", body.write())}, "outer")};
+  expectUnsettled(g, "part");
+}
+
+// ---- what opening may take ---------------------------------------------------------------------
+
+/// y = x + the sum of what `nodes` make of constants alone, "c".
+Graph ofConstants(std::vector<std::string> nodes, const std::string &size,
+                  std::vector<std::string> initializers = {}) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {1})};
+  g.outputs = {info("y", FloatType, {1})};
+  g.initializers = std::move(initializers);
+  g.initializers.push_back(size);
+  g.nodes = std::move(nodes);
+  g.nodes.push_back(node("ReduceSum", {"c"}, {"sum"}, {integer("keepdims", 0)}));
+  g.nodes.push_back(node("Add", {"x", "sum"}, {"y"}));
+  return g;
+}
+
+TEST(Native, ConstantsOfManyBytesAreMadeWhenItRuns) {
+  const int64_t large = 1 << 21;
+  std::vector<std::string> nodes;
+  std::vector<std::string> parts;
+  for (int i = 0; i < 16; ++i) {
+    const std::string part = "p" + std::to_string(i), other = "q" + std::to_string(i);
+    nodes.push_back(node("ConstantOfShape", {"n"}, {part}));
+    nodes.push_back(node("Exp", {part}, {other}));
+    parts.push_back(other);
+  }
+  nodes.push_back(node("Sum", parts, {"c"}));
+  const ModelFile file(ofConstants(nodes, ints("n", {1}, {large})));
+  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{1}});
+  ASSERT_TRUE(made) << made.status().toString();
+  size_t bytes = 0;
+  for (const auto &constant : (*made)->constants)
+    bytes += constant->size();
+  EXPECT_LT(bytes, size_t(80) << 20);
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {0.5F}));
+  ASSERT_TRUE(runner.evaluate(Deadline::never())) << runner.status().toString();
+  EXPECT_EQ(runner.output<float>("y")[0], static_cast<float>(16 * large) + 0.5F);
+  const Status small = Model::open(file.uri() + "?memory=16M").status();
+  EXPECT_EQ(small.code(), Code::LimitExceeded);
+  EXPECT_NE(small.message().find("memory"), std::string::npos);
+}
+
+TEST(Native, ConstantsThatTakeLongAreMadeWhenItRuns) {
+  Graph body;
+  body.inputs = {info("i", Int64Type, {}), info("go", BoolType, {}), info("v", FloatType, {1})};
+  body.outputs = {info("go", BoolType, {}), info("w", FloatType, {1})};
+  body.nodes = {node("Add", {"v", "v"}, {"w"})};
+  const std::string loop =
+      node("Loop", {"n", "", "one"}, {"c"}, {graphAttribute("body", body.write())});
+  const ModelFile endless(
+      ofConstants({loop}, ints("n", {}, {int64_t(1) << 50}), {floats("one", {1}, {1})}));
+  Runner runner = runnerOf(endless);
+  ASSERT_TRUE(runner) << runner.status().toString();
+  EXPECT_EQ(runner.evaluate(Deadline::after(std::chrono::milliseconds(20))).code(),
+            Code::DeadlineExceeded);
+  const ModelFile short_(ofConstants({loop}, ints("n", {}, {3}), {floats("one", {1}, {1})}));
+  const Expected<std::shared_ptr<const Plan>> folded = planOf(short_.path(), {{1}});
+  ASSERT_TRUE(folded) << folded.status().toString();
+  EXPECT_EQ((*folded)->steps.size(), 1u) << "a constant that takes little is one";
+
+  const ModelFile products(
+      ofConstants({node("ConstantOfShape", {"n"}, {"m"}), node("MatMul", {"m", "m"}, {"p"}),
+                   node("MatMul", {"p", "p"}, {"c"})},
+                  ints("n", {2}, {1024, 1024})));
+  const Expected<std::shared_ptr<const Plan>> made = planOf(products.path(), {{1}});
+  ASSERT_TRUE(made) << made.status().toString();
+  EXPECT_GE((*made)->steps.size(), 3u);
+  EXPECT_TRUE((*made)->isLong);
+}
+
+TEST(Native, OpeningKeepsItsDeadline) {
+  const ModelFile file(smallNetwork());
+  EXPECT_EQ(Model::open(file.uri() + "?deadline=0").status().code(), Code::DeadlineExceeded);
+}
+
+TEST(Native, ADefaultThatRefersToItselfIsRefused) {
+  const std::string itself = Message().bytes(1, "slope").bytes(21, "slope").number(20, 1).text;
+  const std::string inside =
+      node("LeakyRelu", {"a"}, {"b"},
+           {Message().bytes(1, "alpha").bytes(21, "slope").number(20, 1).text});
+  const std::string version = Message().bytes(1, "").number(2, 17).text;
+  const std::string function = Message()
+                                   .bytes(1, "Leaky")
+                                   .bytes(4, "a")
+                                   .bytes(5, "b")
+                                   .bytes(7, inside)
+                                   .bytes(9, version)
+                                   .bytes(10, "own")
+                                   .bytes(11, itself)
+                                   .text;
+  Graph g;
+  g.inputs = {info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  g.nodes = {Message(node("Leaky", {"x"}, {"y"})).bytes(7, "own").text};
+  Message model(modelOf(g));
+  model.bytes(8, Message().bytes(1, "own").number(2, 1).text).bytes(25, function);
+  const ModelFile file(model.text);
+  EXPECT_EQ(Model::open(file.uri()).status().code(), Code::InvalidModel);
 }
 
 // ---- hostile files -----------------------------------------------------------------------------

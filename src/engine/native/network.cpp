@@ -21,7 +21,7 @@ std::string folderOf(const std::string &path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
-Status checkOperators(const onnx::Model &model) {
+Status checkOperators(const onnx::Model &model, const Deadline &deadline) {
   Status status;
   const auto newest = [&](const onnx::Opsets &opsets) {
     const auto version = opsets.find("");
@@ -35,7 +35,9 @@ Status checkOperators(const onnx::Model &model) {
     newest(function.opsets);
   const auto check = [&](const onnx::Opsets &opsets) {
     return [&](const onnx::Node &node) {
-      if (!status || isFunction(model, node))
+      if (status && deadline.hasPassed())
+        status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
+      if (!status || model.function(node.domain, node.op))
         return;
       const auto version = opsets.find(node.domain);
       if (version == opsets.end() && !node.domain.empty())
@@ -71,52 +73,61 @@ Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *what) {
   return spec;
 }
 
+/// Names in a file may have any length.
+Status brief(const Status &status) {
+  constexpr size_t Most = 4096;
+  const std::string &text = status.message();
+  return text.size() <= Most ? status : Status(status.code(), text.substr(0, Most) + "...");
+}
+
 } // namespace
 
 Network::Network() = default;
 Network::~Network() = default;
 
-Expected<std::shared_ptr<Network>> Network::open(const std::string &path) {
+Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const Limits &limits) {
   std::shared_ptr<Network> network(new Network);
   network->path_ = path;
-  Expected<Buffer> file = engine::readFile(path, ModelLimit);
+  network->memory_ = limits.memory;
+  Expected<Buffer> file = engine::readFile(path, ModelLimit, limits.deadline);
   if (!file)
     return file.status();
   if (file->empty())
     return Status(Code::InvalidModel, path + " is empty");
   network->file_ = std::move(*file);
-  if (Status s = network->load(); !s)
-    return s.withContext(path);
+  if (Status s = network->load(limits.deadline); !s)
+    return brief(s).withContext(path);
   return network;
 }
 
-Status Network::load() {
-  Expected<onnx::Model> model = onnx::readModel(textOf(file_));
+Status Network::load(const Deadline &deadline) {
+  Expected<onnx::Model> model = onnx::readModel(textOf(file_), deadline);
   if (!model)
     return model.status();
   model_ = std::make_unique<onnx::Model>(std::move(*model));
-  weights_ = std::make_unique<Weights>(folderOf(path_));
-  if (Status s = checkOperators(*model_); !s)
+  if (Status s = checkOperators(*model_, deadline); !s)
     return s;
   if (Status s = readSignature(); !s)
     return s;
+  weights_ = std::make_unique<Weights>(folderOf(path_), file_.size(), deadline);
+  // Plans that are made later find the files' contents as they are now.
+  for (const onnx::Tensor &tensor : model_->graph.initializers)
+    if (Status s = weights_->readExternal(tensor); !s)
+      return s;
   bool isFixed = true;
   std::vector<Shape> shapes;
   for (const TensorSpec &spec : signature_.inputs) {
     isFixed &= !spec.isDynamic();
     shapes.push_back(spec.shape);
   }
-  if (!isFixed) {
-    const Status read = readExternalData();
-    return read ? inferOutputs() : read;
-  }
-  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, nullptr);
+  if (!isFixed)
+    return tryLengths(deadline);
+  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, deadline, {});
   if (!only)
     return only.status();
-  if (!*only) {
-    const Status read = readExternalData();
-    return read ? inferOutputs() : read;
-  }
+  plans_.push_back(*only);
+  if (!(*only)->decisions.empty())
+    return tryLengths(deadline);
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &declared = signature_.outputs[i];
     const TensorSpec &planned = (*only)->outputs[i];
@@ -126,19 +137,9 @@ Status Network::load() {
               "output '" + declared.toString() + "' is in fact " + planned.toString()};
     declared.shape = planned.shape;
   }
-  plans_.push_back(std::move(*only));
   model_.reset();
   weights_.reset();
   file_ = Buffer();
-  return Status::ok();
-}
-
-// Plans that are made later find the files' contents as they are now.
-Status Network::readExternalData() {
-  for (const onnx::Tensor &tensor : model_->graph.initializers)
-    if (onnx::isExternal(tensor))
-      if (Status s = weights_->elements(tensor).status(); !s)
-        return s;
   return Status::ok();
 }
 
@@ -178,12 +179,12 @@ Status Network::readSignature() {
   return Status::ok();
 }
 
-// An output without a declared shape gets one by planning for two sets of lengths: what differs is
-// dynamic.
-Status Network::inferOutputs() {
+// Of lengths that change two are tried: the network may depend on values in a way that is refused,
+// and an output without a declared shape gets one; what differs is dynamic.
+Status Network::tryLengths(const Deadline &deadline) {
   const auto &outputs = model_->graph.outputs;
-  if (std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; }))
-    return Status::ok();
+  const bool areDeclared =
+      std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; });
   std::shared_ptr<const Plan> plans[2];
   for (int trial = 0; trial < 2; ++trial) {
     std::vector<Shape> shapes;
@@ -191,16 +192,21 @@ Status Network::inferOutputs() {
       shapes.push_back(spec.shape);
       std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(2 + trial));
     }
-    Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, nullptr);
-    if (!plan)
+    bool isUnsettled = false;
+    Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, {}, &isUnsettled);
+    if (!plan && (!areDeclared || isUnsettled || deadline.hasPassed()))
       return plan.status();
+    if (areDeclared && plan)
+      return Status::ok();
+    if (!plan)
+      continue;
     plans[trial] = *plan;
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (size_t i = 0; !areDeclared && i < outputs.size(); ++i) {
     TensorSpec &spec = signature_.outputs[i];
     if (outputs[i].hasShape)
       continue;
-    if (!plans[0] || !plans[1] ||
+    if (!plans[0] || !plans[1] || !plans[0]->decisions.empty() || !plans[1]->decisions.empty() ||
         plans[0]->outputs[i].shape.size() != plans[1]->outputs[i].shape.size())
       return {Code::Unsupported, "output '" + spec.name + "' has no shape"};
     spec.shape = plans[0]->outputs[i].shape;
@@ -212,16 +218,17 @@ Status Network::inferOutputs() {
 }
 
 Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape> &shapes,
-                                                        const void *const *data) {
+                                                        const Deadline &deadline,
+                                                        const Settled &settled, bool *isUnsettled) {
   std::vector<TensorSpec> inputs = signature_.inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs[i].shape = shapes[i];
-  Planner planner(*model_, *weights_, data);
+  Planner planner(*model_, *weights_, {deadline, memory_}, settled);
   Expected<std::shared_ptr<const Plan>> plan = planner.plan(inputs);
-  if (!plan && planner.needsValues())
-    return std::shared_ptr<const Plan>();
-  if (!plan)
-    return plan.status();
+  if (isUnsettled)
+    *isUnsettled = planner.isUnsettled();
+  if (!plan || !(*plan)->decisions.empty())
+    return plan;
   for (size_t i = 0; i < signature_.outputs.size(); ++i)
     if (signature_.outputs[i].type != (*plan)->outputs[i].type)
       return Status(Code::InvalidModel, "output '" + signature_.outputs[i].toString() +
@@ -229,10 +236,28 @@ Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape>
   return plan;
 }
 
-Expected<std::shared_ptr<const Plan>> Network::plan(const std::vector<Shape> &shapes,
-                                                    const void *const *data) {
-  const std::lock_guard<std::mutex> guard(lock_);
-  for (size_t p = 0; p < plans_.size(); ++p) {
+Expected<std::shared_ptr<const Plan>>
+Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const Settled &settled) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto isFree = [this] { return !isPlanning_; };
+    if (deadline.isNever())
+      planned_.wait(lock, isFree);
+    else if (!planned_.wait_until(lock, deadline.when(), isFree))
+      return Status(Code::DeadlineExceeded, "native: another thread plans the network");
+    isPlanning_ = true;
+  }
+  struct Turn {
+    Network &network;
+    ~Turn() {
+      {
+        const std::lock_guard<std::mutex> lock(network.mutex_);
+        network.isPlanning_ = false;
+      }
+      network.planned_.notify_one();
+    }
+  } const turn{*this};
+  for (size_t p = 0; !settled.plan && p < plans_.size(); ++p) {
     const std::vector<TensorSpec> &inputs = plans_[p]->inputs;
     bool same = true;
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -244,10 +269,10 @@ Expected<std::shared_ptr<const Plan>> Network::plan(const std::vector<Shape> &sh
   }
   if (!model_)
     return Status(Code::InvalidArgument, "native: the network has fixed shapes, not those given");
-  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, data);
+  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, settled);
   if (!plan)
-    return plan.status().withContext(path_);
-  if (*plan && !(*plan)->hasGuards) {
+    return brief(plan.status()).withContext(path_);
+  if (!settled.plan) {
     plans_.insert(plans_.begin(), *plan);
     if (plans_.size() > PlansKept)
       plans_.pop_back();

@@ -7,6 +7,7 @@
 
 #include <mlbridge/model.h>
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -21,38 +22,44 @@ class Weights;
 class Network {
 public:
   /// Reads the file, checks it, and plans it if its shapes are fixed. Errors: those of readFile;
-  /// InvalidModel; Unsupported (an operator, a type: the message names the node); LimitExceeded.
-  static Expected<std::shared_ptr<Network>> open(const std::string &path);
+  /// InvalidModel; Unsupported (an operator, a type, shapes that nobody can settle before an
+  /// evaluation: the message names the node); LimitExceeded; DeadlineExceeded.
+  static Expected<std::shared_ptr<Network>> open(const std::string &path, const Limits &limits);
   ~Network();
 
   const Signature &signature() const { return signature_; }
   const Metadata &metadata() const { return metadata_; }
   const std::string &path() const { return path_; }
 
-  /// A plan for inputs of these shapes; kept for the next runner that asks. `data`: the inputs'
-  /// elements, on which shapes may depend, or null. A null plan: it depends on them, and they
-  /// weren't given. Errors: InvalidModel, Unsupported, LimitExceeded.
+  /// A plan for inputs of these shapes; kept for the next runner that asks. If it has decisions,
+  /// its outputs are values on which shapes depend: the plan for them is had with `settled`, and
+  /// isn't kept. Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
   Expected<std::shared_ptr<const Plan>> plan(const std::vector<Shape> &shapes,
-                                             const void *const *data);
+                                             const Deadline &deadline, const Settled &settled = {});
+  /// Bytes that the inputs, outputs and workspace of one evaluation may take.
+  uint64_t memoryLimit() const { return memory_; }
 
 private:
   Network();
-  Status load();
-  Status readExternalData();
+  Status load(const Deadline &deadline);
   Status readSignature();
-  Status inferOutputs();
+  Status tryLengths(const Deadline &deadline);
   Expected<std::shared_ptr<const Plan>> makePlan(const std::vector<Shape> &shapes,
-                                                 const void *const *data);
+                                                 const Deadline &deadline, const Settled &settled,
+                                                 bool *isUnsettled = nullptr);
 
   std::string path_;
   Signature signature_;
   Metadata metadata_;
-  std::mutex lock_;
+  uint64_t memory_ = 0;
+  std::mutex mutex_;
+  std::condition_variable planned_;
+  bool isPlanning_ = false; ///< one thread at a time, and the mutex isn't held meanwhile
   // What planning needs; gone once the only plan is made.
   Buffer file_;
   std::unique_ptr<onnx::Model> model_;
   std::unique_ptr<Weights> weights_;
-  std::vector<std::shared_ptr<const Plan>> plans_; ///< without guards, the last used ones
+  std::vector<std::shared_ptr<const Plan>> plans_; ///< the last used ones
 };
 
 /// What `mlbridge inspect` says of a file. Errors: those of Network::open, except that what native
@@ -73,10 +80,8 @@ struct Inspection {
 };
 Expected<Inspection> inspect(const std::string &path);
 
-/// For the ahead-of-time compiler: one plan for fixed inputs. Errors: those of Network::open;
-/// Unsupported if shapes depend on values of inputs.
-Expected<std::shared_ptr<const Plan>> plan(const std::string &path,
-                                           const std::vector<Shape> &shapes);
+/// Of tools, which no compiler waits for: a minute.
+Limits toolLimits();
 
 } // namespace mlbridge::native
 

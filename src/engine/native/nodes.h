@@ -5,8 +5,6 @@
 
 #include "engine/native/onnx/model.h"
 
-#include <algorithm>
-
 namespace mlbridge::native {
 
 constexpr uint64_t ModelLimit = uint64_t(1) << 33;
@@ -23,12 +21,6 @@ template <typename F> void eachNode(const std::vector<onnx::Node> &nodes, const 
       if (attribute.graph)
         eachNode(attribute.graph->nodes, body);
   }
-}
-
-inline bool isFunction(const onnx::Model &model, const onnx::Node &node) {
-  return std::any_of(model.functions.begin(), model.functions.end(), [&](const auto &function) {
-    return function.name == node.op && function.domain == node.domain;
-  });
 }
 
 } // namespace mlbridge::native

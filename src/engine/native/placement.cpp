@@ -56,7 +56,7 @@ void Planner::removeDeadSteps(const std::vector<Value *> &results) {
   for (const Value *result : results)
     needed[result->root->id] = true;
   // A value that a loop carries is written in it and read before that.
-  std::vector<bool> written(values_.size());
+  std::vector<bool> written(values_.size()), carried(values_.size());
   size_t nesting = 0;
   for (const Draft &draft : steps_) {
     nesting += draft.kind == Step::Kind::Loop;
@@ -64,16 +64,46 @@ void Planner::removeDeadSteps(const std::vector<Value *> &results) {
     for (uint32_t i = 0; i < draft.results; ++i)
       if (const Value *value = draft.operands[i]) {
         if (nesting && written[value->root->id])
-          needed[value->root->id] = true;
+          carried[value->root->id] = true;
         written[value->root->id] = true;
       }
+  }
+  const auto isRead = [&](const Draft &draft) {
+    if (draft.kind == Step::Kind::Loop) // which writes its counter
+      return bool(needed[draft.operands[0]->root->id]);
+    return std::any_of(draft.operands.begin(), draft.operands.begin() + draft.results,
+                       [&](const Value *v) { return v && needed[v->root->id]; });
+  };
+  // A branch or loop that makes nothing that is needed goes as a whole.
+  std::vector<size_t> begins, ends(steps_.size()); // of each end its begin
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step::Kind kind = steps_[i].kind;
+    if (kind == Step::Kind::If || kind == Step::Kind::Loop)
+      begins.push_back(i);
+    if (kind == Step::Kind::EndIf || kind == Step::Kind::EndLoop) {
+      ends[i] = begins.back();
+      begins.pop_back();
+    }
   }
   std::vector<bool> keep(steps_.size());
   for (size_t i = steps_.size(); i-- > 0;) {
     const Draft &draft = steps_[i];
-    keep[i] = draft.kind != Step::Kind::Kernel;
-    for (uint32_t r = 0; r < draft.results; ++r)
-      keep[i] = keep[i] || (draft.operands[r] && needed[draft.operands[r]->root->id]);
+    const bool isEnd = draft.kind == Step::Kind::EndIf || draft.kind == Step::Kind::EndLoop;
+    if (isEnd &&
+        std::none_of(steps_.begin() + ptrdiff_t(ends[i]), steps_.begin() + ptrdiff_t(i), isRead)) {
+      i = ends[i];
+      continue;
+    }
+    if (isEnd) { // which looks at the operands of its begin again
+      for (const Value *value : steps_[ends[i]].operands)
+        if (value)
+          needed[value->root->id] = true;
+      for (size_t inside = ends[i]; inside < i; ++inside)
+        for (uint32_t r = 0; r < steps_[inside].results; ++r)
+          if (const Value *value = steps_[inside].operands[r]; value && carried[value->root->id])
+            needed[value->root->id] = true;
+    }
+    keep[i] = draft.kind != Step::Kind::Kernel || isRead(draft);
     if (!keep[i])
       continue;
     for (const Value *value : draft.operands)
@@ -91,20 +121,24 @@ void Planner::removeDeadSteps(const std::vector<Value *> &results) {
 }
 
 // The offset of a root in the workspace becomes that of its bytes there.
-void Planner::placeValues(Plan &plan) {
+Status Planner::placeValues(Plan &plan) {
   struct Life {
     size_t first = SIZE_MAX, last = 0;
   };
   std::vector<Life> lives(values_.size());
-  std::vector<std::pair<size_t, size_t>> loops;
-  std::vector<size_t> open;
+  struct Loop {
+    size_t begin, end;
+    int parent;
+  };
+  std::vector<Loop> loops;
+  std::vector<int> within(steps_.size()); // the innermost loop of each step, its marks included
+  int open = -1;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].kind == Step::Kind::Loop)
-      open.push_back(i);
-    if (steps_[i].kind == Step::Kind::EndLoop) {
-      loops.emplace_back(open.back(), i);
-      open.pop_back();
+    if (steps_[i].kind == Step::Kind::Loop) {
+      loops.push_back({i, i, open});
+      open = static_cast<int>(loops.size()) - 1;
     }
+    within[i] = open;
     const auto touch = [&](const std::vector<Value *> &operands) {
       for (const Value *value : operands) {
         if (!value || value->root->place != Place::Workspace)
@@ -115,17 +149,24 @@ void Planner::placeValues(Plan &plan) {
       }
     };
     touch(steps_[i].operands);
-    if (steps_[i].kind == Step::Kind::EndLoop) // which looks at the counter again
-      touch(steps_[loops.back().first].operands);
+    if (steps_[i].kind == Step::Kind::EndLoop) { // which looks at the counter again
+      touch(steps_[loops[open].begin].operands);
+      loops[open].end = i;
+      open = loops[open].parent;
+    }
   }
-  // What lives both inside and outside of a loop lives all through it. Inner loops come first.
-  for (const auto &[begin, end] : loops)
-    for (Life &life : lives)
-      if (life.first != SIZE_MAX && life.last >= begin && life.first <= end &&
-          (life.first < begin || life.last > end)) {
-        life.first = std::min(life.first, begin);
-        life.last = std::max(life.last, end);
-      }
+  // What lives both inside and outside of a loop lives all through it.
+  for (Life &life : lives)
+    if (life.first != SIZE_MAX) {
+      size_t first = life.first, last = life.last;
+      for (int loop = within[life.first]; loop >= 0 && loops[loop].end < life.last;
+           loop = loops[loop].parent)
+        first = loops[loop].begin;
+      for (int loop = within[life.last]; loop >= 0 && loops[loop].begin > life.first;
+           loop = loops[loop].parent)
+        last = loops[loop].end;
+      life = {first, last};
+    }
   std::vector<std::vector<Value *>> dying(steps_.size()), born(steps_.size());
   for (Value &value : values_) {
     const Life &life = lives[value.id];
@@ -149,6 +190,8 @@ void Planner::placeValues(Plan &plan) {
   Arena arena(aligned(faults));
   std::vector<bool> taken(values_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
+    if (isLate())
+      return status_;
     const Draft &draft = steps_[i];
     Value *result = draft.results == 1 && draft.operands[0] ? draft.operands[0]->root : nullptr;
     if (draft.kind == Step::Kind::Kernel && worksInPlace(draft.kernel) &&
@@ -174,20 +217,19 @@ void Planner::placeValues(Plan &plan) {
         arena.release(value->offset);
   }
   plan.workspace = arena.size();
+  return Status::ok();
 }
 
 Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSpec> &inputs,
+                                                      const std::vector<TensorSpec> &outputs,
                                                       const std::vector<Value *> &results) {
   auto plan = std::make_shared<Plan>();
   plan->inputs = inputs;
+  plan->outputs = outputs;
+  plan->decisions = decisionIds_;
   nodes_.emplace_back("the outputs");
   for (size_t i = 0; i < results.size(); ++i) {
     Value *value = results[i];
-    TensorSpec spec;
-    spec.name = std::string(model_.graph.outputs[i].name);
-    spec.type = value->type;
-    spec.shape = value->shape;
-    plan->outputs.push_back(std::move(spec));
     Value *root = value->root;
     if (root->place == Place::Workspace && value->offset == 0 &&
         root->capacity == value->count * sizeOf(value->type)) {
@@ -207,10 +249,18 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
     if (value.place == Place::Output)
       roots.push_back(&value);
   removeDeadSteps(roots);
-  placeValues(*plan);
-  if (plan->workspace > (uint64_t(1) << 36))
-    return Status(Code::LimitExceeded,
-                  "the network needs " + std::to_string(plan->workspace) + " bytes of workspace");
+  if (Status s = placeValues(*plan); !s)
+    return s;
+  // Each is at most what a value may have, so that there is no overflow.
+  double bytes = static_cast<double>(plan->workspace);
+  for (const std::vector<TensorSpec> *specs : {&plan->inputs, &plan->outputs})
+    for (const TensorSpec &spec : *specs)
+      bytes += static_cast<double>(elementCount(spec.shape).value_or(0) * sizeOf(spec.type));
+  if (bytes > static_cast<double>(limits_.memory))
+    return Status(Code::LimitExceeded, "an evaluation needs " +
+                                           std::to_string(static_cast<uint64_t>(bytes)) +
+                                           " bytes; the limit is " +
+                                           std::to_string(limits_.memory) + " (option memory)");
 
   std::unordered_map<const Buffer *, uint32_t> constants;
   std::unordered_map<uint32_t, uint32_t> nodes;
@@ -231,7 +281,6 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
     step.operandCount = static_cast<uint32_t>(draft.operands.size());
     step.firstParameter = static_cast<uint32_t>(plan->parameters.size());
     step.parameterCount = static_cast<uint32_t>(draft.parameters.size());
-    plan->hasGuards |= step.kind == Step::Kind::Guard;
     plan->hasLoops |= step.kind == Step::Kind::Loop;
     for (const Value *value : draft.operands) {
       Operand operand;
@@ -257,7 +306,9 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
                             draft.parameters.end());
     plan->steps.push_back(step);
   }
-  plan->multiplyAdds = multiplyAdds;
+  constexpr uint64_t Long = 5'000'000;
+  plan->multiplyAdds = multiplyAdds_;
+  plan->isLong = workOf(0, steps_.size()).value_or(Long) >= Long;
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 

@@ -8,6 +8,7 @@
 #include "core/buffer.h"
 #include "engine/native/kernels/kernel.h"
 
+#include <mlbridge/deadline.h>
 #include <mlbridge/tensor.h>
 
 #include <memory>
@@ -37,9 +38,6 @@ struct Step {
     /// the condition hold, what follows up to EndLoop, and ++counter.
     Loop,
     EndLoop,
-    /// {value, expected}, {bytes}: the plan was made for this value, on which shapes depend; if
-    /// they differ, another plan is needed.
-    Guard,
   };
   Kind kind = Kind::Kernel;
   KernelId kernel = KernelId::Count;
@@ -57,6 +55,9 @@ struct Fault {
 struct Plan {
   /// Of fixed shapes.
   std::vector<TensorSpec> inputs, outputs;
+  /// Not empty: this plan computes values on which the network's shapes depend, its outputs, and
+  /// these say which ones. The network is then planned for these values: see Network::plan.
+  std::vector<uint64_t> decisions;
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::vector<int64_t> parameters;
@@ -65,7 +66,21 @@ struct Plan {
   std::vector<Fault> faults;      ///< at the workspace's beginning; cleared before an evaluation
   std::vector<std::string> nodes; ///< "Gemm 'layer1'", for messages
   uint64_t multiplyAdds = 0;
-  bool hasGuards = false, hasLoops = false;
+  bool hasLoops = false;
+  bool isLong = false; ///< an evaluation takes milliseconds, or nobody knows
+};
+
+/// What opening and planning may take. What is computed beforehand is bounded by numbers that are
+/// the same on each machine, so that plans are, too.
+struct Limits {
+  Deadline deadline;
+  uint64_t memory = uint64_t(1) << 30; ///< bytes of inputs, outputs and workspace of one evaluation
+};
+
+/// Values on which shapes depend: the outputs of a plan that has decisions.
+struct Settled {
+  const Plan *plan = nullptr;
+  const void *const *values = nullptr;
 };
 
 } // namespace mlbridge::native

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs, names and nodes; folding of what is constant; values on which shapes depend.
+// Graphs, names and nodes.
 #include "engine/native/planner.h"
 
-#include "engine/native/program.h"
 #include "engine/native/registry.h"
 
 #include <algorithm>
@@ -11,17 +10,19 @@
 namespace mlbridge::native {
 namespace {
 
-constexpr size_t LargestValue = size_t(1) << 32; // bytes
-constexpr size_t LargestFolded = size_t(1) << 28;
-constexpr size_t MostRank = 24;
-constexpr size_t MostSteps = size_t(1) << 20;
+constexpr size_t MostSteps = size_t(1) << 17;
+constexpr size_t MostValues = size_t(1) << 20;
 constexpr size_t MostNodes = size_t(1) << 16;
+constexpr size_t MostCounted = size_t(1) << 22;
 constexpr int DeepestCall = 64;
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string quoted(std::string_view text) {
+  constexpr size_t Most = 200;
+  return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
+}
 
 std::string describe(const onnx::Node &node) {
-  std::string text(node.op);
+  std::string text(node.op.substr(0, 100));
   if (!node.name.empty())
     text += " " + quoted(node.name);
   else if (!node.outputs.empty() && !node.outputs[0].empty())
@@ -44,7 +45,7 @@ Expected<std::shared_ptr<const Buffer>> Weights::elements(const onnx::Tensor &te
 }
 
 const Status &Planner::fail(Status why) {
-  if (status_)
+  if (status_ && !why)
     status_ = std::move(why);
   return status_;
 }
@@ -55,17 +56,24 @@ static std::optional<size_t> extent(Shape shape) {
   return elementCount(shape);
 }
 
+Expected<std::shared_ptr<const Buffer>> Planner::elements(const onnx::Tensor &tensor) {
+  if (!hasTimeFor(elementCount(tensor.shape).value_or(0)))
+    return status_;
+  return weights_.elements(tensor);
+}
+
 Value *Planner::newValue(ElementType type, const Shape &shape) {
   Value &v = values_.emplace_back();
   v.id = static_cast<uint32_t>(values_.size() - 1);
   v.type = type;
   v.shape = shape;
   const std::optional<size_t> count = elementCount(shape), all = extent(shape);
-  if (shape.size() > MostRank)
-    fail({Code::Unsupported, "a tensor has " + std::to_string(shape.size()) +
-                                 " dimensions; at most " + std::to_string(MostRank) +
-                                 " are supported"});
-  else if (!count || *count > LargestValue / sizeOf(type) || !all)
+  if (Status s = onnx::checkDimensions(shape.size()); !s)
+    fail(std::move(s));
+  else if (values_.size() > MostValues)
+    fail({Code::LimitExceeded,
+          "the network takes more than " + std::to_string(MostValues) + " tensors"});
+  else if (!count || *count > (limits_.memory + weights_.size()) / sizeOf(type) || !all)
     fail({Code::LimitExceeded, "a tensor of the shape " + toString(shape) + " is too large"});
   else
     v.count = *count;
@@ -82,6 +90,13 @@ Value *Planner::view(Value *value, const Shape &shape, uint64_t offset) {
   v->root = value->root;
   v->offset = value->offset + offset;
   v->producer = value->producer;
+  v->isUnknown = value->isUnknown;
+  return v;
+}
+
+Value *Planner::unknown() {
+  Value *v = newValue(ElementType::Bool, {});
+  v->isUnknown = true;
   return v;
 }
 
@@ -138,149 +153,40 @@ void Planner::mark(Step::Kind kind, std::initializer_list<Value *> operands) {
   steps_.push_back(std::move(draft));
 }
 
+void Planner::countMultiplyAdds(uint64_t count) {
+  multiplyAdds_ += count;
+  if (status_)
+    steps_.back().multiplyAdds += count;
+}
+
 Planner::Draft *Planner::onlyProducer(Value *value) {
   if (value->uses != 1 || value->root != value || value->producer < 0 ||
       value->place != Place::Workspace)
     return nullptr;
   Draft &draft = steps_[static_cast<size_t>(value->producer)];
   const uint32_t block = blocks_.empty() ? 0 : blocks_.back();
-  if (draft.kind != Step::Kind::Kernel || draft.block != block ||
-      static_cast<size_t>(value->producer) < executed_)
+  if (draft.kind != Step::Kind::Kernel || draft.block != block)
     return nullptr;
   return &draft;
 }
 
-// ---- values that are known ---------------------------------------------------------------------
-
-uint8_t *Planner::memoryOf(Value *value) {
-  if (!value)
-    return nullptr;
-  Value *root = value->root;
-  if (root->constant)
-    return const_cast<uint8_t *>(root->constant->data()) + value->offset;
-  if (root->place == Place::Input)
-    return data_ ? static_cast<uint8_t *>(const_cast<void *>(data_[root->index])) + value->offset
-                 : nullptr;
-  Buffer &memory = memory_[root];
-  if (memory.size() < root->capacity || !memory.data()) {
-    if (Status s = memory.resize(std::max<size_t>(root->capacity, 64)); !s) {
-      fail(s);
-      return nullptr;
-    }
-    std::memset(memory.data(), 0, memory.size());
-  }
-  return memory.data() + value->offset;
-}
-
-Status Planner::execute(size_t from, size_t to) {
-  Program program;
-  std::vector<void *> operands;
-  for (size_t i = from; i < to; ++i) {
-    const Draft &draft = steps_[i];
-    operands.clear();
-    for (Value *value : draft.operands)
-      operands.push_back(memoryOf(value));
-    if (!status_)
-      return status_;
-    program.add(draft.kind, draft.kernel, operands, draft.parameters.data());
-  }
-  if (Status s = program.finish(); !s)
-    return s;
-  // Only what a network does before shapes are known is executed here, and it is finite.
-  if (program.run(std::chrono::seconds(60)) != Program::Outcome::Done)
-    return {Code::InvalidModel, "what shapes depend on could not be computed"};
-  for (Value *fault : faults_) {
-    const auto memory = memory_.find(fault);
-    int64_t set = 0;
-    if (memory == memory_.end())
-      continue;
-    std::memcpy(&set, memory->second.data(), sizeof set);
-    if (set)
-      return {Code::InvalidModel, "an index is out of range"};
-  }
-  return Status::ok();
-}
-
-// What depends on constants alone is computed now, and is a constant then.
-Status Planner::fold(size_t firstStep, uint32_t firstValue) {
-  if (firstStep == steps_.size())
-    return Status::ok();
-  size_t bytes = 0;
-  for (size_t i = firstStep; i < steps_.size(); ++i)
-    for (const Value *value : steps_[i].operands) {
-      if (!value || value->isConstant())
-        continue;
-      if (value->root->id < firstValue)
-        return Status::ok();
-    }
-  for (size_t id = firstValue; id < values_.size(); ++id)
-    if (values_[id].root == &values_[id] && !values_[id].constant)
-      bytes += values_[id].capacity;
-  if (bytes > LargestFolded)
-    return Status::ok();
-  if (Status s = execute(firstStep, steps_.size()); !s)
-    return s;
-  steps_.resize(firstStep);
-  for (size_t id = firstValue; id < values_.size(); ++id) {
-    Value &value = values_[id];
-    const auto memory = memory_.find(&value);
-    if (memory == memory_.end())
-      continue;
-    value.constant = std::make_shared<const Buffer>(std::move(memory->second));
-    value.place = Place::Constant;
-    value.producer = -1;
-    memory_.erase(memory);
-  }
-  return Status::ok();
-}
-
-const uint8_t *Planner::bytesOf(Value *value) {
-  if (!status_)
-    return nullptr;
-  if (value->isConstant())
-    return value->constantBytes();
-  if (value->guarded)
-    return value->guarded->data();
-  if (!blocks_.empty()) {
-    fail({Code::Unsupported, "a shape depends on what is computed in a branch or a loop"});
-    return nullptr;
-  }
-  if (!data_) {
-    needsValues_ = true;
-    fail({Code::Unsupported, "a shape depends on the value of an input"});
-    return nullptr;
-  }
-  if (Status s = execute(executed_, steps_.size()); !s) {
-    fail(s);
-    return nullptr;
-  }
-  executed_ = steps_.size();
-  const uint8_t *from = memoryOf(value);
-  Buffer copy;
-  const size_t size = value->count * sizeOf(value->type);
-  if (!from || !copy.resize(std::max<size_t>(size, 8))) {
-    fail({Code::LimitExceeded, "no memory"});
-    return nullptr;
-  }
-  std::memset(copy.data(), 0, copy.size());
-  std::memcpy(copy.data(), from, size);
-  auto bytes = std::make_shared<const Buffer>(std::move(copy));
-  Value *expected = constant(value->type, value->shape, bytes);
-  Draft draft;
-  draft.kind = Step::Kind::Guard;
-  draft.node = static_cast<uint32_t>(nodes_.size() - 1);
-  draft.operands = {value, expected};
-  draft.parameters = {static_cast<int64_t>(size)};
-  steps_.push_back(std::move(draft));
-  executed_ = steps_.size(); // it holds
-  value->guarded = bytes;
-  return bytes->data();
-}
-
 // ---- names -------------------------------------------------------------------------------------
+
+Status Planner::countUses(Scope &scope, const std::vector<onnx::Node> &nodes) {
+  for (const onnx::Node &node : nodes)
+    countUses(node, scope.uses);
+  return status_;
+}
 
 void Planner::countUses(const onnx::Node &node,
                         std::unordered_map<std::string_view, uint32_t> &uses) {
+  counted_ += 1 + node.inputs.size();
+  if (counted_ > MostCounted)
+    fail({Code::LimitExceeded, "the network has too many nodes"});
+  else if (counted_ % 256 == 0)
+    (void)isLate();
+  if (!status_)
+    return;
   for (std::string_view input : node.inputs)
     if (!input.empty())
       ++uses[input];
@@ -318,7 +224,7 @@ Value *Planner::find(Scope &scope, std::string_view name) {
     if (initializer == s->initializers.end())
       continue;
     const onnx::Tensor &tensor = *initializer->second;
-    Expected<std::shared_ptr<const Buffer>> bytes = weights_.elements(tensor);
+    Expected<std::shared_ptr<const Buffer>> bytes = elements(tensor);
     if (!bytes) {
       fail(bytes.status());
       return nullptr;
@@ -332,9 +238,13 @@ Value *Planner::find(Scope &scope, std::string_view name) {
 }
 
 Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
-  for (const onnx::Tensor &tensor : graph.initializers)
+  for (const onnx::Tensor &tensor : graph.initializers) {
     if (!scope.initializers.emplace(tensor.name, &tensor).second)
       return {Code::InvalidModel, "the weights " + quoted(tensor.name) + " stand there twice"};
+    if (scope.parent && find(*scope.parent, tensor.name)) // ONNX Runtime takes those outside
+      return {Code::InvalidModel,
+              "the weights " + quoted(tensor.name) + " of an inner graph have a name from outside"};
+  }
   return Status::ok();
 }
 
@@ -344,8 +254,8 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   Scope scope;
   scope.opsets = &model_.opsets;
   const onnx::Graph &graph = model_.graph;
-  for (const onnx::Node &node : graph.nodes)
-    countUses(node, scope.uses);
+  if (Status s = countUses(scope, graph.nodes); !s)
+    return s;
   for (const onnx::ValueInfo &output : graph.outputs)
     ++scope.uses[output.name];
   if (Status s = addInitializers(graph, scope); !s)
@@ -368,15 +278,16 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
       return Status(Code::InvalidModel, "nothing computes the output " + quoted(output.name));
     results.push_back(value);
   }
-  return finish(inputs, results);
-}
-
-void Planner::goBack(const Point &point) {
-  steps_.resize(point.steps);
-  faults_.resize(point.faults);
-  blocks_ = point.blocks;
-  status_ = Status();
-  needsValues_ = false;
+  std::vector<TensorSpec> outputs;
+  if (!decisions_.empty())
+    results = decisions_;
+  for (size_t i = 0; i < results.size(); ++i) {
+    TensorSpec &spec = outputs.emplace_back();
+    spec.name = decisions_.empty() ? std::string(graph.outputs[i].name) : std::to_string(i);
+    spec.type = results[i]->type;
+    spec.shape = results[i]->shape;
+  }
+  return finish(inputs, outputs, results);
 }
 
 Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
@@ -384,7 +295,14 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
   Scope *const scope = scope_;
   const int depth = depth_;
   const std::string node = nodes_.back();
+  const bool isPending = isPending_;
+  const size_t firstStep = firstStep_;
+  const uint32_t firstValue = firstValue_;
   Expected<std::vector<Value *>> results = planInner(graph, inputs);
+  isPending_ = isPending;
+  isAsked_ = false;
+  firstStep_ = firstStep;
+  firstValue_ = firstValue;
   nodes_.push_back(node);
   scope_ = scope;
   depth_ = depth;
@@ -404,8 +322,8 @@ Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
   Scope scope;
   scope.parent = scope_;
   scope.opsets = scope_->opsets;
-  for (const onnx::Node &node : graph.nodes)
-    countUses(node, scope.uses);
+  if (Status s = countUses(scope, graph.nodes); !s)
+    return s;
   for (const onnx::ValueInfo &output : graph.outputs)
     ++scope.uses[output.name];
   if (Status s = addInitializers(graph, scope); !s)
@@ -425,6 +343,8 @@ Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
     if (!value)
       return Status(Code::InvalidModel, "nothing computes the output " + quoted(output.name) +
                                             " of the inner graph " + quoted(graph.name));
+    if (value->isUnknown && !blocks_.empty())
+      return unsettled("a shape in a branch or a loop depends on values");
     results.push_back(value);
   }
   return results;
@@ -441,6 +361,8 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   if (++planned_ > MostNodes)
     return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
                                      " nodes, those of functions and loops included"};
+  if (isLate())
+    return status_;
   std::vector<Value *> inputs;
   for (std::string_view name : node.inputs) {
     Value *value = name.empty() ? nullptr : find(scope, name);
@@ -453,18 +375,17 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   }
   const size_t firstStep = steps_.size();
   const auto firstValue = static_cast<uint32_t>(values_.size());
-  for (const onnx::Function &function : model_.functions)
-    if (function.name == node.op && function.domain == node.domain) {
-      Status s = callFunction(function, node, scope, inputs);
-      return s ? s : s.withContext(describe(node));
-    }
+  if (const onnx::Function *function = model_.function(node.domain, node.op)) {
+    Status s = callFunction(*function, node, scope, inputs);
+    return s ? s : s.withContext(describe(node));
+  }
   nodes_.push_back(describe(node));
   scope_ = &scope;
   Status s = planOperator(node, scope, inputs);
   if (s)
     s = fold(firstStep, firstValue);
   if (!s)
-    status_ = needsValues_ ? s : s.withContext(describe(node));
+    status_ = s.withContext(describe(node));
   return status_;
 }
 
@@ -479,8 +400,8 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
   inner.opsets = function.opsets.empty() ? scope.opsets : &function.opsets;
   inner.call = &node;
   inner.function = &function;
-  for (const onnx::Node &n : function.nodes)
-    countUses(n, inner.uses);
+  if (Status s = countUses(inner, function.nodes); !s)
+    return s;
   for (std::string_view output : function.outputs)
     ++inner.uses[output];
   for (size_t i = 0; i < function.inputs.size(); ++i)
@@ -530,6 +451,14 @@ const onnx::Attribute *Planner::resolve(const onnx::Attribute *attribute) const 
   return attribute;
 }
 
+static std::vector<Value *> decidingInputs(const Operator &op, const std::vector<Value *> &inputs) {
+  std::vector<Value *> deciding;
+  for (size_t i = 0; i < inputs.size() && i < 7; ++i)
+    if (op.deciding >> i & 1)
+      deciding.push_back(inputs[i]);
+  return deciding;
+}
+
 Status Planner::planOperator(const onnx::Node &node, Scope &scope,
                              const std::vector<Value *> &inputs) {
   const auto opset = scope.opsets->find(node.domain);
@@ -539,6 +468,8 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
   const Operator *op = findOperator(node.domain, node.op, opset->second);
   if (!op)
     return unsupportedOperator(node, opset->second);
+  if (std::any_of(inputs.begin(), inputs.end(), [](auto *v) { return v && v->isUnknown; }))
+    return skipOperator(node, *op, scope, inputs);
   Lowering lowering(*this, node, opset->second);
   lowering.inputs = inputs;
   if (Status s = checkInputs(*op, lowering.inputs); !s)
@@ -559,14 +490,32 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
         if (Status s = fold(firstStep, firstValue); !s)
           return s;
       }
-  if (Status s = op->lower(lowering); !s)
-    return fail(s);
+  isPending_ = isAsked_ = false;
+  nextDecision_ = 0;
+  firstStep_ = steps_.size();
+  firstValue_ = static_cast<uint32_t>(values_.size());
+  if (settle(decidingInputs(*op, lowering.inputs)))
+    if (Status s = op->lower(lowering); !s && !isAsked_)
+      return fail(s);
+  if (isAsked_)
+    status_ = Status();
   if (!status_)
     return status_;
+  if (isPending_)
+    lowering.results.resize(node.outputs.size());
+  for (Value *&result : lowering.results)
+    if (isPending_ && !result)
+      result = unknown();
+  isPending_ = false;
+  return defineResults(node, scope, std::move(lowering.results), isHalf);
+}
+
+Status Planner::defineResults(const onnx::Node &node, Scope &scope, std::vector<Value *> results,
+                              bool isHalf) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty())
       continue;
-    Value *result = i < lowering.results.size() ? lowering.results[i] : nullptr;
+    Value *result = i < results.size() ? results[i] : nullptr;
     if (!result)
       return {Code::Unsupported, "its output " + quoted(node.outputs[i]) + " is not supported"};
     if (isHalf && result->type == ElementType::Float32) {
@@ -580,7 +529,21 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
     if (Status s = define(scope, node.outputs[i], result); !s)
       return s;
   }
-  return Status::ok();
+  return status_;
+}
+
+Status Planner::skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
+                             const std::vector<Value *> &inputs) {
+  const bool hasGraph = std::any_of(node.attributes.begin(), node.attributes.end(),
+                                    [](const auto &a) { return a.graph != nullptr; });
+  if (hasGraph || !blocks_.empty())
+    return unsettled("a shape in a branch or a loop depends on values");
+  nextDecision_ = 0;
+  (void)settle(decidingInputs(op, inputs));
+  if (status_ && op.deciding == SelfDeciding)
+    (void)settle({inputs[0]});
+  isPending_ = false;
+  return defineResults(node, scope, std::vector<Value *>(node.outputs.size(), unknown()), false);
 }
 
 } // namespace mlbridge::native

@@ -6,15 +6,20 @@
 #include "engine/native/lowering.h"
 
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 
 namespace mlbridge::native {
 
+struct Operator;
+
 /// Weights that are kept between plans of one network.
 class Weights {
 public:
-  explicit Weights(std::string folder) : files_(std::move(folder)) {}
+  Weights(std::string folder, uint64_t fileSize, const Deadline &deadline)
+      : files_(std::move(folder), deadline), size_(fileSize) {}
+  Status readExternal(const onnx::Tensor &tensor) { return onnx::readExternal(tensor, files_); }
+  /// Bytes of the files that were read.
+  uint64_t size() const { return size_ + files_.size(); }
   Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
   /// What was made of an initializer under a key, or null.
   std::shared_ptr<const Buffer> &packed(const onnx::Tensor *tensor, const std::string &key) {
@@ -23,6 +28,7 @@ public:
 
 private:
   onnx::ExternalFiles files_;
+  uint64_t size_;
   std::map<const onnx::Tensor *, std::weak_ptr<const Buffer>> elements_;
   std::map<std::pair<const onnx::Tensor *, std::string>, std::shared_ptr<const Buffer>> packed_;
 };
@@ -36,36 +42,32 @@ public:
     uint32_t node = 0;
     uint32_t results = 0; ///< the first so many operands are written
     uint32_t block = 0;   ///< of control flow
+    uint64_t multiplyAdds = 0;
     std::vector<Value *> operands;
     std::vector<int64_t> parameters;
   };
   using Opsets = onnx::Opsets;
 
-  /// `data`: the inputs' elements, for values on which shapes depend; null: they aren't known yet.
-  Planner(const onnx::Model &model, Weights &weights, const void *const *data)
-      : model_(model), weights_(weights), data_(data) {}
+  Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
+          const Settled &settled = {});
 
-  /// `inputs`: of fixed shapes, in the order of the graph's inputs that are no initializers.
-  /// Errors: InvalidModel, Unsupported, LimitExceeded; see needsValues.
+  /// `inputs`: of fixed shapes, in the order of the graph's inputs that are no initializers. If
+  /// shapes depend on values that aren't settled, the plan is one that computes these values.
+  /// Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
   Expected<std::shared_ptr<const Plan>> plan(const std::vector<TensorSpec> &inputs);
-  /// The plan failed only because it depends on values of inputs that were not given.
-  bool needsValues() const { return needsValues_; }
+  /// The plan failed because shapes depend on values in a way that nobody can settle beforehand.
+  bool isUnsettled() const { return isUnsettled_; }
 
   // For operators with graphs.
   /// Plans the graph's nodes with `inputs` as its inputs, within the scope of the node at hand.
   Expected<std::vector<Value *>> planGraph(const onnx::Graph &graph,
                                            const std::vector<Value *> &inputs);
-  /// A point to go back to where planning was tried and failed.
-  struct Point {
-    size_t steps, faults;
-    std::vector<uint32_t> blocks;
-  };
-  Point here() const { return {steps_.size(), faults_.size(), blocks_}; }
-  /// Nothing that was made since may be used, and what failed is forgotten.
-  void goBack(const Point &point);
   /// Begins or ends a part of control flow.
   void mark(Step::Kind kind, std::initializer_list<Value *> operands);
-  bool isInControlFlow() const { return !blocks_.empty(); }
+  /// A result of which nothing is known before values are settled.
+  Value *unknown();
+  /// Fails as Unsupported, for shapes that nobody can settle beforehand.
+  Status unsettled(const std::string &why);
 
   // For lowering.h.
   /// Follows references to attributes of the function that is being called.
@@ -80,10 +82,21 @@ public:
   void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
             const std::vector<int64_t> &parameters);
   const uint8_t *bytesOf(Value *value);
+  /// See Lowering::settle.
+  bool settle(const std::vector<Value *> &values);
+  /// Whether so much may be computed and kept beforehand; else it is done in each evaluation.
+  bool mayFold(uint64_t bytes, uint64_t work);
+  /// Fails if the deadline has passed.
+  bool isLate();
+  /// Fails if there is no time for so much work.
+  bool hasTimeFor(uint64_t work);
+  /// Those of a tensor in the file.
+  Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
   Weights &weights() { return weights_; }
   /// The step that made `value`, if changing it changes nothing else.
   Draft *onlyProducer(Value *value);
-  uint64_t multiplyAdds = 0;
+  /// Of the last step.
+  void countMultiplyAdds(uint64_t count);
 
 private:
   struct Scope {
@@ -101,38 +114,57 @@ private:
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const std::vector<Value *> &inputs);
+  /// A node of which an input is unknown.
+  Status skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
+                      const std::vector<Value *> &inputs);
+  Status defineResults(const onnx::Node &node, Scope &scope, std::vector<Value *> results,
+                       bool isHalf);
   Status callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
                       const std::vector<Value *> &inputs);
   Status define(Scope &scope, std::string_view name, Value *value);
   Value *find(Scope &scope, std::string_view name);
+  Status countUses(Scope &scope, const std::vector<onnx::Node> &nodes);
   void countUses(const onnx::Graph &graph, std::unordered_map<std::string_view, uint32_t> &uses);
   void countUses(const onnx::Node &node, std::unordered_map<std::string_view, uint32_t> &uses);
   Status addInitializers(const onnx::Graph &graph, Scope &scope);
   Status fold(size_t firstStep, uint32_t firstValue);
   Status execute(size_t from, size_t to);
   uint8_t *memoryOf(Value *value);
+  std::optional<uint64_t> workOf(size_t from, size_t to) const;
   Expected<std::shared_ptr<const Plan>> finish(const std::vector<TensorSpec> &inputs,
+                                               const std::vector<TensorSpec> &outputs,
                                                const std::vector<Value *> &results);
   Value *newValue(ElementType type, const Shape &shape);
   void removeDeadSteps(const std::vector<Value *> &results);
-  void placeValues(Plan &plan);
+  Status placeValues(Plan &plan);
 
   const onnx::Model &model_;
   Weights &weights_;
-  const void *const *data_;
+  const Limits limits_;
+  const Settled settled_;
   Status status_;
-  bool needsValues_ = false;
+  bool isUnsettled_ = false;
   std::deque<Value> values_;
   std::vector<Draft> steps_;
   std::vector<std::string> nodes_;
   std::vector<Value *> faults_;
   std::vector<uint32_t> blocks_; ///< the open ones
   uint32_t nextBlock_ = 0;
-  size_t executed_ = 0; ///< steps that have been executed on the inputs
+  std::vector<Value *> decisions_; ///< on whose values shapes depend
+  std::vector<uint64_t> decisionIds_;
+  uint64_t nextDecision_ = 0;
+  // Of the node at hand.
+  size_t firstStep_ = 0;
+  uint32_t firstValue_ = 0;
+  bool isPending_ = false; ///< the operator at hand depends on one that isn't settled
+  bool isAsked_ = false;   ///< and it failed because of that
   std::unordered_map<const Value *, Buffer> memory_;
-  Scope *scope_ = nullptr; ///< of the node at hand
+  uint64_t foldedBytes_ = 0, foldedWork_ = 0; ///< what is left for it
+  Scope *scope_ = nullptr;                    ///< of the node at hand
   int depth_ = 0;
-  size_t planned_ = 0; ///< nodes, those that were tried included
+  uint64_t multiplyAdds_ = 0;
+  size_t planned_ = 0; ///< nodes
+  size_t counted_ = 0; ///< names whose uses were counted
 };
 
 } // namespace mlbridge::native

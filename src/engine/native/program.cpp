@@ -11,10 +11,10 @@ void Program::add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 
-Status Program::finish() {
+Status Program::finish(bool isLong) {
   const Kernel *kernels = kernelsFor(bestInstructionSet());
   std::vector<size_t> open;
-  bool hasControl = false;
+  bool hasControl = isLong;
   code_.reserve(added_.size());
   for (const Added &step : added_) {
     Kernel kernel = nullptr;
@@ -37,7 +37,7 @@ Status Program::finish() {
         open.push_back(i);
         continue;
       }
-      if (kind == Step::Kind::Kernel || kind == Step::Kind::Guard)
+      if (kind == Step::Kind::Kernel)
         continue;
       if (open.empty())
         return {Code::Internal, "native: control flow that isn't nested"};
@@ -55,16 +55,17 @@ Status Program::finish() {
       return {Code::Internal, "native: control flow that isn't nested"};
   }
   added_ = {};
+  isLong_ = isLong;
   isFinished_ = true;
   return Status::ok();
 }
 
-Program::Outcome Program::run(Duration left) const {
+bool Program::run(Duration left) const {
   if (!controls_.empty())
     return runWithControl(left);
   for (const Instruction &i : code_)
     i.kernel(i.operands, i.parameters);
-  return Outcome::Done;
+  return true;
 }
 
 static bool goesOn(void *const *operands) {
@@ -74,14 +75,18 @@ static bool goesOn(void *const *operands) {
          (!condition || *condition);
 }
 
-Program::Outcome Program::runWithControl(Duration left) const {
+bool Program::runWithControl(Duration left) const {
   std::optional<Deadline> deadline; // made with the first loop: reading the clock costs
+  if (isLong_)
+    deadline = Deadline::after(left);
   for (size_t at = 0; at < code_.size();) {
     const Instruction &i = code_[at];
     const Control &control = controls_[at];
     switch (control.kind) {
     case Step::Kind::Kernel:
       i.kernel(i.operands, i.parameters);
+      if (isLong_ && deadline->hasPassed())
+        return false;
       ++at;
       break;
     case Step::Kind::If:
@@ -95,26 +100,21 @@ Program::Outcome Program::runWithControl(Duration left) const {
       break;
     case Step::Kind::Loop:
       if (!deadline)
-        deadline = left == Duration::max() ? Deadline::never() : Deadline::after(left);
+        deadline = Deadline::after(left);
       *static_cast<int64_t *>(i.operands[0]) = 0;
       at = goesOn(i.operands) ? at + 1 : control.target;
       break;
     case Step::Kind::EndLoop: {
       if (deadline->hasPassed())
-        return Outcome::TimedOut;
+        return false;
       void *const *operands = code_[control.target].operands;
       ++*static_cast<int64_t *>(operands[0]);
       at = goesOn(operands) ? control.target + 1 : at + 1;
       break;
     }
-    case Step::Kind::Guard:
-      if (std::memcmp(i.operands[0], i.operands[1], static_cast<size_t>(i.parameters[0])) != 0)
-        return Outcome::OtherValues;
-      ++at;
-      break;
     }
   }
-  return Outcome::Done;
+  return true;
 }
 
 } // namespace mlbridge::native

@@ -11,8 +11,6 @@ namespace mlbridge::native {
 
 class Program {
 public:
-  enum class Outcome : uint8_t { Done, OtherValues, TimedOut };
-
   /// `parameters` are read in every run, from where they are.
   void add(Step::Kind kind, KernelId kernel, Span<void *const> operands, const int64_t *parameters);
   void reserve(size_t steps, size_t operands) {
@@ -21,9 +19,10 @@ public:
   }
   bool isEmpty() const { return !isFinished_; }
   /// After the last add. Internal if a kernel is missing or the control flow isn't nested.
-  Status finish();
-  /// OtherValues: a guard didn't hold; results are unspecified then, as when it timed out.
-  Outcome run(Duration left) const;
+  /// `isLong`: the deadline is looked at after each kernel, and not just in loops.
+  Status finish(bool isLong);
+  /// False: the deadline passed; results are unspecified then.
+  bool run(Duration left) const;
 
 private:
   struct Instruction {
@@ -41,9 +40,9 @@ private:
     size_t firstOperand;
     const int64_t *parameters;
   };
-  Outcome runWithControl(Duration left) const;
+  bool runWithControl(Duration left) const;
 
-  bool isFinished_ = false;
+  bool isFinished_ = false, isLong_ = false;
   std::vector<Added> added_;
   std::vector<void *> operands_;
   std::vector<Instruction> code_;

@@ -35,7 +35,11 @@ struct Operator {
   int outputs;      ///< at most
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
   Status (*lower)(Lowering &);
+  /// Inputs on whose values shapes depend, a bit for each, and SelfDeciding.
+  uint8_t deciding = 0;
 };
+/// How long a result is depends on what the operator finds in its input.
+constexpr uint8_t SelfDeciding = 0x80;
 
 /// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);

@@ -17,6 +17,8 @@ namespace mlbridge::native {
 /// A message being written.
 class Message {
 public:
+  Message() = default;
+  explicit Message(std::string begin) : text(std::move(begin)) {}
   Message &number(int field, int64_t value) {
     varint(static_cast<uint64_t>(field) << 3);
     varint(static_cast<uint64_t>(value));

@@ -125,10 +125,13 @@ bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
   }
   looked.push_back("beside and above " + own);
 
-  for (const char *name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string prefix = environment(name); !prefix.empty())
-      if (offer(libraryAt(prefix), prefix + " (" + name + ")"))
-        return true;
+  for (const char *name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = environment(name);
+    if (prefix.empty())
+      looked.push_back(std::string(name) + " (not set)");
+    else if (offer(libraryAt(prefix), prefix + " (" + name + ")"))
+      return true;
+  }
   if (const std::string home = environment("HOME"); !home.empty())
     if (offer(wheelBelow(join(home, ".local")), join(home, ".local")))
       return true;

@@ -82,6 +82,11 @@ TEST(Locate, SaysWhereItLooked) {
   candidates(looked);
   ASSERT_FALSE(looked.empty());
   EXPECT_EQ(looked.front(), empty.path() + " (ONNXRUNTIME_ROOT)");
+  EXPECT_EQ(std::count(looked.begin(), looked.end(), "VIRTUAL_ENV (not set)"), 1);
+  const Variable c("VIRTUAL_ENV", empty.path().c_str());
+  looked.clear();
+  candidates(looked);
+  EXPECT_EQ(std::count(looked.begin(), looked.end(), empty.path() + " (VIRTUAL_ENV)"), 1);
 }
 
 } // namespace

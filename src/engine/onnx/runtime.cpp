@@ -19,8 +19,10 @@ static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are ol
 constexpr int ExternalDataMinor = 18;
 
 constexpr const char *WhatToInstall =
-    "install it with 'pip install onnxruntime', or the package libonnxruntime1.21 of Debian 13, or "
-    "set MLBRIDGE_ONNXRUNTIME to the library or its folder";
+    "install it with 'pip install onnxruntime' (Debian's pip refuses outside of a virtual "
+    "environment: 'python3 -m venv DIR', then 'DIR/bin/pip install onnxruntime'), or the package "
+    "libonnxruntime1.21 of Debian 13, or set MLBRIDGE_ONNXRUNTIME to the library, its folder or "
+    "that DIR";
 
 /// The library must not write to a compiler's standard error. What goes wrong comes as a status.
 void ORT_API_CALL dropMessage(void *, OrtLoggingLevel, const char *, const char *, const char *,

@@ -86,6 +86,7 @@ void ByteStream::onRead(bool ok) {
 /// Appends the bytes of the message that has come.
 Status ByteStream::receive() {
   const size_t size = incoming_.Length();
+  heard_ = true;
   if (size == 0 || ignoresInput_)
     return Status::ok();
   std::vector<grpc::Slice> slices;

@@ -17,9 +17,9 @@ namespace mlbridge::grpctransport {
 /// Most bytes of the conversation in one message, and in what is not yet given to gRPC.
 inline constexpr size_t ChunkSize = 1 << 20;
 /// What is received ahead of the reader; then the peer has to wait.
-inline constexpr size_t MostAhead = 4 << 20;
+inline constexpr size_t MostAhead = 1 << 20;
 /// A peer's message may be that long.
-inline constexpr int LargestMessage = 4 << 20;
+inline constexpr int LargestMessage = (1 << 20) + 16;
 
 inline constexpr char Method[] = "/mlbridge.v1.Bridge/Converse";
 /// Initial metadata of a server that takes the call.
@@ -105,6 +105,7 @@ protected:
   mutable std::mutex mutex_;
   bool abandoned_ = false; ///< the library has no use for it any more
   bool ended_ = false;
+  bool heard_ = false; ///< something of the peer
 
 private:
   void onRead(bool ok);

@@ -34,8 +34,7 @@ Status connectError(const grpc::Status &status, bool usesTls) {
 } // namespace
 
 ClientStream::ClientStream(const Settings &settings)
-    : ByteStream(0), where_(placeOf(settings, settings.port)), usesTls_(settings.tls),
-      channel_(channelOf(settings, LargestMessage)) {
+    : ByteStream(0), usesTls_(settings.tls), channel_(channelOf(settings, LargestMessage)) {
   if (!settings.token.empty())
     context_.AddMetadata("authorization", "Bearer " + settings.token);
 }
@@ -45,7 +44,7 @@ Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &se
   const NoSignals guard;
   std::unique_ptr<ClientStream> stream(new ClientStream(settings));
   if (Status s = stream->shake(deadline); !s)
-    return Status(s.code(), "connect to " + stream->where_ + ": " + s.message());
+    return s;
   return stream;
 }
 
@@ -158,7 +157,7 @@ Expected<size_t> ClientStream::write(const mlb_bytes *parts, size_t count) {
 
 ClientStream::~ClientStream() {
   const Deadline soon = Deadline::after(Linger);
-  if (connected_) {
+  if (connected_ && heard_) { // else nobody answered within a deadline, and it has passed
     driveUntil([this] { return !hasUnsent(); }, soon);
     {
       const Lock lock(mutex_);

@@ -43,7 +43,6 @@ private:
   void onStatus(bool ok);
   void inputEnded() override;
 
-  std::string where_;
   bool usesTls_;
   grpc::CompletionQueue queue_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <thread>
+#include <system_error>
 #include <unistd.h>
 
 namespace mlbridge::grpctransport {
@@ -119,6 +119,10 @@ Status ServerCore::build() {
                      [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // two servers would share the compilers
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  // Who connects and says nothing, or opens calls without end, keeps nobody out.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   builder.SetMaxReceiveMessageSize(LargestMessage);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1); // of reflection and health
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
@@ -128,18 +132,31 @@ Status ServerCore::build() {
   builder.RegisterService(&health_);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
-  if (!server_ || port == 0) {
+  const auto undo = [&] {
     if (server_)
       server_->Shutdown();
     queue_->Shutdown();
     drain();
     server_.reset();
+  };
+  if (!server_ || port == 0) {
+    undo();
     const std::string where = "listen at " + placeOf(settings_, settings_.port);
     if (settings_.tls)
       return Status(Code::InvalidArgument,
                     where + ": the address cannot be used, or certificate and key cannot be read "
                             "or do not fit");
     return Status(Code::Busy, where + ": the address cannot be used");
+  }
+  // Made now, when it can still be refused.
+  try {
+    drainer_ = std::thread([this] {
+      stopped_.get_future().wait();
+      drain();
+    });
+  } catch (const std::system_error &error) {
+    undo();
+    return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
   }
   place_ = placeOf(settings_, static_cast<uint16_t>(port));
   return Status::ok();
@@ -221,11 +238,11 @@ void ServerCore::stop() {
   while (ServerStream *stream = accept())
     stream->close();
   const NoSignals guard;
-  std::thread drainer([this] { drain(); }); // what streams still have to send goes meanwhile
+  stopped_.set_value(); // what streams still have to send goes meanwhile
   server_->Shutdown(std::chrono::system_clock::now() + LingerAtStop);
   grpc::Alarm atOnce;
   atOnce.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), nullptr);
-  drainer.join();
+  drainer_.join();
 }
 
 // ---- ServerStream -------------------------------------------------------------------------------

@@ -18,8 +18,10 @@
 
 #include <atomic>
 #include <deque>
+#include <future>
 #include <memory>
 #include <set>
+#include <thread>
 
 namespace mlbridge::grpctransport {
 
@@ -82,6 +84,8 @@ private:
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   Interruption interruption_;
+  std::promise<void> stopped_;
+  std::thread drainer_; ///< works off what is left when the server stops
 
   std::mutex mutex_;
   std::set<ServerStream *> streams_;

@@ -78,9 +78,8 @@ Status append(const grpc::ByteBuffer &bytes, uint64_t limit, mlb_buffer &to) {
 } // namespace
 
 UnaryClient::UnaryClient(const Settings &settings, uint64_t largestReply)
-    : where_(placeOf(settings, settings.port)), token_(settings.token), usesTls_(settings.tls),
-      largestReply_(largestReply), channel_(channelOf(settings, clamped(largestReply))),
-      stub_(channel_) {}
+    : token_(settings.token), usesTls_(settings.tls), largestReply_(largestReply),
+      channel_(channelOf(settings, clamped(largestReply))), stub_(channel_) {}
 
 UnaryClient::~UnaryClient() {
   for (const Queue &queue : idle_)
@@ -92,7 +91,7 @@ UnaryClient::connect(const Settings &settings, uint64_t largestReply, Deadline d
   const NoSignals guard;
   std::unique_ptr<UnaryClient> client(new UnaryClient(settings, largestReply));
   if (Status s = client->waitUntilConnected(deadline); !s)
-    return Status(s.code(), "connect to " + client->where_ + ": " + s.message());
+    return s;
   return client;
 }
 

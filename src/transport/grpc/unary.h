@@ -39,7 +39,7 @@ private:
   grpc::Status invoke(const std::string &name, Span<const uint8_t> request, Deadline deadline,
                       grpc::ByteBuffer &reply);
 
-  const std::string where_, token_;
+  const std::string token_;
   const bool usesTls_;
   const uint64_t largestReply_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -51,10 +51,9 @@ Expected<Descriptor> openFifo(const std::string &path, int mode) {
   if (!fifo) {
     const int error = errno;
     if (error == ENOENT)
-      return Status(Code::Unavailable, "pipe: " + path + ": no server there (no such FIFO)");
+      return Status(Code::Unavailable, "pipe: no server there (no such FIFO)");
     if (error == ENXIO)
-      return Status(Code::Unavailable,
-                    "pipe: " + path + ": no server there (nobody reads the FIFO)");
+      return Status(Code::Unavailable, "pipe: no server there (nobody reads the FIFO)");
     return Status(Code::InvalidArgument, describeErrno("pipe: open " + path, error));
   }
   struct stat info{};
@@ -72,6 +71,12 @@ Status makeFifo(const std::string &path) {
   if (::lstat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode))
     return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
   return Status::ok();
+}
+
+bool isStillAt(const std::string &path, int fifo) {
+  struct stat opened{}, named{};
+  return ::fstat(fifo, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 // By its flag where the kernel has it (Linux 6.18), otherwise guarded.

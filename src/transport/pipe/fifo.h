@@ -14,6 +14,9 @@ Expected<Descriptor> openFifo(const std::string &path, int mode);
 /// Makes one for its owner alone; Ok if it is there already and is a FIFO.
 Status makeFifo(const std::string &path);
 
+/// Whether what was opened is what has that name.
+bool isStillAt(const std::string &path, int fifo);
+
 /// writev that raises no SIGPIPE. `kernelHasFlag`: true at first; remembers what the kernel can do.
 ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFlag);
 

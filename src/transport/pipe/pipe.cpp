@@ -40,6 +40,12 @@ public:
     self->lock_ = Descriptor(::open(outPath(base).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (::flock(self->lock_.get(), LOCK_EX | LOCK_NB) != 0)
       return Status(Code::Busy, "pipe: another server is at " + base);
+    // A server that was just ending may have removed what was opened here.
+    for (const int fd : {out->get(), self->lock_.get()})
+      if (!isStillAt(outPath(base), fd))
+        return Status(Code::Busy, "pipe: another server is just leaving " + base);
+    if (Status s = makeFifo(inPath(base)); !s)
+      return s;
     self->owns_ = true;
     for (const std::string &path : {inPath(base), outPath(base)})
       if (::chmod(path.c_str(), 0600) != 0)

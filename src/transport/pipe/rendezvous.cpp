@@ -82,9 +82,7 @@ public:
     if (::flock(reader->get(), LOCK_EX | LOCK_NB) != 0)
       return Status(Code::Busy, "pipe: another server is at " + folder);
     // A server that was just ending may have removed the FIFO that was opened here.
-    struct stat opened{}, named{};
-    if (::fstat(reader->get(), &opened) != 0 || ::stat(path.c_str(), &named) != 0 ||
-        opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
+    if (!isStillAt(path, reader->get()))
       return Status(Code::Busy, "pipe: another server is just leaving " + folder);
     self->owns_ = true;
     if (::fchmod(reader->get(), 0600) != 0)

@@ -24,6 +24,9 @@ public:
   int writeDescriptor() const override { return bell_ ? bell_.get() : socket_.get(); }
   short writeEvents() const override;
   bool isQuiet() const override { return true; }
+  const char *advice() const override {
+    return plain_ && !isServer_ ? "the server took no shared memory; it must listen at shm:" : "";
+  }
   Readiness look(Readiness wanted) const override;
   bool prepareToSleep(Readiness wanted) override;
   std::shared_ptr<Arena> arena() const override { return ends_ ? ends_->arena : nullptr; }

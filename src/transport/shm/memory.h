@@ -15,7 +15,7 @@ public:
   static constexpr size_t ControlSize = 4096;
   static constexpr size_t RingSize = 256 * 1024;         ///< what we make; a peer may make others
   static constexpr size_t ArenaSize = size_t(256) << 20; ///< the same; takes memory when used
-  static constexpr size_t LeastRing = 4096, MostRing = size_t(1) << 30;
+  static constexpr size_t LeastRing = 4096, MostRing = size_t(1) << 20;
 
   /// What is said of it when it is handed over.
   struct Announcement {

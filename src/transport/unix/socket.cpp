@@ -3,7 +3,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -81,7 +83,7 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
   while (::connect(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) !=
          0) {
     const int error = errno;
-    const std::string where = std::string(scheme).append(": connect to ").append(path);
+    const std::string &where = scheme; // who calls says the place
     switch (error) {
     case EINTR:
       continue;
@@ -127,11 +129,32 @@ Expected<Descriptor> ListeningSocket::accept() const {
   }
 }
 
+namespace {
+
+/// Of all servers that begin in a folder one at a time looks who is there and takes the place. The
+/// lock is on the folder itself, so that nothing is left behind. None where there are no locks, the
+/// folder can't be read, or a stranger keeps the lock.
+Descriptor lockFolderOf(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(5));
+  while (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || deadline.hasPassed())
+      return Descriptor();
+    ::poll(nullptr, 0, 2);
+  }
+  return lock;
+}
+
+} // namespace
+
 Expected<ListeningSocket> ListeningSocket::at(const std::string &scheme, const std::string &path) {
   Expected<sockaddr_un> address = addressOf(scheme, path);
   if (!address)
     return address.status();
   const std::string where = scheme + ": listen at " + path;
+  const Descriptor lock = lockFolderOf(path);
   struct stat info{};
   if (::lstat(path.c_str(), &info) == 0) {
     if (!S_ISSOCK(info.st_mode))

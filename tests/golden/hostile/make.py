@@ -16,9 +16,10 @@ from pathlib import Path
 import good
 import graphs
 import shapes
+import values
 from common import MODELS
 
-PARTS = (good, graphs, shapes)  # each registers its models
+PARTS = (good, graphs, shapes, values)  # each registers its models
 
 
 def main() -> None:

@@ -6,16 +6,15 @@
 #include "MLModelRunner/ONNXModelRunner/onnx.h"
 #include "MLModelRunner/ONNXModelRunner/utils.h"
 
-#include <memory>
 #include <string>
 
 namespace MLBridge {
 
+/// A copy asks the same network.
 class Agent {
 public:
   /// A path or URI, as for ONNXModel. Keeps a failure for status().
-  explicit Agent(const std::string &model_path);
-  ~Agent();
+  Agent(const std::string &model_path) : model_(model_path.c_str()), status_(model_.status()) {}
 
   /// The index of the largest output, the first of equal ones. Without an answer 0, and status()
   /// says why.
@@ -26,7 +25,7 @@ public:
   const mlbridge::Status &status() const { return status_; }
 
 private:
-  std::unique_ptr<ONNXModel> model_;
+  ONNXModel model_;
   mlbridge::Status status_;
 };
 

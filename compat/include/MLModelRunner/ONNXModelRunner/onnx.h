@@ -15,10 +15,10 @@ public:
   /// A path is opened with ONNX Runtime or, where there is none, with the engine of our own; any
   /// other URI of MLBridge, such as native:FILE or unix:SOCKET, as it says. Used by one thread at a
   /// time.
-  explicit ONNXModel(const char *model_path);
-  ~ONNXModel();
-  ONNXModel(const ONNXModel &) = delete;
-  ONNXModel &operator=(const ONNXModel &) = delete;
+  ONNXModel(const char *model_path);
+  /// A copy is the same network, and with it used by the same thread.
+  ONNXModel(const ONNXModel &) = default;
+  ONNXModel &operator=(const ONNXModel &) = default;
 
   /// Any containers of floats with data(), size(), and for the output assign(). Without an answer
   /// the output is empty. NaN becomes a number below all others, as in the release.
@@ -34,7 +34,7 @@ public:
 
 private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 #endif

@@ -48,11 +48,14 @@ class Compiler:
         return done
 
     def options(self, model: str | None, **settings: object) -> list[str]:
-        """What `mlbridge flags` would print."""
+        """What `mlbridge flags` would print; at all levels, unless `levels` states them."""
+        settings.setdefault("levels", ",".join(level[1:] for level in LEVELS))
         line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
         if model is not None:
             settings["model"] = model
         for name, value in settings.items():
+            if value is None:
+                continue
             option = f"-phase-ordering-{name.replace('_', '-')}={value}"
             line += ["-Xclang", "-mllvm", "-Xclang", option]
         return [*line, "-Wno-error=backend-plugin"]

@@ -54,6 +54,7 @@ def main() -> int:
                 f"model=function:sequence?actions={order}",
                 "max-steps=1000",
                 "on-failure=fail",
+                "levels=O1,O2,O3,Os,Oz",
             ):
                 flags += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{option}"]
             said = ""

@@ -46,6 +46,71 @@ def test_decisions_are_remarks(compiler: Compiler) -> None:
     assert said == ""
 
 
+@pytest.mark.parametrize("source", ["words.c", "library.cpp"])
+def test_unless_told_otherwise_it_acts_where_size_is_asked_for(
+    compiler: Compiler, source: str
+) -> None:
+    for level in ("-O0", *LEVELS, "-Og"):
+        made, said = compiler.object(source, level, model=SEQUENCE, levels=None)
+        assert said == ""
+        assert (made == compiler.plain(source, level)) == (level not in ("-Os", "-Oz")), level
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["-O0"], "-O0 optimizes nothing"),
+        (["-O2"], "-O2 is none of the levels Os,Oz (-phase-ordering-levels)"),
+        (["-Og"], "-O1 is none of the levels Os,Oz (-phase-ordering-levels)"),
+        (["-Oz", "-flto"], "with -flto the linker optimizes"),
+        (["-Oz", "-flto=thin"], "with -flto the linker optimizes"),
+        (["-Oz", "-flto", "-ffat-lto-objects"], "with -flto the linker optimizes"),
+    ],
+)
+def test_a_remark_says_that_a_module_is_left_alone(
+    compiler: Compiler, flags: list[str], reason: str
+) -> None:
+    for kind in ("-Rpass", "-Rpass-missed"):
+        flag = f"{kind}=phase-ordering"
+        made, said = compiler.object("words.c", *flags, flag, model=SEQUENCE, levels=None)
+        remarks = [line for line in said.splitlines() if "remark:" in line]
+        (remark,) = remarks
+        assert remark.endswith(f"left to the usual passes: {reason} [{flag}]")
+        # With -flto the remarks themselves make clang keep line numbers.
+        assert made == compiler.plain("words.c", *flags, flag)
+
+
+@pytest.mark.parametrize("kind", ["thin", "full"])
+def test_a_linker_that_loads_the_plugin_is_left_alone(compiler: Compiler, kind: str) -> None:
+    flags = ["-Oz", f"-flto={kind}"]
+    compiler.object("words.c", *flags, model=SEQUENCE)
+    link = ["clang-22", *flags, "-fuse-ld=lld", "-fsave-optimization-record"]
+    link += ["-foptimization-record-passes=phase-ordering", "object.o"]
+    compiler.run(*link, f"-Wl,--load-pass-plugin={compiler.plugin}", "-o", "linked")
+    (record,) = (path for path in compiler.folder.glob("*.yaml*") if path.stat().st_size)
+    assert record.read_text().count("with -flto the linker optimizes") == 1
+    compiler.run(*link, "-o", "plain")
+    made = [(compiler.folder / name).read_bytes() for name in ("linked", "plain")]
+    assert made[0] == made[1]
+
+
+def test_a_module_that_no_pass_may_change_is_left_alone(compiler: Compiler) -> None:
+    source = compiler.folder / "off.c"
+    source.write_text("__attribute__((optnone)) int off(int x) { return x + 1; }\n")
+    for model in (SEQUENCE, "onnx:/nowhere/policy.onnx"):
+        made, said = compiler.object(source, "-Oz", "-Rpass=phase-ordering", model=model)
+        assert made == compiler.plain(source, "-Oz", "-Rpass=phase-ordering")
+        assert said.count("remark:") == 1 and "every function is optnone" in said
+    # Where opt was asked for nothing else, it isn't a remark that one has to know of.
+    compiler.run("clang-22", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", "words.bc")
+    load = ["-load-pass-plugin", str(compiler.plugin), f"-phase-ordering-model={SEQUENCE}"]
+    command = ["opt-22", *load, "-passes=phase-ordering", "words.bc", "-o", "made.bc"]
+    said = compiler.run(*command).stderr
+    assert said.startswith("warning: phase-ordering: every function is optnone")
+    assert "-Oz -Xclang -disable-llvm-passes" in said
+    assert compiler.run(*command, "-phase-ordering-on-failure=fail", check=False).returncode == 1
+
+
 def test_remarks_reach_the_optimization_record(compiler: Compiler) -> None:
     record = compiler.folder / "record.yaml"
     compiler.object("words.c", "-Oz", f"-foptimization-record-file={record}", model=SEQUENCE)

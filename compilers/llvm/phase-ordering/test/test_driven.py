@@ -30,9 +30,18 @@ def module_of(compiler: Compiler, source: str) -> Path:
     return made
 
 
+def code_bytes(compiler: Compiler, module: Path) -> int:
+    """Executable bytes of what plain clang -Oz makes of the module."""
+    compiler.run("clang-22", "-Oz", "-x", "ir", "-fPIC", "-c", module, "-o", "size.o")
+    said = compiler.run("llvm-size-22", "-A", "size.o").stdout
+    return sum(int(line.split()[1]) for line in said.splitlines() if line.startswith(".text"))
+
+
 @contextlib.contextmanager
-def environment(compiler: Compiler, uri: str, module: Path) -> Iterator[subprocess.Popen[str]]:
-    command = ["opt-22", "-load-pass-plugin", str(compiler.plugin)]
+def environment(
+    compiler: Compiler, uri: str, module: Path, *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    command = ["opt-22", "-load-pass-plugin", str(compiler.plugin), *options]
     command += [f"-phase-ordering-serve={uri}", "-passes=phase-ordering", "-disable-output"]
     with subprocess.Popen([*command, str(module)], stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -58,6 +67,7 @@ def episode(driver: mlbridge.Driver, context: str = "") -> tuple[list[bytes], fl
         observation, reward, done = driver.step(action)
         total += reward
     assert done
+    assert not driver.truncated
     return seen, total
 
 
@@ -77,6 +87,30 @@ def test_every_episode_begins_with_the_module_as_it_was_read(compiler: Compiler,
             assert episode(driver) == first, "a reset in mid-episode"
         assert process.wait(60) == 0, "it ends with its driver"
         assert process.stderr is not None and process.stderr.read() == ""
+
+
+def test_a_limit_on_steps_is_told_with_what_is_seen_then(compiler: Compiler, uri: str) -> None:
+    words = module_of(compiler, "words.c")
+    with environment(compiler, uri, words), mlbridge.drive(f"{uri}?wait=20s", deadline=60) as whole:
+        seen, _ = episode(whole)
+    with (
+        environment(compiler, uri, words, "-phase-ordering-max-steps=3"),
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        for _ in range(2):
+            driver.reset()
+            for action in ORDER[:3]:
+                assert not driver.done
+                observation, _, done = driver.step(action)
+            assert done
+            assert driver.truncated
+            assert observation["features"].tobytes() == seen[3]
+            assert observation["step"].tolist() == [3]
+            assert observation["history"][[*ORDER]].tolist() == [1, 1, 1, 0]
+            assert observation["action_mask"][ORDER[2]] == 0
+        driver.reset()
+        assert driver.step(STOP).done
+        assert not driver.truncated
 
 
 def test_it_decides_as_the_pass_does_when_it_asks(compiler: Compiler, uri: str) -> None:
@@ -122,6 +156,43 @@ def test_what_cannot_be_done_ends_the_episode_and_not_the_compiler(
         with pytest.raises(mlbridge.PolicyFailed, match="is masked"):
             driver.step(np.int64(5))
         assert episode(driver)[1] > 0
+
+
+def test_bytes_are_observed_beside_those_of_the_stock_pipeline(
+    compiler: Compiler, uri: str
+) -> None:
+    words, shapes = module_of(compiler, "words.c"), module_of(compiler, "shapes.c")
+    with (
+        environment(compiler, uri, words),
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        for module in (words, shapes, words):
+            observation = driver.reset(str(module))
+            first = last = int(observation["code_bytes"][0])
+            stock = code_bytes(compiler, module)
+            assert observation["oz_code_bytes"][0] == pytest.approx(stock, rel=0.03)
+            for action in ORDER:
+                observation, reward, _ = driver.step(action)
+                now = int(observation["code_bytes"][0])
+                assert reward == pytest.approx((last - now) / first, abs=1e-12)
+                assert observation["oz_code_bytes"][0] == pytest.approx(stock, rel=0.03)
+                last = now
+            assert max(stock, last) < first
+
+
+def test_a_module_that_no_pass_may_change_is_refused(compiler: Compiler, uri: str) -> None:
+    words, off = module_of(compiler, "words.c"), compiler.folder / "off.bc"
+    compiler.run("clang-22", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", off)
+    with (
+        environment(compiler, uri, off),
+        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
+    ):
+        for context in ("", str(off)):
+            with pytest.raises(
+                mlbridge.InvalidArgument, match=r"off\.bc: every function is optnone"
+            ):
+                driver.reset(context)
+        assert driver.reset(str(words))["code_bytes"][0] > 0
 
 
 def test_a_killed_compiler_is_noticed(compiler: Compiler, uri: str) -> None:

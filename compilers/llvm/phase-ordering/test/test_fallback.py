@@ -26,6 +26,7 @@ def check_falls_back(
     assert len(warnings) == 1, said
     assert warnings[0].startswith("warning: phase-ordering: ")
     assert warnings[0].endswith("[-Wbackend-plugin]")
+    assert not model or warnings[0].count(model) <= 1, "the URI once"
     for text in expected:
         assert text in warnings[0]
     assert made == compiler.plain(source, "-Oz")
@@ -57,7 +58,7 @@ def test_every_step_of_a_long_episode(compiler: Compiler) -> None:
         (None, ["no model was given", "-phase-ordering-model=URI"]),
         ("onnx:/nowhere/policy.onnx", ["onnx:/nowhere/policy.onnx", "not found"]),
         ("onnnx:policy.onnx", ["unknown scheme 'onnnx'", "did you mean 'onnx'"]),
-        ("policy.onnx", ["invalid argument"]),
+        ("network.onnx", ["invalid argument"]),
         ("unix:/nowhere/policy.sock", ["unavailable", "/nowhere/policy.sock"]),
         ("unix:/" + "x" * 200, ["invalid argument"]),
         ("pipe:/nowhere/policy", ["unavailable", "/nowhere/policy"]),
@@ -121,6 +122,8 @@ def test_failure_can_be_an_error_in_opt(compiler: Compiler) -> None:
         ({"max_steps": 0}, "-phase-ordering-max-steps: expected 1 or more, got '0'"),
         ({"deadline": "soon"}, "-phase-ordering-deadline: expected a time"),
         ({"deadline": "0"}, "-phase-ordering-deadline: expected a time"),
+        ({"levels": "Oz,O4"}, "-phase-ordering-levels: expected O1, O2, O3, Os, Oz, or several"),
+        ({"levels": ""}, "-phase-ordering-levels: expected"),
         ({"on_failure": "cry"}, "-phase-ordering-on-failure: expected stock or fail, got 'cry'"),
     ],
 )

@@ -150,6 +150,33 @@ MLBRIDGE_REDUCE(ReduceLogSum, SumOf, MLBRIDGE_FINISH(Log, 0.0))
 #undef MLBRIDGE_FINISH
 #undef MLBRIDGE_REDUCE
 
+/// Exact, so that the order doesn't matter. Two chains of vectors.
+template <class V> MLBRIDGE_INLINE void CountLess(void *const *operands, const std::int64_t *p) {
+  using E = typename V::Element;
+  E *y = static_cast<E *>(operands[0]);
+  const E *a = static_cast<const E *>(operands[1]);
+  const E *b = static_cast<const E *>(operands[2]);
+  const bool orEqual = p[0] != 0;
+  const std::int64_t n = p[2];
+  for (std::int64_t o = 0; o < p[1]; ++o, a += p[3], b += p[5]) {
+    const auto at = [&](std::int64_t i) {
+      const V x = p[4] ? loadUpTo<V>(a + i, n - i) : V::broadcast(*a);
+      const V z = p[6] ? loadUpTo<V>(b + i, n - i) : V::broadcast(*b);
+      return V::select(orEqual ? V::lessEqual(x, z) : V::less(x, z), V::broadcast(1),
+                       V::broadcast(0));
+    };
+    V even = V::broadcast(0), odd = even;
+    std::int64_t i = 0;
+    for (; i + 2 * V::Lanes <= n; i += 2 * V::Lanes) {
+      even = even + at(i);
+      odd = odd + at(i + V::Lanes);
+    }
+    for (; i < n; i += V::Lanes)
+      even = even + firstLanes(at(i), n - i);
+    *y++ = V::sum(even + odd);
+  }
+}
+
 /// The sum of exp(x[i] - shift), kept in y unless that is null. One chain of vectors.
 template <class V>
 MLBRIDGE_SHARED typename V::Element sumOfExp(typename V::Element *y, const typename V::Element *x,

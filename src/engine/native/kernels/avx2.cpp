@@ -13,8 +13,8 @@ extern const ChosenKernel Avx2Kernels[];
 const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
         MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
-            MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(ReduceMean) MLBRIDGE_CHOSEN(ReduceMax)
-                MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
+            MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(CountLess) MLBRIDGE_CHOSEN(ReduceMean)
+                MLBRIDGE_CHOSEN(ReduceMax) MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
                     MLBRIDGE_CHOSEN(ReduceSumSquare) MLBRIDGE_CHOSEN(ReduceLogSumExp)
                         MLBRIDGE_CHOSEN(Softmax) MLBRIDGE_CHOSEN(LogSoftmax)
                             MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)

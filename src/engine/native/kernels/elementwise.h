@@ -315,8 +315,6 @@ struct PowFunction {
   }
 };
 
-constexpr int MaxRank = 16;
-
 /// A row of y = f(a, b); the strides of a and b are 0 or 1.
 template <class Vector, class F>
 MLBRIDGE_SHARED void combineRow(typename Vector::Element *y, const typename Vector::Element *a,
@@ -344,12 +342,14 @@ MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *cons
   const std::int64_t *dimensions = p + 1;
   const std::int64_t one[3] = {1, 0, 0};
   const std::int64_t *inner = rank > 0 ? dimensions + 3 * (rank - 1) : one;
-  for (int d = 0; d < rank; ++d)
+  std::int64_t at[MostLoops];
+  for (int d = 0; d < rank; ++d) {
     if (dimensions[3 * d] == 0)
       return;
+    at[d] = 0;
+  }
   const std::int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
   const bool apartA = strideA >> 1 != 0, apartB = strideB >> 1 != 0;
-  std::int64_t at[MaxRank] = {};
   for (;;) {
     if (!apartA && !apartB) {
       row(y, a, strideA, b, strideB, n);

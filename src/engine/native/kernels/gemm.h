@@ -272,10 +272,12 @@ template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::i
   const bool activates = !relu && static_cast<Activation>(p[10]) != Activation::None;
   const int rank = static_cast<int>(p[13]);
   const std::int64_t *dimensions = p + 14;
-  for (int d = 0; d < rank; ++d)
+  std::int64_t at[MostLoops];
+  for (int d = 0; d < rank; ++d) {
     if (dimensions[5 * d] == 0)
       return;
-  std::int64_t at[MaxRank] = {};
+    at[d] = 0;
+  }
   for (;;) {
     multiply<V>(a, p[3], p[4], m, b, k, n,
                 {y, p[5], c, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});

@@ -556,23 +556,38 @@ inline void IntegerTopK(void *const *o, const std::int64_t *p) {
   eachLine(p + 1, [&](std::int64_t from, std::int64_t to) {
     to = to / inner * count * inner + to % inner;
     auto *indices = static_cast<std::int64_t *>(o[1]) + to;
-    std::int64_t have = 0;
-    for (std::int64_t j = 0; j < n && count; ++j) {
-      const std::int64_t value = orderedAt(o[2], type, from + j * inner);
-      std::int64_t at = have;
-      for (; at > 0; --at) {
-        const std::int64_t other = orderedAt(o[2], type, from + indices[(at - 1) * inner] * inner);
-        if (!(largest ? other < value : value < other))
+    const auto before = [&](std::int64_t a, std::int64_t b) {
+      const std::int64_t x = orderedAt(o[2], type, from + a * inner);
+      const std::int64_t y = orderedAt(o[2], type, from + b * inner);
+      return x == y ? a < b : (x > y) == largest;
+    };
+    // As TopK's: a heap of the best whose root is the worst of them, then sorted in place.
+    const auto sink = [&](std::int64_t at, std::int64_t size, std::int64_t index) {
+      for (;;) {
+        std::int64_t child = 2 * at + 1;
+        if (child >= size)
           break;
+        child += child + 1 < size && before(indices[child * inner], indices[(child + 1) * inner]);
+        if (!before(index, indices[child * inner]))
+          break;
+        indices[at * inner] = indices[child * inner];
+        at = child;
       }
-      if (at == count)
-        continue;
-      have += have < count;
-      for (std::int64_t m = have - 1; m > at; --m)
-        indices[m * inner] = indices[(m - 1) * inner];
-      indices[at * inner] = j;
+      indices[at * inner] = index;
+    };
+    for (std::int64_t j = 0; j < count; ++j)
+      indices[j * inner] = j;
+    for (std::int64_t j = count / 2; j-- > 0;)
+      sink(j, count, indices[j * inner]);
+    for (std::int64_t j = count; count > 0 && j < n; ++j)
+      if (before(j, indices[0]))
+        sink(0, count, j);
+    for (std::int64_t j = count; j-- > 1;) {
+      const std::int64_t index = indices[j * inner];
+      indices[j * inner] = indices[0];
+      sink(0, j, index);
     }
-    for (std::int64_t m = 0; m < have; ++m)
+    for (std::int64_t m = 0; m < count; ++m)
       moveOne(element(o[0], type, to + m * inner),
               element(o[2], type, from + indices[m * inner] * inner), width);
   });

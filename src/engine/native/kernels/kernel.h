@@ -78,6 +78,8 @@
 //
 // ---- along one axis of [outer, n, inner] --------------------------------------------------------
 // Reduce*       {y [outer, inner], x}  {outer, n, inner}
+// CountLess     {y [outer], a, b}  {or equal (0, 1), outer, n, stride of a between rows, in a row
+//               (0 or 1), of b between rows, in a row}: of each row of n, how often a < b.
 // ArgMax ArgMin {y int64 [outer, inner], x}  {outer, n, inner, last (0 or 1: which of equals)}.
 //               NaN wins, the first or last of them.
 // TopK          {values [outer, k, inner], indices int64, x}  {outer, n, inner, k, largest (0, 1)}
@@ -116,7 +118,7 @@
   X(Lstm)                                                                                          \
   X(Gru) X(Rnn) MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(ReduceSum)        \
       X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)                \
-          X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(ArgMax) X(ArgMin) X(TopK)        \
+          X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)        \
               X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm) \
                   X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)
 
@@ -143,6 +145,11 @@
 namespace mlbridge::native {
 
 using Kernel = void (*)(void *const *operands, const std::int64_t *parameters);
+
+/// A tensor has at most so many; more are refused when a model is opened.
+constexpr std::int64_t MostDimensions = 24;
+/// Loops of a kernel: Tile makes two of each dimension.
+constexpr std::int64_t MostLoops = 2 * MostDimensions;
 
 enum class KernelId : std::uint16_t {
 #define MLBRIDGE_ID(name) name##F32, name##F64,

@@ -319,6 +319,17 @@ TYPED_TEST(Identity, AlongAnAxis) {
       }
 }
 
+TYPED_TEST(Identity, Comparisons) {
+  using E = TypeParam;
+  for (std::int64_t n : Lengths)
+    for (std::int64_t orEqual : {0, 1})
+      for (std::int64_t a : {0, 1})
+        for (std::int64_t b : {0, 1})
+          same<E>(KernelId::CountLessF32,
+                  {out<E>(3), in(numbers<E>(3 * n + 3, 5)), in(numbers<E>(3 * n + 3, 5))},
+                  {orEqual, 3, n, a ? n : 1, a, b ? n : 0, b});
+}
+
 TYPED_TEST(Identity, Normalizations) {
   using E = TypeParam;
   for (std::int64_t n : Lengths) {
@@ -487,6 +498,74 @@ TEST(Half, EveryValueAndItsNeighbours) {
             << around[first + i] << " on " << table.name;
     }
   }
+}
+
+/// Loops of length 1 between a first and a last one of 2, each with so many times `strides`.
+std::vector<std::int64_t> loops(std::int64_t rank, const std::vector<std::int64_t> &strides) {
+  std::vector<std::int64_t> p;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    p.push_back(d == 0 || d == rank - 1 ? 2 : 1);
+    for (const std::int64_t stride : strides)
+      p.push_back(d == rank - 1 ? stride : 2 * stride);
+  }
+  return p;
+}
+
+TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
+  const std::int64_t one = real(1), block = packedGemmSize<float>(1, 1);
+  struct Case {
+    KernelId id;
+    std::vector<std::int64_t> before, strides, after;
+    int indices = -1; ///< the operand that is made of zeros
+  };
+  const Case cases[] = {
+      {KernelId::AddF32, {}, {1, 1}, {}},
+      {KernelId::PowF64, {}, {1, 1}, {}},
+      {KernelId::CopyStrided, {4, 0, 0}, {1, 1}, {}},
+      {KernelId::Where, {8}, {1, 1, 1}, {}},
+      {KernelId::Compare, {1, 10}, {1, 1}, {}},
+      {KernelId::IntegerBinary, {0, 4}, {1, 1}, {}},
+      {KernelId::Fmod, {10, 0}, {1, 1}, {}},
+      {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
+      {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},
+      {KernelId::IntegerMatMul, {1, 1}, {1, 1}, {}},
+      {KernelId::GemmF32, {1, 1, 1, 1, 1, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
+  };
+  for (const Case &c : cases)
+    for (const Table &table : others()) {
+      std::vector<std::vector<float>> results;
+      for (const std::int64_t rank : {std::int64_t(2), MostLoops}) {
+        std::vector<std::int64_t> p = c.before;
+        if (c.id == KernelId::IntegerMatMul) { // the sizes of a matrix, and a last loop
+          p.insert(p.end(), {rank, 1, 1, 1, 0, 0});
+        } else {
+          p.push_back(rank);
+        }
+        const std::vector<std::int64_t> all = loops(rank, c.strides);
+        p.insert(p.end(), all.begin(), all.end());
+        if (c.id == KernelId::IntegerMatMul)
+          p.insert(p.end(), {1, 0, 0});
+        std::vector<std::vector<float>> memory;
+        std::vector<void *> operands;
+        for (int i = 0; i < 6; ++i) {
+          memory.emplace_back(256);
+          for (std::size_t k = 0; k < 256 && i && i != c.indices; ++k)
+            memory.back()[k] = static_cast<float>((k * 7 + static_cast<std::size_t>(i)) % 5 + 1);
+        }
+        for (std::vector<float> &m : memory)
+          operands.push_back(m.data());
+        if (c.id == KernelId::IntegerMatMul)
+          operands[3] = operands[4] = nullptr;
+        if (c.id == KernelId::GemmF32)
+          operands[3] = nullptr;
+        table.kernels[static_cast<std::size_t>(c.id)](operands.data(), p.data());
+        results.push_back(memory[0]);
+      }
+      const auto *one = reinterpret_cast<const uint8_t *>(results[0].data());
+      const auto *other = reinterpret_cast<const uint8_t *>(results[1].data());
+      EXPECT_TRUE(std::equal(one, one + 1024, other)) << nameOf(c.id) << " on " << table.name;
+      EXPECT_NE(results[0], std::vector<float>(256)) << nameOf(c.id);
+    }
 }
 
 TEST(InstructionSets, ChosenAndNamed) {

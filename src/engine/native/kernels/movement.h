@@ -33,18 +33,19 @@
 
 namespace mlbridge::native::kernels {
 
-constexpr std::int64_t MostDimensions = 64;
-
 /// Calls body(offsets) for each index of the outer dimensions: those of `rank` but the last. Each
 /// dimension has 1 + N parameters: its length and N strides.
 template <int N, class Body>
 inline void eachRow(std::int64_t rank, const std::int64_t *dimensions, const Body &body) {
   constexpr int Width = 1 + N;
-  std::int64_t at[MostDimensions] = {};
+  std::int64_t at[MostLoops];
   std::int64_t offsets[N] = {};
-  for (std::int64_t d = 0; d < rank; ++d)
+  for (std::int64_t d = 0; d < rank; ++d) {
     if (dimensions[d * Width] == 0)
       return;
+    if (d + 1 < rank)
+      at[d] = 0;
+  }
   while (true) {
     body(offsets);
     std::int64_t d = rank - 2;

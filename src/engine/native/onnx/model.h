@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 
+#include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
 #include <mlbridge/tensor.h>
 
@@ -85,29 +86,44 @@ struct Model {
   Opsets opsets;
   Graph graph;
   std::vector<Function> functions;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> functionsByName;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
+
+  /// Null if that is no function of the model.
+  const Function *function(std::string_view domain, std::string_view name) const {
+    const auto at = functionsByName.find({domain, name});
+    return at == functionsByName.end() ? nullptr : &functions[at->second];
+  }
 };
 
+/// Unsupported if a tensor has more dimensions than the kernels have counters for.
+Status checkDimensions(size_t count);
+
 /// Errors: InvalidModel (not a ModelProto, damaged; the message says where), Unsupported (graphs
-/// nested too deep, sparse weights).
-Expected<Model> readModel(std::string_view bytes);
+/// nested too deep, sparse weights, a tensor of too many dimensions), LimitExceeded,
+/// DeadlineExceeded.
+Expected<Model> readModel(std::string_view bytes, const Deadline &deadline = {});
 
 /// Files beside the model, each read once.
 class ExternalFiles {
 public:
   /// `folder` ends with a slash or is empty (no external data).
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalFiles(std::string folder, const Deadline &deadline = {})
+      : folder_(std::move(folder)), deadline_(deadline) {}
+  uint64_t size() const { return size_; } ///< bytes of those that were read
   /// Errors: those of readFile, InvalidModel (outside the folder, beyond the end).
   Expected<std::string_view> get(std::string_view location, uint64_t offset,
                                  std::optional<uint64_t> length, uint64_t wanted);
 
 private:
   std::string folder_;
+  Deadline deadline_;
+  uint64_t size_ = 0;
   std::map<std::string, Buffer, std::less<>> files_;
 };
 
-/// Whether the elements are in a file of their own.
-bool isExternal(const Tensor &tensor);
+/// Reads the file in which the elements are, if they have one. Errors: those of readElements.
+Status readExternal(const Tensor &tensor, ExternalFiles &files);
 
 /// The tensor's elements, row-major, into memory of their own. `count` bounds the elements before
 /// anything is allocated. Errors: InvalidModel (the size doesn't fit the shape), Unsupported (the

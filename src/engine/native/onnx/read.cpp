@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Field by field through a ModelProto. The file is hostile: every length is held against what is
 // left of its message, nesting is bounded, and memory grows with the bytes that are there.
+#include "engine/native/kernels/kernel.h"
 #include "engine/native/onnx/model.h"
 
 #include "engine/wire.h"
@@ -13,6 +14,7 @@ namespace {
 using Message = engine::WireMessage;
 
 constexpr int DeepestGraph = 32;
+constexpr size_t MostParts = size_t(1) << 19;
 
 float asFloat(uint64_t bits) {
   const auto low = static_cast<uint32_t>(bits);
@@ -23,7 +25,7 @@ float asFloat(uint64_t bits) {
 
 class Reader {
 public:
-  explicit Reader(std::string_view file) : file_(file) {}
+  Reader(std::string_view file, const Deadline &deadline) : file_(file), deadline_(deadline) {}
 
   Status model(Model &out) {
     bool hasGraph = false;
@@ -56,6 +58,9 @@ public:
       case 25:
         out.functions.emplace_back();
         function(m.payload, out.functions.back());
+        out.functionsByName.emplace(
+            std::make_pair(out.functions.back().domain, out.functions.back().name),
+            out.functions.size() - 1);
         break;
       default:
         break;
@@ -73,6 +78,8 @@ public:
 private:
   /// The next field, unless something is wrong already or here.
   bool next(Message &m, const char *what) {
+    if (++fields_ % 1024 == 0 && status_ && deadline_.hasPassed())
+      status_ = {Code::DeadlineExceeded, "the deadline passed while it was read"};
     if (!status_)
       return false;
     if (m.next())
@@ -82,6 +89,12 @@ private:
                                          " is damaged: expected a field of protobuf, and its "
                                          "length or type doesn't fit what is left of it"};
     return false;
+  }
+  /// Memory grows faster with parts than with bytes.
+  void countPart() {
+    if (++parts_ > MostParts && status_)
+      status_ = {Code::LimitExceeded, "the model has more than " + std::to_string(MostParts) +
+                                          " nodes, attributes and tensors"};
   }
   const Status &damaged(std::string_view at, const std::string &why) {
     if (status_)
@@ -142,6 +155,11 @@ private:
         out.outputs.emplace_back();
         valueInfo(m.payload, out.outputs.back());
         break;
+      case 13: {
+        ValueInfo between;
+        valueInfo(m.payload, between);
+        break;
+      }
       case 15:
         status_ = {Code::Unsupported, "the model has sparse weights"};
         break;
@@ -152,6 +170,7 @@ private:
   }
 
   void function(std::string_view bytes, Function &out) {
+    countPart();
     for (Message m(bytes); next(m, "a function");) {
       switch (m.number) {
       case 1:
@@ -176,6 +195,8 @@ private:
       case 11:
         out.defaults.emplace_back();
         attribute(m.payload, out.defaults.back(), 0);
+        if (!out.defaults.back().reference.empty())
+          damaged(m.payload, "the default of a function's attribute is a reference");
         break;
       default:
         break;
@@ -184,6 +205,7 @@ private:
   }
 
   void node(std::string_view bytes, Node &out, int depth) {
+    countPart();
     for (Message m(bytes); next(m, "a node");) {
       switch (m.number) {
       case 1:
@@ -214,6 +236,7 @@ private:
   }
 
   void attribute(std::string_view bytes, Attribute &out, int depth) {
+    countPart();
     for (Message m(bytes); next(m, "an attribute");) {
       switch (m.number) {
       case 1:
@@ -290,6 +313,7 @@ private:
   }
 
   void tensor(std::string_view bytes, Tensor &out) {
+    countPart();
     out.message = bytes;
     for (Message m(bytes); next(m, "a tensor");) {
       if (m.number == 1)
@@ -299,15 +323,23 @@ private:
       else if (m.number == 8)
         out.name = m.payload;
     }
+    check(out.shape, out.name);
+  }
+
+  void check(const Shape &shape, std::string_view name) {
+    if (status_)
+      status_ = checkDimensions(shape.size()).withContext("'" + std::string(name) + "'");
   }
 
   void valueInfo(std::string_view bytes, ValueInfo &out) {
+    countPart();
     for (Message m(bytes); next(m, "an input or output");) {
       if (m.number == 1)
         out.name = m.payload;
       else if (m.number == 2)
         type(m.payload, out);
     }
+    check(out.shape, out.name);
   }
 
   void type(std::string_view bytes, ValueInfo &out) {
@@ -337,14 +369,23 @@ private:
   }
 
   std::string_view file_;
+  Deadline deadline_;
+  size_t fields_ = 0, parts_ = 0;
   Status status_;
 };
 
 } // namespace
 
-Expected<Model> readModel(std::string_view bytes) {
+Status checkDimensions(size_t count) {
+  if (count <= size_t{MostDimensions})
+    return Status::ok();
+  return {Code::Unsupported, "a tensor of " + std::to_string(count) + " dimensions; at most " +
+                                 std::to_string(MostDimensions) + " are supported"};
+}
+
+Expected<Model> readModel(std::string_view bytes, const Deadline &deadline) {
   Model model;
-  if (Status s = Reader(bytes).model(model); !s)
+  if (Status s = Reader(bytes, deadline).model(model); !s)
     return s;
   return model;
 }

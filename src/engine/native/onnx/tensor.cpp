@@ -177,11 +177,13 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
                                           " bytes instead of " + std::to_string(wanted));
   auto file = files_.find(location);
   if (file == files_.end()) {
-    Expected<Buffer> bytes = engine::readFile(std::string(folder_).append(location), ExternalLimit);
+    Expected<Buffer> bytes =
+        engine::readFile(std::string(folder_).append(location), ExternalLimit, deadline_);
     if (!bytes) // a folder, say, is no fault of the caller
       return bytes.status().code() == Code::InvalidArgument
                  ? Status(Code::InvalidModel, bytes.status().message())
                  : bytes.status();
+    size_ += bytes->size();
     file = files_.emplace(std::string(location), std::move(*bytes)).first;
   }
   const Buffer &bytes = file->second;
@@ -192,10 +194,9 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
   return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
 }
 
-bool isExternal(const Tensor &tensor) { return placeOf(tensor).isExternal; }
-
-Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
-  const std::string who = "the weights '" + std::string(tensor.name) + "' ";
+/// The place of a tensor's elements, and how many bytes they are.
+static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalFiles &files) {
+  const std::string who = "the weights '" + std::string(tensor.name.substr(0, 200)) + "' ";
   const std::optional<ElementType> type = elementType(tensor.type);
   if (!type)
     return Status(Code::Unsupported, who + "have elements of the type " + name(tensor.type));
@@ -204,39 +205,51 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
     return Status(Code::InvalidModel,
                   who + "have the shape " + toString(tensor.shape) + ", which is none");
   const size_t size = *count * sizeOf(*type);
-  const Place place = placeOf(tensor);
+  Place place = placeOf(tensor);
+  if (place.isExternal) {
+    if (!place.isReadable)
+      return Status(Code::InvalidModel,
+                    who + "lie at an offset or have a length that is no number");
+    Expected<std::string_view> found = files.get(place.location, place.offset, place.length, size);
+    if (!found)
+      return found.status().withContext(who);
+    place.raw = *found;
+  }
+  return std::pair<Place, size_t>(place, size);
+}
+
+Status readExternal(const Tensor &tensor, ExternalFiles &files) {
+  return placeOf(tensor).isExternal ? locate(tensor, files).status() : Status::ok();
+}
+
+Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
+  const Expected<std::pair<Place, size_t>> located = locate(tensor, files);
+  if (!located)
+    return located.status();
+  const auto &[place, size] = *located;
+  const std::string who = "the weights '" + std::string(tensor.name.substr(0, 200)) + "' ";
+  const ElementType type = *elementType(tensor.type);
   Buffer elements;
   if (place.isExternal || place.hasRaw) {
-    std::string_view bytes = place.raw;
-    if (place.isExternal) {
-      if (!place.isReadable)
-        return Status(Code::InvalidModel,
-                      who + "lie at an offset or have a length that is no number");
-      Expected<std::string_view> found =
-          files.get(place.location, place.offset, place.length, size);
-      if (!found)
-        return found.status().withContext(who);
-      bytes = *found;
-    }
+    const std::string_view bytes = place.raw;
     if (bytes.size() != size)
       return Status(Code::InvalidModel, who + "have " + std::to_string(bytes.size()) +
                                             " bytes instead of the " + std::to_string(size) +
-                                            " of " + mlbridge::name(*type) +
-                                            toString(tensor.shape));
+                                            " of " + mlbridge::name(type) + toString(tensor.shape));
     if (Status s = elements.append(bytes.data(), bytes.size()); !s)
       return s;
   } else {
     // A number in a typed field takes at least one byte of the file.
-    if (*count > tensor.message.size())
+    if (size / sizeOf(type) > tensor.message.size())
       return Status(Code::InvalidModel,
                     who + "have fewer elements than their shape " + toString(tensor.shape));
     if (Status s = elements.resize(size); !s)
       return s;
-    if (!readTyped(tensor, *type, {elements.data(), size, sizeOf(*type)}))
+    if (!readTyped(tensor, type, {elements.data(), size, sizeOf(type)}))
       return Status(Code::InvalidModel,
                     who + "have not as many elements as their shape " + toString(tensor.shape));
   }
-  normalize(*type, elements);
+  normalize(type, elements);
   if (Status s = elements.reserve(1); !s) // never without an address
     return s;
   return elements;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// If, Loop and Scan: inner graphs become steps between marks. Where the shapes of a branch or of
-// what a loop carries depend on the way that is taken, the plan is made for that way, and guarded.
+// If, Loop and Scan: inner graphs become steps between marks. Shapes may not depend on the way that
+// is taken.
 #include "engine/native/operators/common.h"
 
 namespace mlbridge::native {
 namespace {
-
-constexpr int64_t MostUnrolled = 4096;
 
 const onnx::Graph *graphOf(Lowering &l, std::string_view name) {
   const onnx::Attribute *attribute = l.attribute(name);
@@ -20,45 +18,7 @@ void assign(Lowering &l, Value *to, Value *from) {
   l.emit(KernelId::Copy, {to}, {from}, {count(to) * width(to)});
 }
 
-/// The value of a bool that is known, with a guard where it is not constant.
-bool readBool(Lowering &l, Value *value, bool &out) {
-  if (value->count != 1 || value->type != ElementType::Bool) {
-    (void)l.invalid("its condition is " + toString(value->shape) + " of " + name(value->type));
-    return false;
-  }
-  const uint8_t *byte = l.readBytes(value);
-  if (byte)
-    out = *byte != 0;
-  return byte != nullptr;
-}
-
 // ---- If ----------------------------------------------------------------------------------------
-
-bool tryBothBranches(Lowering &l, Value *condition, const onnx::Graph &yes, const onnx::Graph &no) {
-  Planner &planner = l.planner;
-  planner.mark(Step::Kind::If, {condition});
-  const Expected<std::vector<Value *>> first = planner.planGraph(yes, {});
-  if (!first)
-    return false;
-  std::vector<Value *> results;
-  for (Value *value : *first) {
-    results.push_back(l.make(value->type, value->shape));
-    assign(l, results.back(), value);
-  }
-  planner.mark(Step::Kind::Else, {});
-  const Expected<std::vector<Value *>> second = planner.planGraph(no, {});
-  if (!second || second->size() != results.size())
-    return false;
-  for (size_t i = 0; i < results.size(); ++i) {
-    Value *value = (*second)[i];
-    if (value->type != results[i]->type || value->shape != results[i]->shape)
-      return false;
-    assign(l, results[i], value);
-  }
-  planner.mark(Step::Kind::EndIf, {});
-  l.results = results;
-  return bool(l.status());
-}
 
 Status ifNode(Lowering &l) {
   Value *condition = l.in(0);
@@ -67,26 +27,48 @@ Status ifNode(Lowering &l) {
     return l.status();
   if (condition->count != 1)
     return l.invalid("its condition has " + std::to_string(condition->count) + " elements");
-  if (!condition->isConstant()) {
-    const Planner::Point point = l.planner.here();
-    if (tryBothBranches(l, condition, *yes, *no))
-      return Status::ok();
-    l.results.clear();
-    l.planner.goBack(point);
-  }
-  bool chosen = false;
-  if (!readBool(l, condition, chosen))
+  Planner &planner = l.planner;
+  if (condition->isConstant()) {
+    Expected<std::vector<Value *>> results =
+        planner.planGraph(*condition->constantBytes() ? *yes : *no, {});
+    if (!results)
+      return results.status();
+    l.results = std::move(*results);
     return l.status();
-  Expected<std::vector<Value *>> results = l.planner.planGraph(chosen ? *yes : *no, {});
-  if (!results)
-    return results.status();
-  l.results = *results;
-  return Status::ok();
+  }
+  planner.mark(Step::Kind::If, {condition});
+  const Expected<std::vector<Value *>> first = planner.planGraph(*yes, {});
+  if (!first)
+    return first.status();
+  for (Value *value : *first) {
+    l.results.push_back(l.make(value->type, value->shape));
+    assign(l, l.results.back(), value);
+  }
+  planner.mark(Step::Kind::Else, {});
+  const Expected<std::vector<Value *>> second = planner.planGraph(*no, {});
+  if (!second)
+    return second.status();
+  if (second->size() != l.results.size())
+    return l.invalid("its branches give " + std::to_string(first->size()) + " and " +
+                     std::to_string(second->size()) + " results");
+  for (size_t i = 0; i < l.results.size(); ++i) {
+    const Value *one = l.results[i];
+    Value *other = (*second)[i];
+    if (one->type != other->type)
+      return l.invalid("its branches give different types");
+    if (one->shape != other->shape)
+      return planner.unsettled("its branches give the shapes " + toString(one->shape) + " and " +
+                               toString(other->shape));
+    assign(l, l.results[i], other);
+  }
+  planner.mark(Step::Kind::EndIf, {});
+  return l.status();
 }
 
 // ---- loops -------------------------------------------------------------------------------------
 
-/// What a loop carries from one round to the next, in places that stay.
+/// What a loop carries from one round to the next, in places that stay. Whether it goes on is part
+/// of that: a body may give out anything it can see, this round's own values included.
 class Carried {
 public:
   Carried(Lowering &l, const std::vector<Value *> &initial) : l_(l) {
@@ -95,7 +77,7 @@ public:
       assign(l, values.back(), value);
     }
   }
-  /// At the end of a round. False if a type or shape changes.
+  /// At the end of a round, all at once. False if a type or shape changes.
   bool update(const std::vector<Value *> &next) {
     std::vector<Value *> from = next;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -131,111 +113,81 @@ void putEntry(Lowering &l, Value *all, Value *entry, Value *index, bool reverse)
            {count(entry) * width(entry), all->shape[0], reverse});
 }
 
-bool tryLoop(Lowering &l, const onnx::Graph &body, const std::vector<Value *> &initial) {
-  Planner &planner = l.planner;
-  Value *trips = l.in(0), *condition = l.in(1);
-  const size_t carriedCount = initial.size();
-  const size_t scanned = body.outputs.size() - 1 - carriedCount;
-  int64_t most = 0;
-  if (scanned && (!trips || !l.read(trips, most) || most > (int64_t(1) << 32)))
-    return false;
-  most = std::max<int64_t>(most, 0);
-  Carried carried(l, initial);
-  const uint8_t yes = 1;
-  Value *going = l.make(ElementType::Bool, {});
-  assign(l, going, condition ? condition : l.constant(ElementType::Bool, {}, &yes));
-  Value *counter = l.make(ElementType::Int64, {});
-  planner.mark(Step::Kind::Loop, {counter, trips, going});
-  std::vector<Value *> inputs{counter, going};
-  inputs.insert(inputs.end(), carried.values.begin(), carried.values.end());
-  const Expected<std::vector<Value *>> results = planner.planGraph(body, inputs);
-  if (!results)
-    return false;
-  std::vector<Value *> all;
-  for (size_t i = 0; i < scanned; ++i) {
-    Value *entry = (*results)[1 + carriedCount + i];
-    all.push_back(withLeading(l, most, entry));
-    putEntry(l, all.back(), entry, counter, false);
-  }
-  if ((*results)[0]->type != ElementType::Bool || (*results)[0]->count != 1 ||
-      !carried.update({results->begin() + 1, results->begin() + 1 + int64_t(carriedCount)}))
-    return false;
-  assign(l, going, (*results)[0]);
-  planner.mark(Step::Kind::EndLoop, {});
-  l.results = carried.values;
-  if (scanned) {
-    int64_t rounds = most;
-    // It may have ended before.
-    if (((*results)[0]->root != going && !(*results)[0]->isConstant()) ||
-        (condition && !condition->isConstant()))
-      if (!l.read(counter, rounds))
-        return false;
-    for (Value *entries : all) {
-      Shape shape = entries->shape;
-      shape[0] = std::min(rounds, most);
-      l.results.push_back(l.view(entries, shape));
-    }
-  }
-  return bool(l.status());
-}
-
 Status loopNode(Lowering &l) {
   const onnx::Graph *body = graphOf(l, "body");
   if (!body)
     return l.status();
+  Planner &planner = l.planner;
   Value *trips = l.in(0), *condition = l.in(1);
-  std::vector<Value *> values(
-      l.inputs.begin() + std::min<ptrdiff_t>(2, l.inputs.end() - l.inputs.begin()), l.inputs.end());
-  if (body->inputs.size() != values.size() + 2 || body->outputs.size() < values.size() + 1 ||
-      std::find(values.begin(), values.end(), nullptr) != values.end() ||
+  const size_t carriedCount = l.inputs.size() - std::min<size_t>(2, l.inputs.size());
+  if (body->inputs.size() != carriedCount + 2 || body->outputs.size() < carriedCount + 1 ||
+      std::find(l.inputs.end() - static_cast<ptrdiff_t>(carriedCount), l.inputs.end(), nullptr) !=
+          l.inputs.end() ||
       (trips && (trips->type != ElementType::Int64 || trips->count != 1)) ||
       (condition && (condition->type != ElementType::Bool || condition->count != 1)))
     return l.invalid("its inputs don't fit its body, which has " +
                      std::to_string(body->inputs.size()) + " inputs and " +
                      std::to_string(body->outputs.size()) + " outputs");
-  const Planner::Point point = l.planner.here();
-  if (tryLoop(l, *body, values))
-    return Status::ok();
-  l.planner.goBack(point);
-  l.results.clear();
-
-  // Round by round: what is carried changes its shape, or the number of rounds is not known before.
-  bool goesOn = true;
-  int64_t most = INT64_MAX;
-  if ((trips && !l.read(trips, most)) || (condition && !readBool(l, condition, goesOn)))
-    return l.status();
-  const size_t scanned = body->outputs.size() - 1 - values.size();
-  std::vector<std::vector<Value *>> entries(scanned);
-  for (int64_t round = 0; round < most && goesOn; ++round) {
-    if (round == MostUnrolled)
-      return l.unsupported("a loop of more than " + std::to_string(MostUnrolled) +
-                           " rounds that changes shapes");
-    const uint8_t yes = 1;
-    std::vector<Value *> inputs{l.constantOf<int64_t>({}, {round}),
-                                l.constant(ElementType::Bool, {}, &yes)};
-    inputs.insert(inputs.end(), values.begin(), values.end());
-    const Expected<std::vector<Value *>> results = l.planner.planGraph(*body, inputs);
-    if (!results || !readBool(l, (*results)[0], goesOn))
+  const size_t lists = body->outputs.size() - 1 - carriedCount;
+  // The lists are as long as there are rounds.
+  const bool isKnown = !lists || l.settle({trips, condition});
+  int64_t most = 0;
+  if (lists && isKnown) {
+    if (!trips)
+      return planner.unsettled("the lists of a loop without a number of rounds are of any length");
+    if (!l.read(trips, most))
       return l.status();
-    values.assign(results->begin() + 1, results->begin() + 1 + int64_t(values.size()));
-    for (size_t i = 0; i < scanned; ++i)
-      entries[i].push_back((*results)[1 + values.size() + i]);
+    most = std::max<int64_t>(most, 0);
   }
-  l.results = values;
-  for (const std::vector<Value *> &list : entries) {
-    if (list.empty())
-      return l.unsupported("a loop without rounds that gives a list");
-    Value *all = withLeading(l, static_cast<int64_t>(list.size()), list[0]);
-    std::vector<int64_t> starts(all->rank());
-    for (Value *entry : list) {
-      if (entry->shape != list[0]->shape || entry->type != list[0]->type)
-        return l.invalid("its rounds give entries of different shapes");
-      Shape one = entry->shape;
-      one.insert(one.begin(), 1);
-      place(l, all, l.view(entry, one), starts);
-      ++starts[0];
-    }
-    l.results.push_back(all);
+  const uint8_t yes = 1;
+  std::vector<Value *> first{condition ? l.view(condition, {})
+                                       : l.constant(ElementType::Bool, {}, &yes)};
+  first.insert(first.end(), l.inputs.end() - static_cast<ptrdiff_t>(carriedCount), l.inputs.end());
+  Carried carried(l, first);
+  Value *going = carried.values[0];
+  Value *counter = l.make(ElementType::Int64, {});
+  planner.mark(Step::Kind::Loop, {counter, trips, going});
+  std::vector<Value *> inputs{counter};
+  inputs.insert(inputs.end(), carried.values.begin(), carried.values.end());
+  const Expected<std::vector<Value *>> results = planner.planGraph(*body, inputs);
+  if (!results)
+    return results.status();
+  std::vector<Value *> all;
+  for (size_t i = 0; isKnown && i < lists; ++i) {
+    Value *entry = (*results)[1 + carriedCount + i];
+    all.push_back(withLeading(l, most, entry));
+    putEntry(l, all.back(), entry, counter, false);
+  }
+  std::vector<Value *> next(results->begin(),
+                            results->begin() + 1 + static_cast<ptrdiff_t>(carriedCount));
+  if (next[0]->count == 1)
+    next[0] = l.view(next[0], {});
+  if (!carried.update(next))
+    return planner.unsettled("what the loop carries changes its type or shape");
+  planner.mark(Step::Kind::EndLoop, {});
+  l.results.assign(carried.values.begin() + 1, carried.values.end());
+  if (!lists)
+    return l.status();
+  // It may end before.
+  const Value *last = next[0];
+  const bool isSteady = last->root == going || last->isConstant();
+  if (!isKnown && !isSteady)
+    return planner.unsettled("the lists of a loop that may end early, for a number of rounds that "
+                             "is computed, are of any length");
+  if (!isKnown)
+    return l.status(); // their lengths aren't, either
+  const uint8_t *begins = condition ? l.readBytes(condition) : &yes;
+  int64_t rounds = most;
+  if (begins && !*begins)
+    rounds = 0;
+  else if (last->isConstant() && !*last->constantBytes())
+    rounds = 1;
+  else if (!isSteady && !l.read(counter, rounds))
+    return l.status();
+  for (Value *entries : all) {
+    Shape shape = entries->shape;
+    shape[0] = std::min(rounds, most);
+    l.results.push_back(l.view(entries, shape));
   }
   return l.status();
 }

@@ -232,9 +232,9 @@ constexpr Operator Table[] = {
     {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements},
     {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements},
     {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd},
-    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot},
-    {"NonZero", 9, "T", Fixed, 1, false, nonZero},
-    {"Compress", 9, "TB", Fixed, 1, false, compress},
+    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, 2},
+    {"NonZero", 9, "T", Fixed, 1, false, nonZero, SelfDeciding},
+    {"Compress", 9, "TB", Fixed, 1, false, compress, 2},
 };
 
 } // namespace

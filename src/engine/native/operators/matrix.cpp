@@ -23,8 +23,11 @@ std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int
   if (kept)
     return kept;
   const int64_t size = packedGemmSize<T>(k, n);
+  const size_t bytes = static_cast<size_t>(size * batch) * sizeof(T);
+  if (!l.planner.mayFold(bytes, bytes))
+    return nullptr;
   Buffer packed;
-  if (Status s = packed.resize(static_cast<size_t>(size * batch) * sizeof(T)); !s) {
+  if (Status s = packed.resize(bytes); !s) {
     (void)l.planner.fail(s);
     return nullptr;
   }

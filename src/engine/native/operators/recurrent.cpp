@@ -69,13 +69,8 @@ template <typename T>
 Value *packWeights(Lowering &l, Value *w, int64_t direction, int64_t gates, int64_t hidden,
                    int64_t input) {
   const int64_t size = packedRecurrentSize<T>(gates, hidden, input);
+  const auto bytes = static_cast<size_t>(size) * sizeof(T);
   const int64_t from = direction * gates * hidden * input;
-  if (!w->isConstant() || !l.status()) {
-    Value *part = l.view(w, {gates * hidden, input}, static_cast<uint64_t>(from) * sizeof(T));
-    Value *packed = l.make(w->type, {size});
-    l.emit(KernelId::PackRecurrent, {packed}, {part}, {code(w->type), gates, hidden, input});
-    return packed;
-  }
   std::shared_ptr<const Buffer> nothing;
   const onnx::Tensor *source = w->root->initializer;
   std::shared_ptr<const Buffer> &kept =
@@ -83,9 +78,9 @@ Value *packWeights(Lowering &l, Value *w, int64_t direction, int64_t gates, int6
           ? l.planner.weights().packed(source, "recurrent " + std::to_string(w->offset) + " " +
                                                    toString(Shape{direction, gates, hidden, input}))
           : nothing;
-  if (!kept) {
+  if (!kept && w->isConstant() && l.status() && l.planner.mayFold(bytes, bytes)) {
     Buffer packed;
-    if (Status s = packed.resize(static_cast<size_t>(size) * sizeof(T)); !s) {
+    if (Status s = packed.resize(bytes); !s) {
       (void)l.planner.fail(s);
       return w;
     }
@@ -94,7 +89,12 @@ Value *packWeights(Lowering &l, Value *w, int64_t direction, int64_t gates, int6
                             input);
     kept = std::make_shared<const Buffer>(std::move(packed));
   }
-  return l.planner.constant(w->type, {size}, kept);
+  if (kept)
+    return l.planner.constant(w->type, {size}, kept);
+  Value *part = l.view(w, {gates * hidden, input}, static_cast<uint64_t>(from) * sizeof(T));
+  Value *packed = l.make(w->type, {size});
+  l.emit(KernelId::PackRecurrent, {packed}, {part}, {code(w->type), gates, hidden, input});
+  return packed;
 }
 
 struct Layer {

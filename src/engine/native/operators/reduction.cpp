@@ -23,6 +23,54 @@ bool reducedAxes(Lowering &l, std::vector<int64_t> &axes) {
   return true;
 }
 
+/// The sum of a comparison's results as float32, along the last axes: as policies make quantiles of
+/// their features. Null if x is something else, or of use elsewhere.
+Value *countCompared(Lowering &l, Value *x, const std::vector<int64_t> &axes, bool keep) {
+  constexpr int64_t Exact = 1 << 24;
+  Planner::Draft *step = l.planner.onlyProducer(x);
+  if (x->type != ElementType::Float32 || !step || step->kernel != KernelId::Cast ||
+      step->parameters[0] != code(ElementType::Bool))
+    return nullptr;
+  step = l.planner.onlyProducer(step->operands[1]);
+  if (!step || step->kernel != KernelId::Compare ||
+      step->parameters[0] == number(CompareOp::Equal) ||
+      step->parameters[1] != code(ElementType::Float32))
+    return nullptr;
+  Shape shape = x->shape;
+  int64_t n = 1;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    if (axis + axes.size() - i != x->rank())
+      return nullptr;
+    n *= x->shape[axis];
+    shape[axis] = 1;
+  }
+  if (!keep)
+    shape.resize(x->rank() - axes.size());
+  // The comparison's loops are rows and what is in them, or all at once.
+  const std::vector<int64_t> &p = step->parameters;
+  const int64_t *last = p.data() + p.size() - 3;
+  const int64_t rows = n ? count(x) / n : 0;
+  if (n < 1 || n > Exact || last[1] > 1 || last[2] > 1)
+    return nullptr;
+  int64_t rowA = n * last[1], rowB = n * last[2];
+  if (p[2] == 2 && last[-3] == rows && last[0] == n) {
+    rowA = last[-2];
+    rowB = last[-1];
+  } else if (p[2] != 1) {
+    return nullptr;
+  }
+  const auto op = static_cast<CompareOp>(p[0]);
+  const int64_t orEqual = op == CompareOp::LessOrEqual || op == CompareOp::GreaterOrEqual;
+  Value *a = step->operands[1], *b = step->operands[2];
+  Value *y = l.make(x->type, shape);
+  if (op == CompareOp::Less || op == CompareOp::LessOrEqual)
+    l.emit(KernelId::CountLessF32, {y}, {a, b}, {orEqual, rows, n, rowA, last[1], rowB, last[2]});
+  else
+    l.emit(KernelId::CountLessF32, {y}, {b, a}, {orEqual, rows, n, rowB, last[2], rowA, last[1]});
+  return y;
+}
+
 template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> axes;
@@ -43,7 +91,10 @@ template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
     l.setResult(0, cast(l, reduce(l, Kernel, Op, wide, axes, keep), x->type));
     return l.status();
   }
-  l.setResult(0, reduce(l, Kernel, Op, x, axes, keep));
+  Value *counted = Kernel == KernelId::ReduceSumF32 ? countCompared(l, x, axes, keep) : nullptr;
+  if (Op == ReduceOp::Mean && x->count == 0) // of nothing it is 0, as ONNX Runtime has it
+    counted = reduce(l, KernelId::ReduceSumF32, ReduceOp::Sum, x, axes, keep);
+  l.setResult(0, counted ? counted : reduce(l, Kernel, Op, x, axes, keep));
   return l.status();
 }
 
@@ -168,7 +219,7 @@ template <bool Product> Status accumulate(Lowering &l) {
 }
 
 #define MLBRIDGE_REDUCE(name, op)                                                                  \
-  {#name, 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>}
+  {#name, 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>, 2}
 
 constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceSum, Sum),
@@ -183,12 +234,12 @@ constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare),
     {"ArgMax", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>},
     {"ArgMin", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>},
-    {"TopK", 1, "Tl", Numbers, 2, true, topK},
+    {"TopK", 1, "Tl", Numbers, 2, true, topK, 2},
     {"Softmax", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32>},
     {"LogSoftmax", 1, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32>},
     {"Hardmax", 1, "T", Reals, 1, true, hardmax},
-    {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>},
-    {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>},
+    {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>, 2},
+    {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>, 2},
 };
 
 } // namespace

@@ -119,7 +119,7 @@ Status size(Lowering &l) {
 }
 
 Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
-  Expected<std::shared_ptr<const Buffer>> bytes = l.planner.weights().elements(tensor);
+  Expected<std::shared_ptr<const Buffer>> bytes = l.planner.elements(tensor);
   if (!bytes) {
     (void)l.planner.fail(bytes.status());
     return l.make(ElementType::Float32, {});
@@ -171,9 +171,8 @@ Status range(Lowering &l) {
   const double steps = (to - from) / by;
   if (!(steps < 1e9))
     return l.invalid("it has too many elements");
-  auto n = static_cast<int64_t>(steps);
+  auto n = static_cast<int64_t>(std::max(steps, 0.0));
   n += static_cast<double>(n) < steps;
-  n = std::max<int64_t>(n, 0);
   Value *y = l.output(0, start->type, {n});
   l.emit(KernelId::Range, {y}, {start, delta}, {code(start->type), n});
   return l.status();
@@ -208,15 +207,15 @@ Status eyeLike(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Reshape", 1, "Tl", Fixed, 1, false, reshape},
+    {"Reshape", 1, "Tl", Fixed, 1, false, reshape, 2},
     {"Flatten", 1, "T", Fixed, 1, false, flatten},
-    {"Squeeze", 1, "Tl", Fixed, 1, false, squeeze},
-    {"Unsqueeze", 1, "Tl", Fixed, 1, false, unsqueeze},
+    {"Squeeze", 1, "Tl", Fixed, 1, false, squeeze, 2},
+    {"Unsqueeze", 1, "Tl", Fixed, 1, false, unsqueeze, 2},
     {"Shape", 1, "T", Fixed, 1, false, shape},
     {"Size", 1, "T", Fixed, 1, false, size},
     {"Constant", 1, "", Fixed, 1, false, constant},
-    {"ConstantOfShape", 9, "L", Fixed, 1, false, constantOfShape},
-    {"Range", 11, "TTT", Numbers, 1, true, range},
+    {"ConstantOfShape", 9, "L", Fixed, 1, false, constantOfShape, 1},
+    {"Range", 11, "TTT", Numbers, 1, true, range, 7},
     {"EyeLike", 9, "T", Fixed, 1, false, eyeLike},
 };
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a peer may make of a message's reader: bounded work, bounded texts.
+#include "conversation/messages.h"
+
+#include <gtest/gtest.h>
+
+namespace mlbridge {
+namespace {
+
+Signature manyInputs(int count) {
+  Signature signature;
+  for (int i = 0; i < count; ++i)
+    signature.inputs.push_back(TensorSpec::of<float>("x" + std::to_string(i)));
+  return signature;
+}
+
+TEST(Messages, ASignatureHasABoundedNumberOfTensors) {
+  OpenStream open;
+  open.signature = manyInputs(1 << 16);
+  Buffer most;
+  ASSERT_TRUE(encode(open, most));
+  EXPECT_TRUE(decodeOpenStream(most.span()));
+
+  Welcome welcome;
+  welcome.signature = manyInputs((1 << 16) + 1);
+  Buffer tooMany;
+  ASSERT_TRUE(encode(welcome, tooMany));
+  EXPECT_EQ(decodeWelcome(tooMany.span()).status().toString(),
+            "protocol: welcome: field 'signature' states a number of 65537, the limit is 65536");
+}
+
+TEST(Messages, ALongTextIsCutAtACharacter) {
+  std::string text(4095, 'a');
+  text += "\xc3\xa4\xc3\xa4"; // of two bytes each
+  Buffer error, busy, bye;
+  ASSERT_TRUE(encodeError(Status(Code::PolicyFailed, text), error));
+  BusyMessage message;
+  message.text = std::string(7 << 20, 'b');
+  ASSERT_TRUE(encode(message, busy));
+  ASSERT_TRUE(encodeText(std::string(4096, 'c'), bye));
+  const std::string mark = " [... cut, it has 4099 bytes]";
+  EXPECT_EQ(decodeError(error.span()).message(), std::string(4095, 'a') + mark);
+  EXPECT_LT(decodeBusy(busy.span())->text.size(), 4200u);
+  EXPECT_EQ(*decodeText(bye.span()), std::string(4096, 'c'));
+}
+
+} // namespace
+} // namespace mlbridge

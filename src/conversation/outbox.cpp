@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "conversation/outbox.h"
+
+#include <cstring>
+
+namespace mlbridge {
+
+namespace {
+
+bool isEvent(FrameKind kind) {
+  return kind == FrameKind::EpisodeBegin || kind == FrameKind::Reward ||
+         kind == FrameKind::EpisodeEnd;
+}
+
+/// Of the frame that begins there, which this side has written.
+struct Frame {
+  explicit Frame(const uint8_t *at) {
+    const FrameHeader header = *decodeFrameHeader(at);
+    size = FrameHeaderSize + header.length;
+    kind = header.kind;
+  }
+  size_t size;
+  FrameKind kind;
+};
+
+void erase(Buffer &from, size_t at, size_t size) {
+  std::memmove(from.data() + at, from.data() + at + size, from.size() - at - size);
+  (void)from.resize(from.size() - size); // shrinks
+}
+
+} // namespace
+
+bool Outbox::opensStream() const {
+  return !empty() && Frame(frames_.data()).kind == FrameKind::OpenStream;
+}
+
+Status Outbox::add(FrameHeader header, Span<const uint8_t> payload) {
+  header.length = payload.size();
+  uint8_t bytes[FrameHeaderSize];
+  encode(header, bytes);
+  if (Status s = frames_.reserve(frames_.size() + sizeof bytes + payload.size()); !s)
+    return s;
+  (void)frames_.append(bytes, sizeof bytes);
+  (void)frames_.append(payload.data(), payload.size());
+  events_ += isEvent(header.kind);
+  dropOldest();
+  return Status::ok();
+}
+
+Status Outbox::take(Outbox &other) {
+  if (empty())
+    frames_.swap(other.frames_);
+  else if (Status s = frames_.append(other.data(), other.size()); !s)
+    return s;
+  events_ += other.events_;
+  other.clear();
+  dropOldest();
+  return Status::ok();
+}
+
+void Outbox::dropOldest() {
+  size_t at = 0;
+  while (events_ > MostEvents || (events_ > 1 && frames_.size() > MostBytes)) {
+    const Frame frame(frames_.data() + at);
+    if (isEvent(frame.kind)) {
+      erase(frames_, at, frame.size);
+      --events_;
+      ++dropped_;
+    } else {
+      at += frame.size;
+    }
+  }
+}
+
+Status Outbox::sent(size_t size, Buffer &rest) {
+  size_t end = 0;
+  while (end < size) {
+    const Frame frame(frames_.data() + end);
+    end += frame.size;
+    events_ -= isEvent(frame.kind);
+  }
+  const Status kept = rest.append(frames_.data() + size, end - size);
+  erase(frames_, 0, end);
+  return kept;
+}
+
+} // namespace mlbridge

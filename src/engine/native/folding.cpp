@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is computed while a network is planned: constants, within a budget, and nothing else. Values
+// of inputs on which shapes depend are left to a plan of their own.
+#include "engine/native/planner.h"
+
+#include "engine/native/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mlbridge::native {
+namespace {
+
+// What may be computed and kept beforehand, besides what files have: bytes, and work of about a
+// nanosecond.
+constexpr uint64_t MostFolded = uint64_t(1) << 26, MostFoldedWork = uint64_t(1) << 28;
+constexpr uint64_t FoldedOfFiles = 12, WorkOfBytes = 4; ///< for each byte of the files, and of that
+constexpr size_t LargestDecision = size_t(1) << 22;     // bytes
+
+Status tooLate() { return {Code::DeadlineExceeded, "the deadline passed while it was planned"}; }
+
+} // namespace
+
+Planner::Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
+                 const Settled &settled)
+    : model_(model), weights_(weights), limits_(limits), settled_(settled) {
+  foldedBytes_ = MostFolded + FoldedOfFiles * weights.size();
+  foldedWork_ = MostFoldedWork + WorkOfBytes * foldedBytes_;
+}
+
+uint8_t *Planner::memoryOf(Value *value) {
+  if (!value)
+    return nullptr;
+  Value *root = value->root;
+  if (root->constant)
+    return const_cast<uint8_t *>(root->constant->data()) + value->offset;
+  if (root->place == Place::Input)
+    return nullptr;
+  Buffer &memory = memory_[root];
+  if (memory.size() < root->capacity || !memory.data()) {
+    if (Status s = memory.resize(std::max<size_t>(root->capacity, 64)); !s) {
+      fail(s);
+      return nullptr;
+    }
+    std::memset(memory.data(), 0, memory.size());
+  }
+  return memory.data() + value->offset;
+}
+
+Status Planner::execute(size_t from, size_t to) {
+  Program program;
+  std::vector<void *> operands;
+  for (size_t i = from; i < to; ++i) {
+    const Draft &draft = steps_[i];
+    operands.clear();
+    for (Value *value : draft.operands)
+      operands.push_back(memoryOf(value));
+    if (!status_)
+      return status_;
+    program.add(draft.kind, draft.kernel, operands, draft.parameters.data());
+  }
+  if (Status s = program.finish(true); !s)
+    return s;
+  if (!program.run(limits_.deadline.left()))
+    return fail(tooLate());
+  for (Value *fault : faults_) {
+    const auto memory = memory_.find(fault);
+    int64_t set = 0;
+    if (memory == memory_.end())
+      continue;
+    std::memcpy(&set, memory->second.data(), sizeof set);
+    if (set)
+      return {Code::InvalidModel, "an index is out of range"};
+  }
+  return Status::ok();
+}
+
+/// About how many nanoseconds steps take; nothing if a loop has no known end.
+std::optional<uint64_t> Planner::workOf(size_t from, size_t to) const {
+  constexpr uint64_t ForStep = 64, ForElement = 4, ForSorted = 64;
+  double all = 0, rounds = 1;
+  std::vector<double> outer;
+  for (size_t i = from; i < to; ++i) {
+    const Draft &draft = steps_[i];
+    if (draft.kind == Step::Kind::Loop) {
+      const Value *trips = draft.operands[1];
+      if (!trips || !trips->isConstant())
+        return std::nullopt;
+      int64_t most = 0;
+      std::memcpy(&most, trips->constantBytes(), sizeof most);
+      outer.push_back(rounds);
+      rounds *= static_cast<double>(std::max<int64_t>(most, 0));
+    }
+    uint64_t work = ForStep + draft.multiplyAdds;
+    const bool sorts = draft.kernel == KernelId::TopKF32 || draft.kernel == KernelId::TopKF64 ||
+                       draft.kernel == KernelId::IntegerTopK;
+    for (const Value *value : draft.operands)
+      work += value ? (sorts ? ForSorted : ForElement) * value->count : 0;
+    all += rounds * static_cast<double>(work);
+    if (draft.kind == Step::Kind::EndLoop) {
+      rounds = outer.back();
+      outer.pop_back();
+    }
+  }
+  return all < 1e18 ? std::optional<uint64_t>(all) : std::nullopt;
+}
+
+bool Planner::isLate() {
+  if (limits_.deadline.hasPassed())
+    fail(tooLate());
+  return !status_;
+}
+
+bool Planner::hasTimeFor(uint64_t work) {
+  constexpr Duration Little = std::chrono::milliseconds(10);
+  if (limits_.deadline.isNever())
+    return true;
+  const Duration left = limits_.deadline.left();
+  if (left == Duration::zero() || work > static_cast<uint64_t>((left + Little).count()))
+    fail(tooLate());
+  return bool(status_);
+}
+
+bool Planner::mayFold(uint64_t bytes, uint64_t work) {
+  if (bytes > foldedBytes_ || work > foldedWork_)
+    return false;
+  if (!hasTimeFor(work))
+    return false;
+  foldedBytes_ -= bytes;
+  foldedWork_ -= work;
+  return true;
+}
+
+// What depends on constants alone is computed now, and is a constant then.
+Status Planner::fold(size_t firstStep, uint32_t firstValue) {
+  if (firstStep == steps_.size())
+    return Status::ok();
+  uint64_t bytes = 0;
+  for (size_t i = firstStep; i < steps_.size(); ++i)
+    for (const Value *value : steps_[i].operands)
+      if (value && !value->isConstant() && value->root->id < firstValue)
+        return Status::ok();
+  for (size_t id = firstValue; id < values_.size(); ++id)
+    if (values_[id].root == &values_[id] && !values_[id].constant)
+      bytes += std::max<size_t>(values_[id].capacity, Buffer::Padding);
+  const std::optional<uint64_t> work = workOf(firstStep, steps_.size());
+  if (!work || !mayFold(bytes, *work))
+    return status_;
+  if (Status s = execute(firstStep, steps_.size()); !s)
+    return s;
+  steps_.resize(firstStep);
+  for (size_t id = firstValue; id < values_.size(); ++id) {
+    Value &value = values_[id];
+    const auto memory = memory_.find(&value);
+    if (memory == memory_.end())
+      continue;
+    value.constant = std::make_shared<const Buffer>(std::move(memory->second));
+    value.place = Place::Constant;
+    value.producer = -1;
+    memory_.erase(memory);
+  }
+  return Status::ok();
+}
+
+// ---- values on which shapes depend -------------------------------------------------------------
+
+// There is no second round: what has to be known is computed from inputs, constants and shapes that
+// need no such value themselves, by one plan before the one that is made with it.
+
+Status Planner::unsettled(const std::string &why) {
+  isUnsettled_ = true;
+  return fail({Code::Unsupported, why + ", which native can't settle before it evaluates; open the "
+                                        "model with onnx: instead of native:"});
+}
+
+bool Planner::settle(const std::vector<Value *> &values) {
+  bool areKnown = bool(status_);
+  for (Value *value : values) {
+    if (!status_ || !value || value->isConstant() || value->settled)
+      continue;
+    const uint64_t id = uint64_t(planned_) << 8 | nextDecision_++;
+    if (!blocks_.empty()) {
+      (void)unsettled("a shape in a branch or a loop depends on what is computed");
+    } else if (value->isUnknown) {
+      (void)unsettled("a shape depends on values whose own shape depends on values");
+    } else if (value->capacity > LargestDecision || value->count > LargestDecision) {
+      fail({Code::LimitExceeded, "shapes depend on all of " + toString(value->shape)});
+    } else if (!settled_.plan) {
+      if (std::find(decisions_.begin(), decisions_.end(), value) == decisions_.end()) {
+        decisions_.push_back(value);
+        decisionIds_.push_back(id);
+      }
+    } else {
+      const std::vector<uint64_t> &ids = settled_.plan->decisions;
+      const auto at = std::find(ids.begin(), ids.end(), id);
+      if (at == ids.end())
+        fail({Code::LimitExceeded, "what shapes depend on takes too much to compute beforehand"});
+      else
+        value->settled = settled_.values[at - ids.begin()];
+    }
+    areKnown = areKnown && value->settled;
+  }
+  isPending_ = isPending_ || !areKnown;
+  return areKnown && status_;
+}
+
+const uint8_t *Planner::bytesOf(Value *value) {
+  if (!status_)
+    return nullptr;
+  if (!value->isConstant() && !value->settled) // what this very node has made of constants
+    fail(fold(firstStep_, firstValue_));
+  if (!status_)
+    return nullptr;
+  if (value->isConstant())
+    return value->constantBytes();
+  if (settle({value}))
+    return static_cast<const uint8_t *>(value->settled);
+  if (status_) {
+    fail({Code::Unsupported, "a shape depends on values"});
+    isAsked_ = true; // and that is no failure
+  }
+  return nullptr;
+}
+
+} // namespace mlbridge::native

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An installation with every optional part off, and installations found by pkg-config."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from package_test import CONSUMER, ask, configure
+
+from conftest import ROOT, run
+
+BUILD = ROOT / "build" / "cmake" / "minimal"
+PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "NATIVE")
+COMPAT = """
+#include <MLModelRunner/PipeModelRunner.h>
+#include <cstdio>
+int main(int argc, char **argv) {
+  if (argc > 9)
+    MLBridge::PipeModelRunner(argv[1], argv[2], MLBridge::SerDesKind::Bitstream);
+  std::puts("compat");
+}
+"""
+C = """
+#include <mlbridge/c/model.h>
+#include <stdio.h>
+int main(void) {
+  mlbridge_model *model = mlbridge_model_open("unix:/nowhere/s", NULL);
+  puts(mlbridge_model_code(model) ? "closed" : "open");
+  mlbridge_model_close(model);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def minimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    off = [f"-DMLBRIDGE_{part}=OFF" for part in PARTS]
+    off += ["-DMLBRIDGE_BUILD_TESTS=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, *off)
+    run("cmake", "--build", BUILD)
+    prefix = tmp_path_factory.mktemp("minimal") / "prefix"
+    run("cmake", "--install", BUILD, "--prefix", prefix)
+    return prefix
+
+
+def test_without_any_optional_part_the_rest_is_found_and_works(
+    minimal: Path, tmp_path: Path
+) -> None:
+    assert (minimal / "lib/mlbridge").is_dir()
+    (tmp_path / "old.cpp").write_text(COMPAT)
+    request = (
+        "find_package(MLBridge 0.1 REQUIRED COMPONENTS core c compat OPTIONAL_COMPONENTS json)\n"
+        f'add_executable(ask "{CONSUMER}/ask.cpp")\ntarget_link_libraries(ask MLBridge::core)\n'
+        "add_executable(old old.cpp)\ntarget_link_libraries(old MLBridge::compat)"
+    )
+    done = configure(minimal, tmp_path, request)
+    assert done.returncode == 0, done.stderr
+    run("cmake", "--build", tmp_path / "b")
+    assert run(tmp_path / "b/old") == "compat\n"
+    assert ask(tmp_path / "b/ask", "function:sum") == ("7", "")
+    answer, why = ask(tmp_path / "b/ask", "unix:/nowhere/s?serdes=json")
+    assert answer == "-1" and "libmlbridge-serdes-json.so" in why
+
+
+def test_a_part_that_is_off_is_missed_by_name(minimal: Path, tmp_path: Path) -> None:
+    (minimal / "lib/mlbridge").rmdir()  # as in an archive that keeps no empty folders
+    done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat)")
+    assert done.returncode == 0, done.stderr
+    done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat grpc)")
+    assert done.returncode != 0 and "'grpc' is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "compiler", "text", "arguments", "printed"),
+    [
+        ("mlbridge", "g++ -std=c++17 -xc++", "", ["function:sum"], "7\n"),
+        ("mlbridge-compat", "g++ -std=c++17 -xc++", COMPAT, [], "compat\n"),
+        ("mlbridge-c", "gcc -std=c11 -xc", C, [], "closed\n"),
+    ],
+)
+def test_pkg_config_finds_the_moved_prefix(
+    prefix: Path,
+    tmp_path: Path,
+    package: str,
+    compiler: str,
+    text: str,
+    arguments: list[str],
+    printed: str,
+) -> None:
+    (pc,) = prefix.rglob(f"{package}.pc")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(pc.parent)}
+
+    def pkg_config(*words: str) -> list[str]:
+        command = ["pkg-config", *words, package]
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=60, check=True
+        )
+        return shlex.split(done.stdout)
+
+    source = tmp_path / "source"
+    source.write_text(text or (CONSUMER / "ask.cpp").read_text())
+    (libdir,), (components,) = (
+        pkg_config("--variable=libdir"),
+        pkg_config("--variable=componentdir"),
+    )
+    program = tmp_path / "program"
+    flags = [*shlex.split(compiler), "-Wall", "-Werror", *pkg_config("--cflags")]
+    run(*flags, source, "-xnone", "-o", program, *pkg_config("--libs"), f"-Wl,-rpath,{libdir}")
+    assert run(program, *arguments) == printed
+    assert (Path(components) / "libmlbridge-engine-onnx.so").is_file()
+    assert pkg_config("--modversion") == ["0.1.0"]
