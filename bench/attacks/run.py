@@ -25,6 +25,7 @@ from target import Target, outcome, target  # noqa: E402
 REPORT = ROOT / "build" / "bench" / "attacks.json"
 TRANSPORTS = ("unix", "grpc", "shm")
 QUIET = 2000
+PATIENCE = 20  # an attacker that isn't through then is ended: the others take what time there is
 
 
 def asked(at: Target) -> float:
@@ -49,9 +50,11 @@ def measured(transport: str, name: str, seconds: float) -> dict[str, Any]:
         during = []
         survived = True
         try:
-            while attacker.poll() is None:
+            end = time.monotonic() + seconds + PATIENCE
+            while attacker.poll() is None and time.monotonic() < end:
                 during.append(asked(at))
-            outcome(attacker)
+            if attacker.poll() is not None:
+                outcome(attacker)
             at.ask()
         except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
             print(f"{transport} {name}: {error}")

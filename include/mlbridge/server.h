@@ -32,7 +32,8 @@ struct ServerOptions {
   uint64_t maxConnectionMemory = uint64_t(160) << 20;
   /// The same of all connections; the one that has most goes.
   uint64_t maxMemory = uint64_t(164) << 20;
-  uint64_t maxUnsent = uint64_t(96) << 20;          ///< bytes that a compiler does not read
+  /// Bytes that a compiler does not read; of pongs, statistics and errors at most 8 MiB.
+  uint64_t maxUnsent = uint64_t(96) << 20;
   Duration handshakeTime = std::chrono::seconds(5); ///< from connecting to the whole hello
   // What one connection may send before the others have their turn:
   uint32_t turnFrames = 16;                 ///< frames, if they are small

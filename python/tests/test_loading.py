@@ -87,11 +87,12 @@ class Serving:
 
 
 def ask_together(uri: str, rows: list[Any], **options: Any) -> list[Any]:
+    """Everybody is connected before anybody asks: a batch waits for nobody else."""
     answers: list[Any] = [None] * len(rows)
+    runners = [mlbridge.open(uri, deadline=60, **options) for _ in rows]
 
     def one(k: int) -> None:
-        runner = mlbridge.open(uri, deadline=60, **options)
-        answers[k] = runner.evaluate(x=np.asarray(rows[k], np.float32))["y"]
+        answers[k] = runners[k].evaluate(x=np.asarray(rows[k], np.float32))["y"]
 
     threads = [threading.Thread(target=one, args=(k,)) for k in range(len(rows))]
     for thread in threads:

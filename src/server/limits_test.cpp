@@ -141,6 +141,25 @@ TEST_P(Limits, WhoDoesNotReadIsClosed) {
   idleUntil([&] { return statistics().overLimit == 1 && statistics().bytesKept == 0; });
 }
 
+TEST_P(Limits, WhatCostsNothingToAskForIsNotKeptAsLongAsReplies) {
+  listen(serving(Sum));
+  const auto peer = greeted();
+  Buffer flood;
+  const std::vector<uint8_t> text(64);
+  for (uint64_t i = 1; i <= 1000; ++i)
+    RawPeer::append(flood, FrameKind::Ping, 0, i, text);
+  size_t from = 0;
+  uint64_t most = 0;
+  idleUntil([&] {
+    if (from == flood.size())
+      from = 0;
+    most = std::max(most, statistics().bytesKept);
+    return !peer->offer(flood, from) || statistics().overLimit == 1;
+  });
+  EXPECT_EQ(statistics().overLimit, 1u);
+  EXPECT_LT(most, uint64_t(10) << 20);
+}
+
 TEST_P(Limits, StreamsWithLongContextsAreCountedAndTheirMemoryReturns) {
   ServerOptions options = serving(Sum);
   options.maxConnectionMemory = 1 << 20;

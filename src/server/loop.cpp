@@ -139,6 +139,8 @@ ServerLoop::Outcome ServerLoop::turn(int timeout) {
   const bool hasMore = hasMore_.load(std::memory_order_relaxed);
   if (hasMore)
     timeout = 0;
+  if (hasMore && driven_) // the others' input may have to be fetched first
+    listener_->drive(Deadline::after(Duration::zero()));
   constexpr int MaxEvents = 32;
   epoll_event events[MaxEvents];
   int n = ::epoll_wait(epoll_.get(), events, MaxEvents, driven_ ? 0 : timeout);

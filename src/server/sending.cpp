@@ -2,7 +2,28 @@
 // What a session says. Nothing blocks: what the channel does not take waits in chunks.
 #include "server/session.h"
 
+#include <algorithm>
+
 namespace mlbridge {
+
+namespace {
+
+// Of what is asked for at no cost, far less may wait than of replies.
+constexpr uint64_t MostUnsentControl = 8 << 20;
+
+bool isControl(FrameKind kind) {
+  switch (kind) {
+  case FrameKind::Welcome:
+  case FrameKind::Pong:
+  case FrameKind::Statistics:
+  case FrameKind::Error:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
 
 void Session::refuse(const Status &why) {
   ++host_.statistics.refused;
@@ -82,11 +103,11 @@ Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buf
                                            " bytes, the compiler accepts " +
                                            std::to_string(peerLimit_));
   encode(header, frame.data());
-  return send(frame);
+  return send(frame, isControl(kind));
 }
 
 /// May take the buffer's memory.
-Status Session::send(Buffer &frame) {
+Status Session::send(Buffer &frame, bool isControl) {
   if (closed_)
     return Status(Code::Closed, "the compiler is gone");
   host_.statistics.bytesOut += frame.size();
@@ -103,7 +124,7 @@ Status Session::send(Buffer &frame) {
     return Status(Code::Closed, "the compiler is gone");
   if (taken == frame.size())
     return Status::ok();
-  if (unsentSize_ > host_.options.maxUnsent) {
+  if (unsentSize_ > host_.options.maxUnsent || (isControl && unsentControl_ > MostUnsentControl)) {
     const Status why(Code::Closed, "the compiler does not read what it asked for: " +
                                        std::to_string(unsentSize_) + " bytes wait");
     ++host_.statistics.overLimit;
@@ -130,6 +151,7 @@ Status Session::send(Buffer &frame) {
       return s;
   }
   unsentSize_ += rest;
+  unsentControl_ += isControl ? rest : 0;
   unsentCharge_.set(account_, unsentSize_ + Chunk);
   return Status::ok();
 }
@@ -145,6 +167,7 @@ void Session::onWritable() {
       break;
     unsentFrom_ += *n;
     unsentSize_ -= *n;
+    unsentControl_ = std::min(unsentControl_, unsentSize_);
     if (unsentFrom_ == first.size()) {
       unsent_.pop_front();
       unsentFrom_ = 0;

@@ -662,7 +662,7 @@ void Session::close(const Status &why) {
   forget(false); // nobody waits for answers
   endAllStreams(why);
   unsent_.clear();
-  unsentSize_ = 0;
+  unsentSize_ = unsentControl_ = 0;
   control_ = Buffer();
   incoming_.reset(); // the reader reads no more
   for (Charge *charge : {&itself_, &receiving_, &unsentCharge_})

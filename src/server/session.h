@@ -236,7 +236,7 @@ private:
   void endStream(ServerStream &stream, const Status &why);
   void endAllStreams(const Status &why);
   void close(const Status &why);
-  Status send(Buffer &frame);
+  Status send(Buffer &frame, bool isControl);
 
   std::unique_ptr<Channel> channel_;
   const uint64_t number_;
@@ -253,6 +253,7 @@ private:
   std::deque<Buffer> unsent_;
   size_t unsentFrom_ = 0; ///< of the first
   uint64_t unsentSize_ = 0;
+  uint64_t unsentControl_ = 0; ///< at most so much of it: pongs, statistics, errors
   bool shaken_ = false;
   bool closed_ = false;
   const SerDes *serdes_ = nullptr;

@@ -186,12 +186,14 @@ void ByteStream::startWriting() {
   pending_.front() = headerOf(pendingSize_);
   const grpc::ByteBuffer message(pending_.data(), pending_.size());
   pending_.clear();
+  writingSize_ = pendingSize_;
   pendingSize_ = 0;
   writer_->Write(message, write_.begin());
 }
 
 void ByteStream::onWrite(bool ok) {
   writing_ = false;
+  writingSize_ = 0;
   if (!ok || ended_) {
     pending_.clear();
     pendingSize_ = 0;

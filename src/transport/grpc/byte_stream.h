@@ -86,6 +86,7 @@ protected:
   bool isReadable() const { return ahead_ > 0 || ended_; }
   bool isWritable() const { return room() > 0 || ended_; }
   bool hasUnsent() const { return writing_ || !pending_.empty(); }
+  size_t unsentSize() const { return writingSize_ + pendingSize_; }
   /// Nothing more will come or go.
   void end(const Status &why);
   /// Throws away what has been received, now and from now on.
@@ -129,6 +130,7 @@ private:
   std::vector<grpc::Slice> pending_; ///< begins with a place for the header of their message
   size_t pendingSize_ = 0;
   bool writing_ = false;
+  size_t writingSize_ = 0;
 
   Operation<ByteStream, &ByteStream::onRead> read_{*this};
   Operation<ByteStream, &ByteStream::onWrite> write_{*this};

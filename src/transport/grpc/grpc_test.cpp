@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The conversation over gRPC, as a compiler and a server see it.
-#include "server/testing.h"
+#include "testing/raw_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -232,6 +232,43 @@ TEST(GrpcChild, DISABLED_AsksUntilKilled) {
   EXPECT_TRUE(runner.beginEpisode("e", "")) << runner.status().toString();
   EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
   ::pause();
+}
+
+TEST(Grpc, AFloodInOneMessageKeepsNobodyWaiting) {
+  Expected<Server> server = Server::listen(AnyPort, serving(Sum));
+  ASSERT_TRUE(server) << server.status().toString();
+  const auto connected = [&] {
+    auto peer = std::async(std::launch::async, [uri = server->uri()] {
+      auto made = std::make_unique<RawPeer>(uri);
+      Buffer bytes;
+      RawPeer::appendHello(bytes);
+      RawPeer::appendOpen(bytes, 1, Sum);
+      EXPECT_TRUE(made->send(bytes));
+      EXPECT_TRUE(made->await(FrameKind::Welcome));
+      return made;
+    });
+    while (peer.wait_for(0s) != std::future_status::ready)
+      (void)server->next(Deadline::after(2ms));
+    return peer.get();
+  };
+  const auto greedy = connected(), modest = connected();
+  Buffer flood, request, sum;
+  for (uint64_t i = 1; i <= 20'000; ++i)
+    RawPeer::append(flood, FrameKind::Statistics, 0, i);
+  ASSERT_TRUE(sum.resize(24)); // x, then k
+  std::memset(sum.data(), 0, sum.size());
+  RawPeer::append(request, FrameKind::Request, 1, 1, sum.span());
+  size_t from = 0;
+  ASSERT_TRUE(greedy->offer(flood, from));
+  EXPECT_EQ(from, flood.size());
+  const uint64_t before = server->statistics().bytesIn;
+  while (server->statistics().bytesIn == before)
+    (void)server->next(Deadline::after(0ms));
+  ASSERT_TRUE(modest->send(request));
+  Expected<Event> event = server->next(Deadline::after(20s));
+  ASSERT_TRUE(event) << event.status().toString();
+  EXPECT_LT(server->statistics().bytesIn - before, flood.size());
+  EXPECT_TRUE(event->reply());
 }
 
 TEST(Grpc, AKilledServerIsSeenInTheMiddleOfARequest) {

@@ -23,6 +23,8 @@ constexpr size_t MostWaiting = 1024;
 // How long a stream that was closed, or a server that stops, goes on sending what it was given.
 constexpr auto Linger = std::chrono::seconds(2);
 constexpr auto LingerAtStop = std::chrono::milliseconds(500);
+// What closed streams may keep together; who has more to send is cut off.
+constexpr size_t MostLingering = 8 << 20;
 
 /// Whether a server could listen there; gRPC itself does not say why it cannot.
 Status tryAddress(const Settings &settings) {
@@ -327,8 +329,11 @@ void ServerStream::close() {
     if (!dead_) {
       linger_.Set(core_->queue_.get(), std::chrono::system_clock::now() + Linger,
                   lingered_.begin());
+      lingering_ = unsentSize();
       if (!hasUnsent())
         finish(grpc::Status::OK);
+      else if (core_->lingering_.fetch_add(lingering_) > MostLingering)
+        context_.TryCancel();
       ignoreInput();
     }
     if (operations() != 0)
@@ -347,6 +352,7 @@ void ServerStream::abandon() {
 
 void ServerStream::release() {
   const std::shared_ptr<ServerCore> core = core_;
+  core->lingering_ -= lingering_;
   {
     const std::lock_guard<std::mutex> lock(core->mutex_);
     core->streams_.erase(this);

@@ -92,6 +92,7 @@ private:
   std::deque<ServerStream *> waiting_;
   Signal arrived_{Signal::Kind::Readable};
   bool stopping_ = false;
+  std::atomic<size_t> lingering_{0}; ///< bytes that closed streams still send
 };
 
 class ServerStream final : public ByteStream {
@@ -129,6 +130,7 @@ private:
   grpc::Alarm linger_;
   bool finishing_ = false;
   bool dead_ = false; ///< the completion queue is closed
+  size_t lingering_ = 0; ///< of core_->lingering_
 
   Operation<ServerStream, &ServerStream::onArrived> arrive_{*this};
   Operation<ServerStream, &ServerStream::onMetadata> metadata_{*this};

@@ -161,17 +161,41 @@ Status constantOfShape(Lowering &l) {
   return l.status();
 }
 
-Status range(Lowering &l) {
-  Value *start = l.in(0), *limit = l.in(1), *delta = l.in(2);
+// Integers are counted exactly: as doubles, 2^63 - 3 and 2^63 - 1 are one number.
+bool countOfRange(Lowering &l, Value *start, Value *limit, Value *delta, double &steps) {
   double from = 0, to = 0, by = 0;
   if (!l.read(start, from) || !l.read(limit, to) || !l.read(delta, by))
+    return false;
+  if (by == 0) {
+    (void)l.invalid("its step is 0");
+    return false;
+  }
+  steps = std::max((to - from) / by, 0.0);
+  if (start->type != ElementType::Int64 && start->type != ElementType::Int32)
+    return true;
+  int64_t first = 0, last = 0, step = 0;
+  if (!l.read(start, first) || !l.read(limit, last) || !l.read(delta, step))
+    return false;
+  if (step < 0)
+    std::swap(first, last);
+  if (first >= last) {
+    steps = 0;
+    return true;
+  }
+  const uint64_t distance = static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
+  const uint64_t stride = step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step);
+  steps = static_cast<double>(distance / stride + (distance % stride != 0));
+  return true;
+}
+
+Status range(Lowering &l) {
+  Value *start = l.in(0), *limit = l.in(1), *delta = l.in(2);
+  double steps = 0;
+  if (!countOfRange(l, start, limit, delta, steps))
     return l.status();
-  if (by == 0)
-    return l.invalid("its step is 0");
-  const double steps = (to - from) / by;
   if (!(steps < 1e9))
     return l.invalid("it has too many elements");
-  auto n = static_cast<int64_t>(std::max(steps, 0.0));
+  auto n = static_cast<int64_t>(steps);
   n += static_cast<double>(n) < steps;
   Value *y = l.output(0, start->type, {n});
   l.emit(KernelId::Range, {y}, {start, delta}, {code(start->type), n});
