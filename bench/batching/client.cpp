@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Several compilers that ask one server at once, each with a connection and a thread of its own.
 //
-//   batching-client URI CLIENTS EXPECTED
+//   batching-client URI|bare:PATH CLIENTS EXPECTED
 //
-// EXPECTED holds what the network answers to each of the observations, of 300 and 15 float32.
+// EXPECTED holds what the network answers to each of the observations, of 300 and 15 float32. With
+// bare: the server is bare_server.py.
 // Prints "ready"; then each line of standard input, "<requests>", makes every client ask so often,
 // check its answers and prints the nanoseconds that it all took.
 #include <mlbridge/model.h>
 
-#include <atomic>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 #include <vector>
 
@@ -32,6 +38,41 @@ struct Example {
   std::exit(1);
 }
 
+/// Gives the outputs; the memory is good until the next call.
+using Client = std::function<const float *(const float *x)>;
+
+Client libraryClient(const char *uri) {
+  OpenOptions options;
+  options.deadline = std::chrono::seconds(60);
+  auto runner = std::make_shared<Runner>(
+      open(uri, {{TensorSpec::of<float>("x", {Inputs})}, {TensorSpec::of<float>("y", {Outputs})}},
+           options));
+  if (!*runner)
+    fail(runner->status().toString());
+  return [runner](const float *x) {
+    (void)runner->set("x", Span<const float>(x, Inputs));
+    if (!runner->evaluate())
+      fail(runner->status().toString());
+    return runner->output<float>("y").data();
+  };
+}
+
+Client bareClient(const char *path) {
+  const int end = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  if (::connect(end, reinterpret_cast<sockaddr *>(&address), sizeof address) != 0)
+    fail(std::string("cannot connect to ") + path);
+  auto y = std::make_shared<std::array<float, Outputs>>();
+  return [end, y](const float *x) {
+    if (::send(end, x, Inputs * sizeof(float), MSG_NOSIGNAL) != Inputs * sizeof(float) ||
+        ::recv(end, y->data(), sizeof *y, MSG_WAITALL) != sizeof *y)
+      fail("the bare server is gone");
+    return y->data();
+  };
+}
+
 } // namespace
 
 int main(int count, char **arguments) {
@@ -45,17 +86,10 @@ int main(int count, char **arguments) {
   std::fclose(file);
   if (examples.empty())
     fail("no examples");
-  OpenOptions options;
-  options.deadline = std::chrono::seconds(60);
-  std::vector<Runner> clients;
-  for (long i = 0, all = std::strtol(arguments[2], nullptr, 10); i < all; ++i) {
-    clients.push_back(
-        open(arguments[1],
-             {{TensorSpec::of<float>("x", {Inputs})}, {TensorSpec::of<float>("y", {Outputs})}},
-             options));
-    if (!clients.back())
-      fail(clients.back().status().toString());
-  }
+  std::vector<Client> clients;
+  const bool isBare = std::strncmp(arguments[1], "bare:", 5) == 0;
+  for (long i = 0, all = std::strtol(arguments[2], nullptr, 10); i < all; ++i)
+    clients.push_back(isBare ? bareClient(arguments[1] + 5) : libraryClient(arguments[1]));
   std::puts("ready");
   std::fflush(stdout);
   char line[64];
@@ -65,13 +99,9 @@ int main(int count, char **arguments) {
     std::vector<std::thread> threads;
     for (size_t c = 0; c < clients.size(); ++c)
       threads.emplace_back([&, c] {
-        Runner &runner = clients[c];
         for (long i = 0; i < requests; ++i) {
           const Example &example = examples[(static_cast<size_t>(i) * 13 + c) % examples.size()];
-          (void)runner.set("x", Span<const float>(example.x));
-          if (!runner.evaluate())
-            fail(runner.status().toString());
-          const Span<const float> y = runner.output<float>("y");
+          const float *y = clients[c](example.x);
           for (size_t k = 0; k < Outputs; ++k)
             if (!(std::fabs(y[k] - example.y[k]) < 1e-4f))
               fail("wrong answer");

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What batching gains one server of many compilers, beside what it gains bare PyTorch.
+"""What batching gains one server of many compilers, beside what it gains a bare server.
 
-    run.py [--rounds N] [--clients N] [--build FOLDER]
+    run.py [--rounds N] [--sets N] [--clients N …] [--build FOLDER]
 
-In each round, in turns: PyTorch alone on one observation after another and on batches; and the same
-network behind a server that answers 8 compilers one by one, and one that batches. Written to
-build/bench/batching.json: requests a second (medians), both gains, and their ratio.
+In each round, in turns: a network in PyTorch behind a server that answers compilers one by one, and
+one that batches; and the same behind bare sockets (bare_server.py). Each set has processes of its
+own, whose place on the machine matters as much as what they do. Written to
+build/bench/batching.json: requests a second and both gains (medians), and their ratio.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +27,8 @@ from tqdm import tqdm
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLES = 512
-REQUESTS = 400
+REQUESTS = 4000  # of all clients, in a round
+KINDS = ("bare_one", "bare_batch", "one", "batch")
 
 
 def lines(command: list[str | Path], stack: ExitStack) -> Callable[[str], str]:
@@ -54,44 +55,45 @@ def lines(command: list[str | Path], stack: ExitStack) -> Callable[[str], str]:
     return ask
 
 
-def measure(build: Path, clients: int, rounds: int) -> dict[str, float]:
-    """Requests a second of all four ways."""
+def measure(build: Path, clients: int, rounds: int) -> list[dict[str, float]]:
+    """Requests a second of all four ways, of each round."""
     import torch
     from network import INPUTS, network
 
-    evaluate = network()
     examples = torch.randn(EXAMPLES, INPUTS)
-    rates: dict[str, list[float]] = {"bare_one": [], "bare_batch": [], "one": [], "batch": []}
-
-    def bare(size: int) -> float:
-        start = time.perf_counter()
-        for first in range(0, EXAMPLES, size):
-            evaluate(examples[first : first + size])
-        return EXAMPLES / (time.perf_counter() - start)
-
+    requests = REQUESTS // clients
     with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder, ExitStack() as stack:
         expected = Path(folder) / "expected"
-        expected.write_bytes(torch.cat((examples, evaluate(examples)), 1).numpy().tobytes())
+        expected.write_bytes(torch.cat((examples, network()(examples)), 1).numpy().tobytes())
         asks = {}
-        for kind in ("one", "batch"):
-            uri = f"unix:{folder}/{kind}"
-            lines([sys.executable, HERE / "server.py", kind, uri], stack)
-            asks[kind] = lines(
-                [build / "bench/batching-client", uri, str(clients), expected], stack
-            )
-            asks[kind](str(REQUESTS))
-        for _ in tqdm(range(rounds), desc="batching", unit="round"):
-            rates["bare_one"].append(bare(1))
-            rates["bare_batch"].append(bare(clients))
-            for kind, ask in asks.items():
-                rates[kind].append(clients * REQUESTS / (float(ask(str(REQUESTS))) / 1e9))
-    return {kind: statistics.median(found) for kind, found in rates.items()}
+        for kind in KINDS:
+            place = f"{folder}/{kind}"
+            bare, how = kind.startswith("bare"), kind.removeprefix("bare_")
+            program = HERE / ("bare_server.py" if bare else "server.py")
+            lines([sys.executable, program, how, place if bare else f"unix:{place}"], stack)
+            uri = f"{'bare' if bare else 'unix'}:{place}"
+            client = build / "bench/batching-client"
+            asks[kind] = lines([client, uri, str(clients), expected], stack)
+            asks[kind](str(requests))
+        return [
+            {
+                kind: clients * requests / (float(ask(str(requests))) / 1e9)
+                for kind, ask in asks.items()
+            }
+            for _ in range(rounds)
+        ]
+
+
+def median(rounds: list[dict[str, float]], top: str, below: str = "") -> float:
+    """Of a rate, or of one over another in the same round."""
+    return statistics.median(r[top] / (r[below] if below else 1) for r in rounds)
 
 
 def main() -> int:
     """Measure, write, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sets", type=int, default=5)
     parser.add_argument(
         "--clients", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="how many there are"
     )
@@ -103,24 +105,31 @@ def main() -> int:
         subprocess.run([ROOT / "tools/setup", "--train"], check=True)
         os.execv(sys.executable, [sys.executable, *sys.argv])
     report = []
-    for clients in options.clients:
-        rates = measure(options.build, clients, options.rounds)
-        bare = rates["bare_batch"] / rates["bare_one"]
-        served = rates["batch"] / rates["one"]
-        report.append(
-            {
-                "clients": clients,
-                **{f"{kind}_per_second": round(rate) for kind, rate in rates.items()},
-                "bare_gain": round(bare, 3),
-                "server_gain": round(served, 3),
-                "ratio": round(served / bare, 3),
-            }
-        )
+    total = len(options.clients) * options.sets
+    with tqdm(total=total, desc="batching", unit="set") as progress:
+        for clients in options.clients:
+            rounds: list[dict[str, float]] = []
+            for _ in range(options.sets):
+                rounds += measure(options.build, clients, options.rounds)
+                progress.update()
+            bare, served = (
+                median(rounds, "bare_batch", "bare_one"),
+                median(rounds, "batch", "one"),
+            )
+            report.append(
+                {
+                    "clients": clients,
+                    **{f"{kind}_per_second": round(median(rounds, kind)) for kind in KINDS},
+                    "bare_gain": round(bare, 3),
+                    "server_gain": round(served, 3),
+                    "ratio": round(served / bare, 3),
+                }
+            )
     out = ROOT / "build/bench/batching.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=1) + "\n")
     print("requests a second; with 8 clients the ratio of the gains is to be at least 0.6")
-    print(f"{'clients':>8}{'PyTorch':>10}{'batches':>10}{'gain':>7}", end="")
+    print(f"{'clients':>8}{'bare':>10}{'batches':>10}{'gain':>7}", end="")
     print(f"{'server':>10}{'batches':>10}{'gain':>7}{'ratio':>8}")
     for row in report:
         print(f"{row['clients']:8}", end="")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import signal
 import threading
@@ -92,7 +93,7 @@ class Server(_Server):
         its compiler gets the text, and the traceback goes to the logger "mlbridge". `on_event`
         is told of the begin, rewards and end of episodes; what it raises ends the serving.
         """
-        with _signals_wake(self), contextlib.suppress(KeyboardInterrupt):
+        with _serving(self), contextlib.suppress(KeyboardInterrupt):
             self._serve(policy, on_event, stop)
         return self.statistics
 
@@ -119,7 +120,7 @@ class Server(_Server):
             raise ValueError(f"max_batch must be at least 1, not {max_batch}")
         if not 0 <= max_wait < float("inf"):
             raise ValueError(f"max_wait must be zero or more seconds, not {max_wait}")
-        with _signals_wake(self), contextlib.suppress(KeyboardInterrupt, Cancelled):
+        with _serving(self), contextlib.suppress(KeyboardInterrupt, Cancelled):
             self._serve_batches(policy, on_event, stop, max_batch, max_wait, pad)
         return self.statistics
 
@@ -128,8 +129,13 @@ class Server(_Server):
 
         Raises Cancelled after stop().
         """
-        with _signals_wake(self):
+        with _serving(self):
             return self._next(timeout)
+
+    def close(self) -> None:
+        """Say goodbye to all compilers and remove the socket or FIFOs. May be called twice."""
+        with _serving(self):
+            super().close()
 
     def __enter__(self) -> Server:
         return self
@@ -146,11 +152,33 @@ class Server(_Server):
         return f"<mlbridge.Server {self.address}{' (closed)' if self.closed else ''}>"
 
 
+_changed = threading.Condition()
+_elsewhere: list[Server] = []  # in use by threads other than the main one
+_PATIENCE = 1.0
+
+
+@atexit.register
+def _end_serving() -> None:
+    """Python before 3.14 aborts if a thread comes back from an extension after the end."""
+    with _changed:
+        for server in _elsewhere:
+            server.stop()
+        _changed.wait_for(lambda: not _elsewhere, _PATIENCE)
+
+
 @contextlib.contextmanager
-def _signals_wake(server: Server) -> Iterator[None]:
-    """Lets a signal end the waiting, so that Python's own handlers run at once."""
+def _serving(server: Server) -> Iterator[None]:
+    """Lets a signal end the waiting, so that Python's own handlers run at once; on other threads
+    than the main one, the end of the program ends it."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        with _changed:
+            _elsewhere.append(server)
+        try:
+            yield
+        finally:
+            with _changed:
+                _elsewhere.remove(server)
+                _changed.notify_all()
         return
     before = signal.set_wakeup_fd(server._wake_descriptor, warn_on_full_buffer=False)
     try:

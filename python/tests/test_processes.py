@@ -224,6 +224,31 @@ server.serve_forever(lambda observation, context: 7)
 """
 
 
+@pytest.mark.parametrize("how", ["", "server.stop()"])
+def test_the_interpreter_ends_beside_a_thread_that_serves(address: str, how: str) -> None:
+    code = f"""
+    import sys, threading, mlbridge
+    signature = mlbridge.parse_signature("(x: int64) -> (y: int64)")
+    up = threading.Event()
+    def ready(made):
+        global server
+        server = made
+        up.set()
+    def policy(observation, context):
+        return int(observation["x"])
+    arguments = (policy, sys.argv[1], signature)
+    threading.Thread(
+        target=mlbridge.serve, args=arguments, kwargs=dict(ready=ready), daemon=True
+    ).start()
+    up.wait()
+    assert mlbridge.open(sys.argv[1], signature).evaluate_scalar(x=3) == 3
+    {how}
+    """
+    process = python(code, address)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
 @pytest.mark.parametrize("transport", ["unix", "shm", "pipe", "grpc"])
 def test_a_stopped_server_costs_events_and_no_connection(tmp_path: Path, transport: str) -> None:
     where = "localhost:0" if transport == "grpc" else f"{tmp_path}/s"

@@ -129,7 +129,7 @@ private:
   Signal readable_{Signal::Kind::Readable}, writable_{Signal::Kind::Writable};
   grpc::Alarm linger_;
   bool finishing_ = false;
-  bool dead_ = false; ///< the completion queue is closed
+  bool dead_ = false;    ///< the completion queue is closed
   size_t lingering_ = 0; ///< of core_->lingering_
 
   Operation<ServerStream, &ServerStream::onArrived> arrive_{*this};
