@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <future>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -232,6 +233,23 @@ TEST(GrpcChild, DISABLED_AsksUntilKilled) {
   EXPECT_TRUE(runner.beginEpisode("e", "")) << runner.status().toString();
   EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
   ::pause();
+}
+
+TEST(GrpcChild, DISABLED_ListensWithoutThreads) {
+  ASSERT_TRUE(transportFor("grpc"));
+  if (::geteuid() == 0) { // root has no such limit
+    ASSERT_EQ(::setresuid(65534, 65534, 65534), 0);
+  }
+  const rlimit few{1, 1};
+  ASSERT_EQ(::setrlimit(RLIMIT_NPROC, &few), 0);
+  Child::say(name(Server::listen(AnyPort, serving(Sum)).status().code()));
+  ::pause();
+}
+
+TEST(Grpc, WithoutThreadsIsAStatus) {
+  Child child("ListensWithoutThreads");
+  EXPECT_EQ(child.line(), name(Code::LimitExceeded));
+  child.kill();
 }
 
 TEST(Grpc, AFloodInOneMessageKeepsNobodyWaiting) {

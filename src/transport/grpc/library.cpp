@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/library.h"
 
+#include "transport/transport.h"
+
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <pthread.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace mlbridge::grpctransport {
 
@@ -28,15 +34,46 @@ Status startLibrary() {
         Code::InvalidArgument,
         "this process was forked off one that uses gRPC, which does not work there; start "
         "a new program instead, or use grpc: only after fork");
-  static std::once_flag once;
-  std::call_once(once, [] {
-    const NoSignals guard;
-    gpr_set_log_function([](gpr_log_func_args *) {});
-    // Never shut down, so that threads may run until the process has ended.
-    grpc_init();
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    owner = ::getpid();
-  });
+  static std::mutex mutex;
+  static bool started = false;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (started)
+    return Status::ok();
+  // One for each processor, as far as gRPC goes, and those for timers, names and callbacks.
+  if (Status s = tryThreads(std::clamp(std::thread::hardware_concurrency(), 2U, 32U) + 8); !s)
+    return s;
+  const NoSignals guard;
+  gpr_set_log_function([](gpr_log_func_args *) {});
+  // Never shut down, so that threads may run until the process has ended.
+  grpc_init();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  owner = ::getpid();
+  started = true;
+  return Status::ok();
+}
+
+Status tryThreads(size_t count) {
+  const NoSignals guard;
+  std::mutex held;
+  std::vector<pthread_t> threads;
+  const auto wait = [](void *mutex) -> void * {
+    const std::lock_guard<std::mutex> lock(*static_cast<std::mutex *>(mutex));
+    return nullptr;
+  };
+  int error = 0;
+  {
+    const std::lock_guard<std::mutex> lock(held);
+    while (!error && threads.size() < count) {
+      pthread_t thread{};
+      error = ::pthread_create(&thread, nullptr, wait, &held);
+      if (!error)
+        threads.push_back(thread);
+    }
+  }
+  for (const pthread_t thread : threads)
+    ::pthread_join(thread, nullptr);
+  if (error)
+    return Status(Code::LimitExceeded, describeErrno("start the threads of gRPC", error));
   return Status::ok();
 }
 

@@ -15,8 +15,12 @@
 namespace mlbridge::grpctransport {
 
 /// Initializes gRPC once and for ever, and makes it quiet. Errors: InvalidArgument in a process
-/// that was forked off the one where that was done: gRPC's threads are not there.
+/// that was forked off the one where that was done: gRPC's threads are not there; LimitExceeded if
+/// its threads can't be had.
 Status startLibrary();
+/// Whether so many threads can be had now: gRPC aborts where it can't start one. Errors:
+/// LimitExceeded.
+Status tryThreads(size_t count);
 /// Whether this is such a process, in which no object of gRPC may be touched.
 bool isForked();
 

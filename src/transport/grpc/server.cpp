@@ -116,6 +116,8 @@ Status ServerCore::build() {
     return Status(Code::LimitExceeded, describeErrno("make a descriptor", errno));
   if (Status s = tryAddress(settings_); !s)
     return s;
+  if (Status s = tryThreads(4); !s) // two of gRPC's own, ours, the library's
+    return s;
   grpc::ServerBuilder builder;
   setCommonArguments(settings_,
                      [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
