@@ -327,7 +327,7 @@ def normalization(net: Builder) -> bool:
     if kind == "InstanceNormalization":
         if x.dtype != "float32" or 1 in x.shape[2:]:
             return False
-        weights = [net.weight((channels,)), net.weight((channels,))]
+        weights = [net.weight((channels,), 1.0, x.dtype) for _ in range(2)]
         net.node(kind, [x, *weights], x.dtype, x.shape, -50, 50, epsilon=1e-2)
         return True
     scale, bias, mean = (net.weight((channels,)) for _ in range(3))
