@@ -56,6 +56,13 @@ def run(options: argparse.Namespace) -> int:
     name = options.name or identifier_of(output)
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights
+    weights_file = os.path.splitext(output)[0] + ".weights"
+    check_places(
+        options.model,
+        [output]
+        + ([os.path.abspath(options.header)] if options.header else [])
+        + ([weights_file] if external and not only_weights else []),
+    )
     try:
         source, header, weights = _core._generate(
             options.model, name, dimensions_of(options), shapes_of(options), external
@@ -76,8 +83,18 @@ def run(options: argparse.Namespace) -> int:
     if options.header:
         write(os.path.abspath(options.header), header)
     if external:
-        write(os.path.splitext(output)[0] + ".weights", weights)
+        write(weights_file, weights)
     return 0
+
+
+def check_places(model: str, outputs: list[str]) -> None:
+    """No output is written over the model, or over another one."""
+    taken = {os.path.realpath(model): "the model"}
+    for output in outputs:
+        place = os.path.realpath(output)
+        if place in taken:
+            raise CommandError(f"{output} would be written over {taken[place]}")
+        taken[place] = "another output"
 
 
 def identifier_of(path: str) -> str:

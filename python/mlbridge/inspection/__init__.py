@@ -35,12 +35,14 @@ def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
         return inspect_file(path, options)
     scheme, place = uri[1], os.fsdecode(unquote_to_bytes(uri[2]))
     if scheme in OF_FILES and Path(place).is_file():
-        report = inspect_file(place, uri[3] if scheme == "onnx" else options)
-        if scheme == "onnx" or not uri[3]:
+        options = "&".join(filter(None, (uri[3], options)))
+        report = inspect_file(place, options if scheme == "onnx" else "")
+        if scheme == "onnx" or not options:
             return report
+        path, options = f"{scheme}:{uri[2]}?{options}", ""
     else:
         report = Report(path, "", None)
-    model = Model.open(path)
+    model = Model.open(path + (options and ("&" if uri[3] else "?") + options))
     report.signature = None if model.model_signature is None else str(model.model_signature)
     report.metadata, report.engines[scheme] = dict(model.metadata), Support(True)
     return report

@@ -5,6 +5,7 @@
 
 #include <mlbridge/aot.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace mlbridge::aot {
@@ -92,12 +93,6 @@ uint64_t bytesOf(const TensorSpec &spec) {
   return elementCount(spec.shape).value_or(0) * sizeOf(spec.type);
 }
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 class Printer {
 public:
@@ -596,9 +591,20 @@ std::string Printer::fill(std::string text) const {
       {"FILE", file_},
       {"UPPER", upper(name_)},
       {"NAME", name_}};
-  for (const auto &[from, to] : pieces)
-    text = replaced(std::move(text), from, to);
-  return text;
+  // What is filled in is not looked at again: a name may be any of these words.
+  std::string filled;
+  for (size_t at = 0; at < text.size();) {
+    const auto *const piece = std::find_if(std::begin(pieces), std::end(pieces), [&](auto &one) {
+      return text.compare(at, std::strlen(one.first), one.first) == 0;
+    });
+    if (piece == std::end(pieces)) {
+      filled += text[at++];
+      continue;
+    }
+    filled += piece->second;
+    at += std::strlen(piece->first);
+  }
+  return filled;
 }
 
 } // namespace

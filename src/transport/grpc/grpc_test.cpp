@@ -252,6 +252,40 @@ TEST(Grpc, WithoutThreadsIsAStatus) {
   child.kill();
 }
 
+TEST(GrpcChild, DISABLED_ServesWithFewDescriptors) {
+  const rlimit few{64, 64};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  ServerThread server(AnyPort, serving(Sum), answerSum);
+  Child::say(server.server().uri());
+  ::pause();
+}
+
+TEST(Grpc, AcceptsAgainOnceDescriptorsAreFree) {
+  Child child("ServesWithFewDescriptors");
+  const std::string uri = child.line();
+  {
+    std::vector<Descriptor> sockets;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(uri.substr(uri.rfind(':') + 1))));
+    for (int i = 0; i < 100; ++i) {
+      sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(::connect(sockets.back().get(), reinterpret_cast<sockaddr *>(&address),
+                          sizeof address),
+                0);
+    }
+    EXPECT_NE(ask(uri, 21, 200ms).code(), Code::Ok); // all descriptors are taken
+  }
+  const Deadline deadline = Deadline::after(30s);
+  Status asked;
+  do
+    asked = ask(uri, 21, 2s);
+  while (!asked && !deadline.hasPassed());
+  EXPECT_TRUE(asked) << asked.toString();
+  child.kill();
+}
+
 TEST(Grpc, AFloodInOneMessageKeepsNobodyWaiting) {
   Expected<Server> server = Server::listen(AnyPort, serving(Sum));
   ASSERT_TRUE(server) << server.status().toString();

@@ -6,7 +6,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
-#include <arpa/inet.h>
 #include <cerrno>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -26,37 +25,6 @@ constexpr auto LingerAtStop = std::chrono::milliseconds(500);
 // What closed streams may keep together; who has more to send is cut off.
 constexpr size_t MostLingering = 8 << 20;
 
-/// Whether a server could listen there; gRPC itself does not say why it cannot.
-Status tryAddress(const Settings &settings) {
-  sockaddr_storage address{};
-  socklen_t size = 0;
-  if (settings.isIpv4) {
-    auto *v4 = reinterpret_cast<sockaddr_in *>(&address);
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(settings.port);
-    ::inet_pton(AF_INET, settings.host.c_str(), &v4->sin_addr);
-    size = sizeof *v4;
-  } else if (settings.isIpv6) {
-    auto *v6 = reinterpret_cast<sockaddr_in6 *>(&address);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(settings.port);
-    ::inet_pton(AF_INET6, settings.host.c_str(), &v6->sin6_addr);
-    size = sizeof *v6;
-  } else {
-    return Status::ok();
-  }
-  const Descriptor socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int one = 1;
-  if (socket)
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (socket && ::bind(socket.get(), reinterpret_cast<sockaddr *>(&address), size) == 0)
-    return Status::ok();
-  const std::string where = "listen at " + placeOf(settings, settings.port);
-  if (errno == EADDRINUSE)
-    return Status(Code::Busy, where + ": another server is there");
-  return Status(Code::InvalidArgument, describeErrno(where, errno));
-}
-
 std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings) {
   if (!settings.tls)
     return grpc::InsecureServerCredentials();
@@ -66,6 +34,23 @@ std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings)
   options.pem_root_certs = settings.authorities;
   options.pem_key_cert_pairs.push_back({settings.key, settings.certificate});
   return grpc::SslServerCredentials(options);
+}
+
+/// Whether gRPC can use them; it doesn't say so of those with which it is handed connections.
+Status tryCredentials(const Settings &settings) {
+  if (!settings.tls)
+    return Status::ok();
+  Health service;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  builder.RegisterService(&service);
+  builder.AddListeningPort("127.0.0.1:0", credentialsOf(settings), &port);
+  if (const std::unique_ptr<grpc::Server> server = builder.BuildAndStart(); server && port != 0)
+    return Status::ok();
+  return Status(Code::InvalidArgument, "listen at " + placeOf(settings, settings.port) +
+                                           ": certificate and key cannot be read or do not fit");
 }
 
 /// Takes as long for a wrong text as for the right one of that length.
@@ -114,14 +99,15 @@ Expected<std::shared_ptr<ServerCore>> ServerCore::start(const Settings &settings
 Status ServerCore::build() {
   if (!arrived_.isValid())
     return Status(Code::LimitExceeded, describeErrno("make a descriptor", errno));
-  if (Status s = tryAddress(settings_); !s)
+  if (Status s = acceptor_.listen(settings_); !s)
     return s;
-  if (Status s = tryThreads(4); !s) // two of gRPC's own, ours, the library's
+  if (Status s = tryThreads(5); !s) // two of gRPC's own, two of ours, the library's
+    return s;
+  if (Status s = tryCredentials(settings_); !s)
     return s;
   grpc::ServerBuilder builder;
   setCommonArguments(settings_,
                      [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // two servers would share the compilers
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   // Who connects and says nothing, or opens calls without end, keeps nobody out.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
@@ -130,27 +116,28 @@ Status ServerCore::build() {
   builder.SetMaxReceiveMessageSize(LargestMessage);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1); // of reflection and health
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  int port = 0;
-  builder.AddListeningPort(placeOf(settings_, settings_.port), credentialsOf(settings_), &port);
+  auto taker = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      credentialsOf(settings_));
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   const auto undo = [&] {
+    acceptor_.stop();
     if (server_)
       server_->Shutdown();
     queue_->Shutdown();
     drain();
     server_.reset();
   };
-  if (!server_ || port == 0) {
+  if (!server_) {
     undo();
-    const std::string where = "listen at " + placeOf(settings_, settings_.port);
-    if (settings_.tls)
-      return Status(Code::InvalidArgument,
-                    where + ": the address cannot be used, or certificate and key cannot be read "
-                            "or do not fit");
-    return Status(Code::Busy, where + ": the address cannot be used");
+    return Status(Code::Unavailable, "gRPC does not start a server");
+  }
+  if (Status s = acceptor_.start(std::move(taker)); !s) {
+    undo();
+    return s;
   }
   // Made now, when it can still be refused.
   try {
@@ -162,7 +149,7 @@ Status ServerCore::build() {
     undo();
     return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
   }
-  place_ = placeOf(settings_, static_cast<uint16_t>(port));
+  place_ = placeOf(settings_, acceptor_.port());
   return Status::ok();
 }
 
@@ -242,6 +229,7 @@ void ServerCore::stop() {
   while (ServerStream *stream = accept())
     stream->close();
   const NoSignals guard;
+  acceptor_.stop();
   stopped_.set_value(); // what streams still have to send goes meanwhile
   server_->Shutdown(std::chrono::system_clock::now() + LingerAtStop);
   grpc::Alarm atOnce;

@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 #define MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 
+#include "transport/grpc/acceptor.h"
 #include "transport/grpc/byte_stream.h"
 #include "transport/grpc/health.h"
 #include "transport/grpc/settings.h"
@@ -83,6 +84,7 @@ private:
   Health health_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+  Acceptor acceptor_;
   Interruption interruption_;
   std::promise<void> stopped_;
   std::thread drainer_; ///< works off what is left when the server stops
