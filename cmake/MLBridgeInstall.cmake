@@ -13,7 +13,8 @@ install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPO
         FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development
         FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT development) # also where no part is built
+# Also where no part is built.
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/component_folder.h DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT development)
 install(DIRECTORY proto/mlbridge DESTINATION ${MLBRIDGE_PROTO_DIR} COMPONENT development)
 install(EXPORT MLBridgeTargets NAMESPACE MLBridge:: FILE MLBridgeTargets.cmake DESTINATION ${MLBRIDGE_CMAKE_DIR}
         COMPONENT development)
@@ -29,7 +30,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfig.cmake
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeTensorFlow.cmake ${CMAKE_CURRENT_LIST_DIR}/tensorflow_aot.py
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeCompileModel.cmake ${CMAKE_CURRENT_LIST_DIR}/plugin_entry.h
         DESTINATION ${MLBRIDGE_CMAKE_DIR} COMPONENT development)
-# pkg-config mlbridge, mlbridge-compat, mlbridge-c; relocatable too. --variable=componentdir: for MLBRIDGE_COMPONENT_PATH.
+# pkg-config mlbridge, mlbridge-compat, mlbridge-c; relocatable too.
 file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 function(mlbridge_pkg_config name requires libs includes)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/cmake/${name}.pc @ONLY CONTENT "prefix=\${pcfiledir}/@up@
@@ -47,7 +48,8 @@ Cflags: @includes@
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/${name}.pc
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
-mlbridge_pkg_config(mlbridge "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}" "-I\${includedir} -pthread")
+mlbridge_pkg_config(mlbridge "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}"
+                    "-I\${includedir} -I\${componentdir} -include component_folder.h -pthread")
 mlbridge_pkg_config(mlbridge-compat mlbridge -lmlbridge_compat "-I\${includedir}/mlbridge-compat")
 mlbridge_pkg_config(mlbridge-c "" -lmlbridge-c "-I\${includedir}")
 

@@ -134,7 +134,7 @@ class Server(_Server):
 
     def close(self) -> None:
         """Say goodbye to all compilers and remove the socket or FIFOs. May be called twice."""
-        with _serving(self):
+        with _awaited(self):
             super().close()
 
     def __enter__(self) -> Server:
@@ -167,18 +167,27 @@ def _end_serving() -> None:
 
 
 @contextlib.contextmanager
-def _serving(server: Server) -> Iterator[None]:
-    """Lets a signal end the waiting, so that Python's own handlers run at once; on other threads
-    than the main one, the end of the program ends it."""
-    if threading.current_thread() is not threading.main_thread():
+def _awaited(server: Server) -> Iterator[None]:
+    """On another thread than the main one, the end of the program stops the server and waits."""
+    if threading.current_thread() is threading.main_thread():
+        yield
+        return
+    with _changed:
+        _elsewhere.append(server)
+    try:
+        yield
+    finally:
         with _changed:
-            _elsewhere.append(server)
-        try:
+            _elsewhere.remove(server)
+            _changed.notify_all()
+
+
+@contextlib.contextmanager
+def _serving(server: Server) -> Iterator[None]:
+    """Lets a signal end the waiting, so that Python's own handlers run at once."""
+    if threading.current_thread() is not threading.main_thread():
+        with _awaited(server):
             yield
-        finally:
-            with _changed:
-                _elsewhere.remove(server)
-                _changed.notify_all()
         return
     before = signal.set_wakeup_fd(server._wake_descriptor, warn_on_full_buffer=False)
     try:

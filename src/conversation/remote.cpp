@@ -6,6 +6,7 @@
 #include "conversation/retry.h"
 #include "core/nearest.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -415,14 +416,12 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
     return retries.status();
   address.retries = static_cast<uint32_t>(std::min<uint64_t>(*retries, 1000));
   for (const auto &[key, value] : uri.options) {
-    Uri one;
-    one.scheme = uri.scheme;
-    one.options[key] = value;
-    Status known =
-        one.allowOnly({"serdes", "wait", "max-message", "max-welcome", "deadline", "agent",
-                       "episode", "context", "proto", "request", "reply", "retries"});
-    if (!known && !(*transport)->understands(key))
-      return known;
+    constexpr std::string_view Known[] = {"serdes",   "wait",    "max-message", "max-welcome",
+                                          "proto",    "request", "reply",       "retries",
+                                          "deadline", "agent",   "episode",     "context"};
+    if (std::find(std::begin(Known), std::end(Known), key) == std::end(Known) &&
+        !(*transport)->understands(key))
+      return unknownOption(uri.scheme, key, {Known, 8});
   }
   return address;
 }

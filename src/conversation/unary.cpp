@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/unary.h"
+#include "core/nearest.h"
 
 #include "conversation/message_tensors.h"
 #include "conversation/retry.h"
 #include "transport/transport.h"
 
+#include <algorithm>
 #include <poll.h>
 
 namespace mlbridge {
@@ -109,14 +111,12 @@ bool isIdentifier(std::string_view text, std::string_view more) {
 
 Status checkOptions(const Uri &uri, const Transport &transport) {
   for (const auto &[key, value] : uri.options) {
-    Uri one;
-    one.scheme = uri.scheme;
-    one.options[key] = value;
-    Status known =
-        one.allowOnly({"call", "proto", "request", "reply", "serdes", "wait", "max-message",
-                       "retries", "deadline", "agent", "episode", "context"});
-    if (!known && !transport.understands(key))
-      return known;
+    constexpr std::string_view Known[] = {"call",     "proto", "request",     "reply",
+                                          "serdes",   "wait",  "max-message", "retries",
+                                          "deadline", "agent", "episode",     "context"};
+    if (std::find(std::begin(Known), std::end(Known), key) == std::end(Known) &&
+        !transport.understands(key))
+      return unknownOption(uri.scheme, key, {Known, 8});
   }
   const std::string method = uri.option("call");
   const size_t slash = method.find('/');

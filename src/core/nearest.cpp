@@ -74,6 +74,24 @@ std::string listOf(Span<const std::string_view> words) {
   return shortened(std::move(text));
 }
 
+Status unknownOption(std::string_view scheme, std::string_view key,
+                     Span<const std::string_view> known) {
+  constexpr std::string_view OfChoosing[] = {"choose_as", "choose_from", "mask", "seed",
+                                             "temperature"};
+  constexpr std::string_view OfModels[] = {"agent",    "choose",  "context",
+                                           "deadline", "episode", "rename"};
+  if (std::find(std::begin(OfChoosing), std::end(OfChoosing), key) != std::end(OfChoosing))
+    return Status(Code::InvalidArgument,
+                  "option '" + std::string(key) + "' goes with choose=argmax or choose=sample");
+  std::vector<std::string_view> all(known.begin(), known.end());
+  all.insert(all.end(), std::begin(OfModels), std::end(OfModels));
+  const std::string listed = listOf(all);
+  all.insert(all.end(), std::begin(OfChoosing), std::end(OfChoosing));
+  return Status(Code::InvalidArgument, "'" + std::string(scheme) + ":' has no option '" +
+                                           std::string(key) + "'" + didYouMean(key, all) +
+                                           " (known: " + listed + ")");
+}
+
 std::string shortened(std::string text) {
   if (text.size() <= MostText)
     return text;

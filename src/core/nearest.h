@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_CORE_NEAREST_H
 #define MLBRIDGE_CORE_NEAREST_H
 
+#include <mlbridge/status.h>
 #include <mlbridge/tensor.h>
 
 #include <string>
@@ -20,6 +21,10 @@ std::vector<std::string_view> namesOf(Span<const TensorSpec> specs);
 std::vector<std::string_view> namesOf(Span<const AgentSpec> agents);
 /// "a, b, c", or "none". Cut where there are very many.
 std::string listOf(Span<const std::string_view> words);
+/// Refuses an option of a model's URI, whose engine or transport takes those that are known,
+/// besides those that every model takes.
+Status unknownOption(std::string_view scheme, std::string_view key,
+                     Span<const std::string_view> known);
 /// What a message takes over from elsewhere: the text, cut at a character with a mark if it is
 /// long.
 inline constexpr size_t MostText = 4096;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_without_any_optional_part_the_rest_is_found_and_works(
 
 
 def test_a_part_that_is_off_is_missed_by_name(minimal: Path, tmp_path: Path) -> None:
-    (minimal / "lib/mlbridge").rmdir()  # as in an archive that keeps no empty folders
+    shutil.rmtree(minimal / "lib/mlbridge")
     done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat)")
     assert done.returncode == 0, done.stderr
     done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat grpc)")
@@ -112,4 +113,7 @@ def test_pkg_config_finds_the_moved_prefix(
     run(*flags, source, "-xnone", "-o", program, *pkg_config("--libs"), f"-Wl,-rpath,{libdir}")
     assert run(program, *arguments) == printed
     assert (Path(components) / "libmlbridge-engine-onnx.so").is_file()
+    if package == "mlbridge":
+        answer, why = ask(program, "unix:/nowhere/s?serdes=json")
+        assert answer == "-1" and "component" not in why, "it is found without being told where"
     assert pkg_config("--modversion") == ["0.1.0"]

@@ -72,7 +72,6 @@ def inspect_file(path: str, options: str) -> Report:
             engines = ["onnx"]
         elif data[:4] == ELF:
             report.format = "shared object"
-            report.embedded = "the object itself; it needs nothing else"
             engines = ["aot"]
         else:
             read_onnx(data, report)
@@ -83,10 +82,17 @@ def inspect_file(path: str, options: str) -> Report:
         raise InvalidModel(f"{path} is no model: it has neither operators nor an opset")
     if report.format == "ONNX":
         report.engines["native"] = try_native(path, report)
+        if report.engines["native"].runs:
+            report.embedded = (
+                f"{report.parameter_bytes} bytes of weights and the plan of the network "
+                "(native, aot); not the file"
+            )
     for scheme in engines:
         report.engines[scheme] = try_engine(
             scheme, path, options if scheme == "onnx" else "", report
         )
+    if report.format == "shared object" and report.engines["aot"].runs:
+        report.embedded = "the object itself; it needs nothing else"
     return report
 
 

@@ -304,7 +304,3 @@ def read_onnx(data: bytes, report: Report) -> None:
             report.metadata[entry.get(1, "")] = entry.get(2, "")
     reader.graph(graph, {})
     report.signature = f"({', '.join(reader.inputs)}) -> ({', '.join(reader.outputs)})"
-    report.embedded = (
-        f"{report.parameter_bytes} bytes of weights and the plan of the network (native, aot); "
-        "not the file"
-    )

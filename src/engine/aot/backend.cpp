@@ -320,12 +320,10 @@ Status registerCompiled(const mlb_aot_model *model) {
 
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
   std::string weights;
+  constexpr std::string_view Known[] = {"weights", "reload"};
   for (const auto &[key, value] : uri.options) {
     if (key != "weights")
-      return Status(Code::InvalidArgument,
-                    "unknown option '" + key +
-                        "' of a compiled model; it takes weights, and deadline, agent, episode "
-                        "and context, as every model does");
+      return unknownOption(uri.scheme, key, Known);
     weights = value;
   }
   auto compiled = std::make_shared<aot::Compiled>();

@@ -2,6 +2,7 @@
 // The scheme native: a Network behind a Model, and programs over buffers behind its Runners.
 #include "engine/native/backend.h"
 
+#include "core/nearest.h"
 #include "engine/native/network.h"
 #include "engine/native/program.h"
 
@@ -319,12 +320,10 @@ private:
 } // namespace native
 
 Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options) {
+  constexpr std::string_view Known[] = {"memory", "reload"};
   for (const auto &[key, value] : uri.options)
     if (key != "memory")
-      return Status(Code::InvalidArgument,
-                    "unknown option '" + key +
-                        "' of a native model; it takes memory, and deadline, agent, episode and "
-                        "context, as every model does");
+      return unknownOption(uri.scheme, key, Known);
   native::Limits limits;
   const Expected<uint64_t> memory = uri.number("memory", limits.memory);
   if (!memory)

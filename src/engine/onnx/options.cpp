@@ -12,8 +12,7 @@ namespace {
 constexpr int MostThreads = 1024;
 constexpr std::string_view ConfigPrefix = "config.";
 constexpr std::string_view Known[] = {"arena",   "config.KEY", "custom_ops", "optimize", "pattern",
-                                      "prepack", "runtime",    "spin",       "threads",  "agent",
-                                      "context", "deadline",   "episode"};
+                                      "prepack", "reload",     "runtime",    "spin",     "threads"};
 
 Status wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return {Code::InvalidArgument, "option " + std::string(key) + ": expected " +
@@ -95,8 +94,7 @@ Status readOne(std::string_view key, std::string_view value, Options &to) {
   }
   if (isForTheLibrary(key))
     return Status::ok();
-  return {Code::InvalidArgument, "'onnx:' has no option '" + std::string(key) + "'" +
-                                     didYouMean(key, Known) + " (known: " + listOf(Known) + ")"};
+  return unknownOption("onnx", key, Known);
 }
 
 } // namespace

@@ -53,7 +53,8 @@ Status Acceptor::listen(const Settings &settings) {
     return Status(Code::LimitExceeded, describeErrno(where, errno));
   const int one = 1, zero = 0;
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); // connections have it too
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &one,
+               sizeof one); // connections have it too
   if (info->ai_family == AF_INET6)
     ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
   if (::bind(socket_.get(), info->ai_addr, info->ai_addrlen) != 0 ||

@@ -271,9 +271,9 @@ TEST(Grpc, AcceptsAgainOnceDescriptorsAreFree) {
     address.sin_port = htons(static_cast<uint16_t>(std::stoi(uri.substr(uri.rfind(':') + 1))));
     for (int i = 0; i < 100; ++i) {
       sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      ASSERT_EQ(::connect(sockets.back().get(), reinterpret_cast<sockaddr *>(&address),
-                          sizeof address),
-                0);
+      ASSERT_EQ(
+          ::connect(sockets.back().get(), reinterpret_cast<sockaddr *>(&address), sizeof address),
+          0);
     }
     EXPECT_NE(ask(uri, 21, 200ms).code(), Code::Ok); // all descriptors are taken
   }
