@@ -211,7 +211,7 @@ template <CompareOp Op> Status compare(Lowering &l) {
 /// Max, Min, Sum, Mean of any number of inputs.
 template <KernelId Kernel, IntegerOp Op> Value *folded(Lowering &l) {
   Value *y = l.in(0);
-  for (size_t i = 1; i < l.inputs.size(); ++i)
+  for (size_t i = 1; i < l.inputs.size() && l.planner.status(); ++i)
     y = arithmetic(l, Kernel, Op, y, l.in(i));
   return y;
 }
