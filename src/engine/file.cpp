@@ -63,9 +63,10 @@ Expected<Opened> openFile(const std::string &path, uint64_t limit) {
 /// `size` bytes from where the file stands; `done` and `all` are for the message.
 Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, uint64_t size,
                  uint64_t done, uint64_t all, const Deadline &deadline = {}) {
-  constexpr uint64_t Part = uint64_t(1) << 24; // so that the deadline is looked at
+  constexpr uint64_t Part = uint64_t(1) << 22; // so that the deadline is looked at
+  constexpr uint64_t GivenBack = 4;            // bytes in a nanosecond
   while (size > 0) {
-    if (deadline.hasPassed())
+    if (deadline.left() <= std::chrono::nanoseconds(done / GivenBack))
       return Status(Code::DeadlineExceeded, "the deadline passed while " + path + " was read");
     const ssize_t got = ::read(file.get(), to, std::min(size, Part));
     if (got < 0 && errno == EINTR)

@@ -344,6 +344,94 @@ def outputs_of_more_than_there_is() -> Attack:
 
 
 @attack
+def sum_of_very_many() -> Attack:
+    made = build([node("Sum", ["x"] * 100000, ["y"])], [info("x", 2)], [info("y", 2)])
+    return made, [{"x": f32(1, 2)}]
+
+
+@attack
+def concat_of_very_many() -> Attack:
+    nodes = [
+        node("Concat", ["x"] * 100000, ["c"], axis=0),
+        node("ReduceSum", ["c"], ["y"], keepdims=0),
+    ]
+    return build(nodes, [info("x", 2)], [info("y")]), [{"x": f32(1, 2)}]
+
+
+@attack
+def more_nodes_than_a_plan_has() -> Attack:
+    names = ["x", *(f"n{i}" for i in range(70000)), "y"]
+    nodes = [node("Neg", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    return build(nodes, [info("x", 2)], [info("y", 2)]), [{"x": f32(1, 2)}]
+
+
+def of_folded(
+    count: int, nodes: list[onnx.NodeProto], kind: int, initializers: Sequence[onnx.TensorProto]
+) -> Attack:
+    """`nodes` make c of w, which is `count` ones, while the model is opened."""
+    one = helper.make_tensor("one", kind, [1], [1])
+    ends = [
+        node("ReduceMax", ["c"], ["s"], keepdims=0),
+        node("Cast", ["s"], ["f"], to=FLOAT),
+        node("Add", ["x", "f"], ["y"]),
+    ]
+    made = build(
+        [node("ConstantOfShape", ["count"], ["w"], value=one), *nodes, *ends],
+        [info("x", 2)],
+        [info("y", 2)],
+        [constant("count", [count], "int64"), *initializers],
+    )
+    return made, [{"x": f32(1, 2)}]
+
+
+@attack
+def slow_functions_of_constants() -> Attack:
+    nodes = [node(k, [a], [b]) for k, a, b in (("Erf", "w", "e"), ("Exp", "e", "c"))]
+    return of_folded(1 << 21, nodes, TensorProto.DOUBLE, [])
+
+
+@attack
+def many_functions_of_constants() -> Attack:
+    names = ["w", *(f"e{i}" for i in range(20)), "c"]
+    nodes = [node("Erf", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    return of_folded(1 << 21, nodes, FLOAT, [])
+
+
+def in_a_wild_order(kind: str) -> Attack:
+    count = 1 << 20
+    inputs = ["w", "k"] if kind == "Gather" else ["w", "k", "w"]
+    nodes = [
+        node("Range", ["zero", "end", "step"], ["r"]),
+        node("Mul", ["r", "odd"], ["m"]),
+        node("Mod", ["m", "end"], ["k"]),
+        node(kind, inputs, ["c"], axis=0),
+    ]
+    numbers = {"zero": 0, "end": count, "step": 1, "odd": 179424673}
+    return of_folded(
+        count, nodes, FLOAT, [constant(name, n, "int64") for name, n in numbers.items()]
+    )
+
+
+for _kind in ("Gather", "ScatterElements"):
+    register(
+        f"{_kind.lower()}-in-a-wild-order",
+        lambda k=_kind: in_a_wild_order(k),  # type: ignore[misc]
+    )
+
+
+@attack
+def powers_by_constants() -> Attack:
+    exponents = {"half": 0.5, "zero": 0, "one": 1, "two": 2, "three": 3, "less": -1, "root": -0.5}
+    made = build(
+        [node("Pow", ["x", name], [f"y-{name}"]) for name in exponents],
+        [info("x", 7)],
+        [info(f"y-{name}", 7) for name in exponents],
+        [constant(name, e) for name, e in exponents.items()],
+    )
+    return made, [{"x": f32(-np.inf, np.inf, np.nan, -0.0, 0.0, 4, -4)}]
+
+
+@attack
 def sequences() -> Attack:
     made = build(
         [node("SequenceConstruct", ["x", "x"], ["s"]), node("SequenceLength", ["s"], ["y"])],

@@ -75,8 +75,52 @@ Status Planner::execute(size_t from, size_t to) {
   return Status::ok();
 }
 
-/// About how many nanoseconds steps take; nothing if a loop has no known end.
-std::optional<uint64_t> Planner::workOf(size_t from, size_t to) const {
+// clang-format off
+/// About how many nanoseconds a kernel takes for an element of its operands when memory and values
+/// are at their worst.
+static uint64_t slowestOf(KernelId kernel) {
+#define MLBRIDGE_F32(name) case KernelId::name##F32:
+#define MLBRIDGE_F64(name) case KernelId::name##F64:
+#define MLBRIDGE_BOTH(name) MLBRIDGE_F32(name) MLBRIDGE_F64(name)
+  switch (kernel) {
+  MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_F32)
+  MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_F32)
+  MLBRIDGE_F64(Add) MLBRIDGE_F64(Sub) MLBRIDGE_F64(Mul) MLBRIDGE_F64(Div)
+  MLBRIDGE_BOTH(PackGemm)
+  case KernelId::F32FromF16:
+  case KernelId::F16FromF32:
+  case KernelId::Copy:
+  case KernelId::Fill:
+  case KernelId::Cast:
+    return 6;
+  MLBRIDGE_BOTH(ReduceSum) MLBRIDGE_BOTH(ReduceMean) MLBRIDGE_BOTH(ReduceMax)
+  MLBRIDGE_BOTH(ReduceMin) MLBRIDGE_BOTH(CumSum)
+  case KernelId::Compare:
+  case KernelId::Gather:
+  case KernelId::Where:
+    return 12;
+  case KernelId::CopyStrided:
+  case KernelId::GatherElements:
+  case KernelId::ScatterElements:
+  case KernelId::ScatterNd:
+    return 24;
+  MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_F64)
+  MLBRIDGE_F64(Pow) MLBRIDGE_F64(Softmax) MLBRIDGE_F64(LogSoftmax) MLBRIDGE_F64(ReduceLogSumExp)
+    return 96;
+  case KernelId::Fmod: // by the bit, where the exponents are far apart
+    return 1024;
+  default: // all over the memory, or element by element
+    return 48;
+  }
+#undef MLBRIDGE_F32
+#undef MLBRIDGE_F64
+#undef MLBRIDGE_BOTH
+}
+// clang-format on
+
+/// About how many nanoseconds steps take, as a rule or at worst; nothing if a loop has no known
+/// end.
+std::optional<uint64_t> Planner::workOf(size_t from, size_t to, bool atWorst) const {
   constexpr uint64_t ForStep = 64, ForElement = 4, ForSorted = 64;
   double all = 0, rounds = 1;
   std::vector<double> outer;
@@ -94,8 +138,9 @@ std::optional<uint64_t> Planner::workOf(size_t from, size_t to) const {
     uint64_t work = ForStep + draft.multiplyAdds;
     const bool sorts = draft.kernel == KernelId::TopKF32 || draft.kernel == KernelId::TopKF64 ||
                        draft.kernel == KernelId::IntegerTopK;
+    const uint64_t forElement = sorts ? ForSorted : atWorst ? slowestOf(draft.kernel) : ForElement;
     for (const Value *value : draft.operands)
-      work += value ? (sorts ? ForSorted : ForElement) * value->count : 0;
+      work += value ? forElement * value->count : 0;
     all += rounds * static_cast<double>(work);
     if (draft.kind == Step::Kind::EndLoop) {
       rounds = outer.back();
@@ -106,7 +151,9 @@ std::optional<uint64_t> Planner::workOf(size_t from, size_t to) const {
 }
 
 bool Planner::isLate() {
-  if (limits_.deadline.hasPassed())
+  // What was made takes time as well to be given back.
+  constexpr Duration ForEach = std::chrono::nanoseconds(128);
+  if (limits_.deadline.left() <= ForEach * static_cast<int64_t>(values_.size() + steps_.size()))
     fail(tooLate());
   return !status_;
 }
@@ -121,10 +168,10 @@ bool Planner::hasTimeFor(uint64_t work) {
   return bool(status_);
 }
 
-bool Planner::mayFold(uint64_t bytes, uint64_t work) {
+bool Planner::mayFold(uint64_t bytes, uint64_t work, uint64_t slowest) {
   if (bytes > foldedBytes_ || work > foldedWork_)
     return false;
-  if (!hasTimeFor(work))
+  if (!hasTimeFor(std::max(work, slowest)))
     return false;
   foldedBytes_ -= bytes;
   foldedWork_ -= work;
@@ -144,7 +191,11 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
     if (values_[id].root == &values_[id] && !values_[id].constant)
       bytes += std::max<size_t>(values_[id].capacity, Buffer::Padding);
   const std::optional<uint64_t> work = workOf(firstStep, steps_.size());
-  if (!work || !mayFold(bytes, *work))
+  if (!work)
+    return status_;
+  // Memory is slow when it is new, and given back: about a nanosecond for each byte.
+  const uint64_t slowest = workOf(firstStep, steps_.size(), true).value_or(*work) + bytes;
+  if (!mayFold(bytes, *work, slowest))
     return status_;
   if (Status s = execute(firstStep, steps_.size()); !s)
     return s;

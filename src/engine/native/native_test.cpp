@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <thread>
 
 namespace mlbridge {
@@ -64,6 +66,31 @@ TEST(Native, AnActivationOfWhatSomebodyElseReadsIsNotFused) {
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
   EXPECT_EQ(runner.output<float>("b")[2], -8.0F);
   EXPECT_EQ(runner.output<float>("y")[0], 6.0F);
+}
+
+TEST(Native, RaisesToAConstantAsToAnInput) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> xs = {infinity, -infinity, std::nanf(""), 0, -0.0F, 1, -1, 2.5F, -2.5F};
+  for (const float e :
+       {0.0F, 1.0F, 2.0F, 3.0F, -1.0F, -2.0F, 0.5F, -0.5F, infinity, -infinity, std::nanf("")}) {
+    Graph g;
+    g.inputs = {info("x", FloatType, {9})};
+    g.outputs = {info("y", FloatType, {9})};
+    g.initializers = {floats("e", {}, {e})};
+    g.nodes = {node("Pow", {"x", "e"}, {"y"})};
+    const ModelFile file(g);
+    Runner runner = runnerOf(file);
+    ASSERT_TRUE(runner.set("x", xs));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    for (size_t i = 0; i < xs.size(); ++i) {
+      const float got = runner.output<float>("y")[i], wanted = std::pow(xs[i], e);
+      EXPECT_EQ(std::isnan(got), std::isnan(wanted)) << xs[i] << " to the " << e;
+      if (std::isnan(wanted))
+        continue;
+      EXPECT_FLOAT_EQ(got, wanted) << xs[i] << " to the " << e;
+      EXPECT_EQ(std::signbit(got), std::signbit(wanted)) << xs[i] << " to the " << e;
+    }
+  }
 }
 
 TEST(Native, FoldsWhatIsConstant) {

@@ -95,7 +95,11 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
   if (file->empty())
     return Status(Code::InvalidModel, path + " is empty");
   network->file_ = std::move(*file);
-  if (Status s = network->load(limits.deadline); !s)
+  // Giving the file back takes time as well, about this.
+  Deadline deadline = limits.deadline;
+  if (!deadline.isNever())
+    deadline = Deadline::at(deadline.when() - std::chrono::nanoseconds(network->file_.size() / 4));
+  if (Status s = network->load(deadline); !s)
     return brief(s).withContext(path);
   return network;
 }

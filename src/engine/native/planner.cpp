@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t MostSteps = size_t(1) << 17;
 constexpr size_t MostValues = size_t(1) << 20;
-constexpr size_t MostNodes = size_t(1) << 16;
+constexpr size_t BetweenLooks = 256; ///< at the clock: one node may make very many values and steps
 constexpr size_t MostCounted = size_t(1) << 22;
 constexpr int DeepestCall = 64;
 
@@ -57,7 +57,9 @@ static std::optional<size_t> extent(Shape shape) {
 }
 
 Expected<std::shared_ptr<const Buffer>> Planner::elements(const onnx::Tensor &tensor) {
-  if (!hasTimeFor(elementCount(tensor.shape).value_or(0)))
+  // Memory is slow when it is new, and given back.
+  const std::optional<ElementType> type = onnx::elementType(tensor.type);
+  if (type && !hasTimeFor(elementCount(tensor.shape).value_or(0) * sizeOf(*type)))
     return status_;
   return weights_.elements(tensor);
 }
@@ -77,6 +79,8 @@ Value *Planner::newValue(ElementType type, const Shape &shape) {
     fail({Code::LimitExceeded, "a tensor of the shape " + toString(shape) + " is too large"});
   else
     v.count = *count;
+  if (values_.size() % BetweenLooks == 0)
+    (void)isLate();
   if (!status_)
     v.shape.assign(shape.size(), 0); // nothing is computed with it until the failure is seen
   v.capacity = v.count * sizeOf(type);
@@ -123,6 +127,8 @@ void Planner::emit(KernelId kernel, const std::vector<Value *> &results,
           "the network takes more than " + std::to_string(MostSteps) + " steps"});
     return;
   }
+  if (steps_.size() % BetweenLooks == 0 && isLate())
+    return;
   Draft draft;
   draft.kernel = kernel;
   draft.node = static_cast<uint32_t>(nodes_.size() - 1);
@@ -358,9 +364,8 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
 }
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
-  if (++planned_ > MostNodes)
-    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
-                                     " nodes, those of functions and loops included"};
+  if (++planned_ > onnx::MostNodes)
+    return onnx::tooManyNodes();
   if (isLate())
     return status_;
   std::vector<Value *> inputs;

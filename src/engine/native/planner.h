@@ -84,8 +84,9 @@ public:
   const uint8_t *bytesOf(Value *value);
   /// See Lowering::settle.
   bool settle(const std::vector<Value *> &values);
-  /// Whether so much may be computed and kept beforehand; else it is done in each evaluation.
-  bool mayFold(uint64_t bytes, uint64_t work);
+  /// Whether so much may be computed and kept beforehand; else it is done in each evaluation. Work
+  /// is as a rule, which counts against the budget, and at worst, for which there has to be time.
+  bool mayFold(uint64_t bytes, uint64_t work, uint64_t slowest = 0);
   /// Fails if the deadline has passed.
   bool isLate();
   /// Fails if there is no time for so much work.
@@ -130,7 +131,7 @@ private:
   Status fold(size_t firstStep, uint32_t firstValue);
   Status execute(size_t from, size_t to);
   uint8_t *memoryOf(Value *value);
-  std::optional<uint64_t> workOf(size_t from, size_t to) const;
+  std::optional<uint64_t> workOf(size_t from, size_t to, bool atWorst = false) const;
   Expected<std::shared_ptr<const Plan>> finish(const std::vector<TensorSpec> &inputs,
                                                const std::vector<TensorSpec> &outputs,
                                                const std::vector<Value *> &results);

@@ -96,6 +96,10 @@ struct Model {
   }
 };
 
+/// Of a plan, those of functions and loops included.
+constexpr size_t MostNodes = size_t(1) << 16;
+Status tooManyNodes();
+
 /// Unsupported if a tensor has more dimensions than the kernels have counters for.
 Status checkDimensions(size_t count);
 

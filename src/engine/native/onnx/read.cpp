@@ -78,7 +78,10 @@ public:
 private:
   /// The next field, unless something is wrong already or here.
   bool next(Message &m, const char *what) {
-    if (++fields_ % 1024 == 0 && status_ && deadline_.hasPassed())
+    // What was made takes time as well to be given back.
+    constexpr Duration ForPart = std::chrono::nanoseconds(128);
+    if (++fields_ % 1024 == 0 && status_ &&
+        deadline_.left() <= ForPart * static_cast<int64_t>(parts_))
       status_ = {Code::DeadlineExceeded, "the deadline passed while it was read"};
     if (!status_)
       return false;
@@ -137,6 +140,8 @@ private:
     for (Message m(bytes); next(m, "a graph");) {
       switch (m.number) {
       case 1:
+        if (depth == 0 && out.nodes.size() == MostNodes && status_)
+          status_ = tooManyNodes();
         out.nodes.emplace_back();
         node(m.payload, out.nodes.back(), depth);
         break;
@@ -375,6 +380,11 @@ private:
 };
 
 } // namespace
+
+Status tooManyNodes() {
+  return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
+                                   " nodes, those of functions and loops included"};
+}
 
 Status checkDimensions(size_t count) {
   if (count <= size_t{MostDimensions})

@@ -148,8 +148,9 @@ Status pow(Lowering &l) {
   if (isFloat(x->type) && exponent->isConstant() && exponent->count == 1 &&
       exponent->rank() <= x->rank()) {
     double e = 0;
-    if (l.read(exponent, e) && (e == 2 || e == 0.5)) {
-      l.setResult(0, unary(l, e == 2 ? KernelId::SquareF32 : KernelId::SqrtF32, x));
+    // Not 0.5 as a square root: of -inf and -0 that would be NaN and -0 instead of inf and 0.
+    if (l.read(exponent, e) && e == 2) {
+      l.setResult(0, unary(l, KernelId::SquareF32, x));
       return l.status();
     }
   }
@@ -210,7 +211,7 @@ template <CompareOp Op> Status compare(Lowering &l) {
 /// Max, Min, Sum, Mean of any number of inputs.
 template <KernelId Kernel, IntegerOp Op> Value *folded(Lowering &l) {
   Value *y = l.in(0);
-  for (size_t i = 1; i < l.inputs.size(); ++i)
+  for (size_t i = 1; i < l.inputs.size() && l.planner.status(); ++i)
     y = arithmetic(l, Kernel, Op, y, l.in(i));
   return y;
 }

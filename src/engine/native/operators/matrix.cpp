@@ -24,7 +24,8 @@ std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int
     return kept;
   const int64_t size = packedGemmSize<T>(k, n);
   const size_t bytes = static_cast<size_t>(size * batch) * sizeof(T);
-  if (!l.planner.mayFold(bytes, bytes))
+  const bool isCopied = (packedByColumns(k, n) ? rowStride : columnStride) == 1;
+  if (!l.planner.mayFold(bytes, bytes, isCopied ? bytes : 4 * bytes))
     return nullptr;
   Buffer packed;
   if (Status s = packed.resize(bytes); !s) {

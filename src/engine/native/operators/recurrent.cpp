@@ -78,7 +78,7 @@ Value *packWeights(Lowering &l, Value *w, int64_t direction, int64_t gates, int6
           ? l.planner.weights().packed(source, "recurrent " + std::to_string(w->offset) + " " +
                                                    toString(Shape{direction, gates, hidden, input}))
           : nothing;
-  if (!kept && w->isConstant() && l.status() && l.planner.mayFold(bytes, bytes)) {
+  if (!kept && w->isConstant() && l.status() && l.planner.mayFold(bytes, bytes, 4 * bytes)) {
     Buffer packed;
     if (Status s = packed.resize(bytes); !s) {
       (void)l.planner.fail(s);
