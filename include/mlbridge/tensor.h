@@ -181,7 +181,7 @@ struct Signature {
   std::vector<TensorSpec> inputs;  ///< what the model is given
   std::vector<TensorSpec> outputs; ///< what it answers
 
-  /// Each spec is valid and no name stands twice on a side.
+  /// Each spec is valid, of at most 32 dimensions, and no name stands twice on a side.
   Status check() const;
   /// "(embedding: float32[300], step: int64) -> (action: int64)".
   std::string toString() const;

@@ -44,8 +44,8 @@ std::string shapeOf(PyArrayObject *array) {
 }
 
 std::string describe(PyArrayObject *array) {
-  nb::object text = own(PyObject_Str(reinterpret_cast<PyObject *>(PyArray_DESCR(array))));
-  return nb::cast<std::string>(text) + (PyArray_NDIM(array) > 0 ? shapeOf(array) : "");
+  return shown(reinterpret_cast<PyObject *>(PyArray_DESCR(array))) +
+         (PyArray_NDIM(array) > 0 ? shapeOf(array) : "");
 }
 
 std::string where(const char *what, const TensorSpec &spec) {
@@ -268,7 +268,7 @@ Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const c
                                                          : integers || kind == 'f' || kind == 'b';
   if (!compatible) {
     if (kind == 'O' && PyLong_Check(value))
-      return outOfRange(what, spec, nb::cast<std::string>(nb::str(nb::handle(value))));
+      return outOfRange(what, spec, shown(value));
     return refuse(what, spec, describe(from));
   }
   Expected<TensorView> view = place(from, spec, dynamic, what, target);
@@ -388,7 +388,7 @@ Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &
       case Fast::Stored:
         return Status::ok();
       case Fast::OutOfRange:
-        return outOfRange(what, spec, nb::cast<std::string>(nb::str(nb::handle(value))));
+        return outOfRange(what, spec, shown(value));
       case Fast::No:
         break;
       }
@@ -410,8 +410,7 @@ Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &
                                             : storeArray(value, spec, dynamic, what, target);
   } catch (nb::python_error &error) {
     return refuse(what, spec,
-                  std::string(Py_TYPE(value)->tp_name) + " (" +
-                      nb::cast<std::string>(nb::str(error.value())) + ")");
+                  std::string(Py_TYPE(value)->tp_name) + " (" + shown(error.value()) + ")");
   }
 }
 
@@ -424,7 +423,7 @@ ElementType elementType(nb::handle dtype) {
   if (dtype.ptr() == reinterpret_cast<PyObject *>(&PyUnicode_Type))
     return ElementType::String;
   if (PyUnicode_Check(dtype.ptr())) {
-    Expected<ElementType> type = elementTypeNamed(nb::cast<std::string>(dtype));
+    Expected<ElementType> type = elementTypeNamed(shown(dtype));
     if (type)
       return *type;
   }
@@ -438,8 +437,7 @@ ElementType elementType(nb::handle dtype) {
   for (size_t i = 1; i + 1 < std::size(typeNumbers); ++i)
     if (PyArray_EquivTypenums(number, typeNumbers[i]))
       return static_cast<ElementType>(i);
-  raise({Code::InvalidArgument,
-         "no element type for the dtype " + nb::cast<std::string>(nb::str(owner))});
+  raise({Code::InvalidArgument, "no element type for the dtype " + shown(owner)});
 }
 
 nb::object dtypeOf(ElementType type) {

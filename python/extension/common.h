@@ -38,6 +38,8 @@ Status takePythonError(const char *what);
 PyObject *toPython(std::string_view text);
 /// The inverse. False with a Python error if `object` is not a str.
 bool fromPython(PyObject *object, std::string &text);
+/// str(object) for a message; surrogates that stand for nothing become \ud800. Never fails.
+std::string shown(nb::handle object);
 
 /// Seconds, a datetime.timedelta, or text as in a URI ("250ms"). Throws InvalidArgument.
 int64_t nanoseconds(nb::handle duration);

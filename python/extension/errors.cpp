@@ -28,9 +28,7 @@ Status takePythonError(const char *what) {
   std::string message = std::string(what) + " raised ";
   try {
     nb::object text = nb::module_::import_("mlbridge.errors").attr("_describe")(what, error);
-    std::string described;
-    if (fromPython(text.ptr(), described))
-      message += described;
+    message += shown(text);
   } catch (nb::python_error &broken) { // a broken __str__ or logging handler
     message += Py_TYPE(error.ptr())->tp_name;
     broken.discard_as_unraisable("mlbridge: describing an exception");
@@ -62,9 +60,23 @@ bool fromPython(PyObject *object, std::string &text) {
   return true;
 }
 
+std::string shown(nb::handle object) {
+  std::string text;
+  const nb::object str = nb::steal<nb::object>(PyObject_Str(object.ptr()));
+  if (str && fromPython(str.ptr(), text))
+    return text;
+  PyErr_Clear();
+  const nb::object bytes = nb::steal<nb::object>(
+      str ? PyUnicode_AsEncodedString(str.ptr(), "utf-8", "backslashreplace") : nullptr);
+  if (bytes)
+    return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  PyErr_Clear();
+  return Py_TYPE(object.ptr())->tp_name;
+}
+
 int64_t nanoseconds(nb::handle duration) {
   if (PyUnicode_Check(duration.ptr())) {
-    Expected<Duration> parsed = parseDuration(nb::cast<std::string>(duration));
+    Expected<Duration> parsed = parseDuration(shown(duration));
     check(parsed.status());
     return parsed->count();
   }

@@ -58,6 +58,19 @@ const Signature &signatureOf(PyRunner &self) {
   return *signature;
 }
 
+/// A feature's name, in the str itself if it can be.
+std::string_view nameOf(nb::handle key, std::string &storage) {
+  Py_ssize_t size = 0;
+  if (const char *utf8 = PyUnicode_AsUTF8AndSize(key.ptr(), &size))
+    return {utf8, static_cast<size_t>(size)};
+  PyErr_Clear();
+  if (fromPython(key.ptr(), storage))
+    return storage;
+  PyErr_Clear();
+  raise({Code::InvalidArgument,
+         "no input can be called " + shown(nb::repr(key)) + ", which is not text in Unicode"});
+}
+
 size_t inputIndex(PyRunner &self, std::string_view name) {
   const Signature &signature = signatureOf(self);
   const int index = signature.findInput(name);
@@ -133,8 +146,9 @@ Runner newRunner(PyModel &model, const OpenOptions &options) {
 /// Binds the model to the types and shapes of these features.
 void infer(PyRunner &self, nb::handle features) {
   Signature signature;
+  std::string storage;
   for (auto [key, value] : nb::cast<nb::dict>(features))
-    signature.inputs.push_back(specOf(nb::cast<std::string>(key), value));
+    signature.inputs.push_back(specOf(std::string(nameOf(key, storage)), value));
   signature.outputs.push_back({"output", *self.inferred, {}, {}});
   check(signature.check());
   check(self.model->model.bind(signature));
@@ -161,8 +175,9 @@ void ask(PyRunner &self, nb::handle features) {
   if (self.inferred)
     infer(self, features);
   signatureOf(self);
+  std::string storage;
   for (auto [key, value] : nb::cast<nb::dict>(features))
-    setInput(self, nb::cast<std::string_view>(key), value);
+    setInput(self, nameOf(key, storage), value);
   for (size_t i = 0; i < self.staged.size(); ++i)
     if (self.staged[i])
       check(storeInput(self, i, self.staged[i]));
@@ -214,7 +229,8 @@ std::string withRuntime(const std::string &text) {
   nb::object folder = nb::module_::import_("mlbridge.files").attr("onnx_runtime")();
   if (folder.is_none())
     return text;
-  uri->options["runtime"] = nb::cast<std::string>(folder);
+  if (!fromPython(folder.ptr(), uri->options["runtime"]))
+    throw nb::python_error();
   return uri->toString();
 }
 

@@ -154,7 +154,7 @@ std::string keys(nb::handle answer) {
   for (const auto &[key, value] : nb::borrow<nb::dict>(answer)) {
     if (++count > most)
       return text + ", …";
-    text += (count == 1 ? "" : ", ") + nb::cast<std::string>(nb::str(nb::repr(key)));
+    text += (count == 1 ? "" : ", ") + shown(nb::repr(key));
   }
   return count ? "a mapping of " + text : "an empty mapping";
 }
@@ -192,8 +192,7 @@ Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &s
     if (!isText)
       PyErr_Clear();
     if (!isText || signature.findOutput(name) < 0)
-      return failed({Code::PolicyFailed, "unknown output " +
-                                             nb::cast<std::string>(nb::str(nb::repr(key))) +
+      return failed({Code::PolicyFailed, "unknown output " + shown(nb::repr(key)) +
                                              "; the outputs are " + names(signature)});
   }
   return values;

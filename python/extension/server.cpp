@@ -244,7 +244,7 @@ void setLimits(ServerOptions &options, const nb::kwargs &limits) {
       {"max_unsent", &ServerOptions::maxUnsent},
       {"turn_bytes", &ServerOptions::turnBytes}};
   for (const auto &[key, value] : limits) {
-    const std::string name = nb::cast<std::string>(key);
+    const std::string name = shown(key);
     bool isKnown = name == "handshake_time";
     if (isKnown)
       options.handshakeTime = Duration(nanoseconds(value));

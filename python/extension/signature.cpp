@@ -5,17 +5,32 @@
 namespace mlbridge::python {
 namespace {
 
+int64_t lengthOf(nb::handle length, const std::string &tensor, const char *what, size_t index) {
+  const std::string where = "tensor '" + tensor + "': " + what + " " + std::to_string(index);
+  if (!PyIndex_Check(length.ptr()))
+    throw nb::type_error(
+        (where + " is " + shown(nb::repr(length)) + ", expected an integer or None").c_str());
+  nb::object number = nb::steal<nb::object>(PyNumber_Index(length.ptr()));
+  if (!number)
+    throw nb::python_error();
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow)
+    raise({Code::InvalidArgument, where + " is " + (overflow < 0 ? "under -1" : "over 2**63 - 1")});
+  return value;
+}
+
 /// None or -1 is a dimension that changes from call to call.
-Shape shapeOf(nb::handle dimensions, int64_t none) {
+Shape shapeOf(nb::handle dimensions, int64_t none, const std::string &tensor, const char *what) {
   Shape shape;
   if (dimensions.is_none())
     return shape;
   if (nb::isinstance<nb::int_>(dimensions)) {
-    shape.push_back(nb::cast<int64_t>(dimensions));
+    shape.push_back(lengthOf(dimensions, tensor, what, 0));
     return shape;
   }
   for (nb::handle dimension : dimensions)
-    shape.push_back(dimension.is_none() ? none : nb::cast<int64_t>(nb::int_(dimension)));
+    shape.push_back(dimension.is_none() ? none : lengthOf(dimension, tensor, what, shape.size()));
   return shape;
 }
 
@@ -35,10 +50,10 @@ void bindSignature(nb::module_ &m) {
                          "state the largest length of each.")
       .def(
           "__init__",
-          [](TensorSpec *self, std::string name, const nb::object &dtype, const nb::object &shape,
-             const nb::object &maximum) {
-            TensorSpec spec{std::move(name), elementType(dtype), shapeOf(shape, Dynamic),
-                            shapeOf(maximum, 0)};
+          [](TensorSpec *self, const std::string &name, const nb::object &dtype,
+             const nb::object &shape, const nb::object &maximum) {
+            TensorSpec spec{name, elementType(dtype), shapeOf(shape, Dynamic, name, "dimension"),
+                            shapeOf(maximum, 0, name, "maximum")};
             check(spec.check());
             new (self) TensorSpec(std::move(spec));
           },

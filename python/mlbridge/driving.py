@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from ._core import Event, EventKind, Signature, Statistics, _Driver
-from .errors import Cancelled, Closed
+from .errors import Cancelled, Closed, InvalidArgument
 from .server import Server
 
 if TYPE_CHECKING:
@@ -59,7 +60,13 @@ class Driver(_Driver):
         The first observation; `done` is set if there is nothing to decide. Raises Busy
         if another driver is in the middle of an episode, and what the environment fails with.
         """
-        return self._reset(context, seed)
+        try:
+            number = operator.index(seed)
+        except TypeError:
+            raise TypeError(f"the seed is {seed!r}, expected an integer") from None
+        if not 0 <= number < 2**64:
+            raise InvalidArgument(f"the seed is {number}, expected 0 to 2**64 - 1")
+        return self._reset(context, number)
 
     def step(self, action: Any) -> Transition:
         """Apply an action: a mapping of all outputs of the signature, or the only one's value."""

@@ -49,6 +49,28 @@ def test_inputs_are_the_buffers_themselves() -> None:
     assert x.sum() == 20
 
 
+def test_names_that_are_no_text_are_refused() -> None:
+    runner = runner_of(lambda o, c: 1, SMALL)
+    features: dict[str, Any] = {"\ud800": [1] * 4}
+    for ask in (runner.evaluate, runner.evaluate_scalar):
+        with pytest.raises(mlbridge.InvalidArgument, match=r"no input .*'\\ud800'"):
+            ask(**features, x=[1] * 4)
+    with pytest.raises(mlbridge.InvalidArgument, match="no input"):
+        runner.evaluate(**{"\udcff": 1})
+    with pytest.raises(mlbridge.InvalidArgument, match=r"'\\ud800'"):
+        mlbridge.Model.open("unix:/nowhere", deadline="\ud800")
+    assert runner.evaluate_scalar(x=[1] * 4) == 1
+
+
+def test_what_a_policy_raises_is_told_whatever_its_text_is() -> None:
+    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+        raise ValueError("\ud800\0x")
+
+    with pytest.raises(mlbridge.PolicyFailed) as caught:
+        runner_of(policy, SMALL).evaluate(x=[1] * 4)
+    assert "policy raised ValueError: \\ud800\0x" in caught.value.message
+
+
 def test_inputs_of_dynamic_shape_and_strings() -> None:
     runner = runner_of(total, VARIABLE)
     with pytest.raises(mlbridge.InvalidArgument, match="no shape yet"):

@@ -119,6 +119,20 @@ def test_episodes_are_driven_to_their_end(uri: str, serdes: str) -> None:
         assert not thread.is_alive()
 
 
+def test_a_seed_is_an_integer_of_64_bits(uri: str) -> None:
+    with environment_at(uri), mlbridge.drive(uri, deadline=20) as driver:
+        for seed in (-1, 2**64):
+            with pytest.raises(
+                mlbridge.InvalidArgument, match=rf"the seed is {seed}, expected 0 to"
+            ):
+                driver.reset("m", seed=seed)
+        seeds: list[Any] = ["a", 1.0, None]
+        for wrong in seeds:
+            with pytest.raises(TypeError, match=rf"the seed is {wrong!r}, expected an integer"):
+                driver.reset("m", seed=wrong)
+        assert driver.reset("m", seed=2)["left"] == 2
+
+
 @pytest.mark.parametrize("serdes", ["bitstream", "json"])
 def test_a_limit_is_told_with_what_is_seen_then(uri: str, serdes: str) -> None:
     with (

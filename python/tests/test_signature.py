@@ -49,6 +49,38 @@ def test_nonsense_is_refused(arguments: tuple[Any, ...]) -> None:
         TensorSpec(*arguments)
 
 
+@pytest.mark.parametrize("length", [2**63, -(2**63) - 1, 10**400])
+def test_a_length_beyond_64_bits_is_refused(length: int) -> None:
+    for shape, maximum in (([1, length], None), (length, None), ([None, None], [1, length])):
+        with pytest.raises(
+            mlbridge.InvalidArgument, match=r"tensor 'a': (dimension|maximum) [01] "
+        ):
+            TensorSpec("a", "float32", shape, maximum)
+
+
+@pytest.mark.parametrize("length", [1.5, 2.0, "3", "\ud800", b"4"])
+def test_a_length_is_an_integer(length: Any) -> None:
+    with pytest.raises(TypeError, match=r"tensor 'a': dimension 1 is .*, expected an integer"):
+        TensorSpec("a", "float32", [1, length])
+    with pytest.raises(TypeError, match=r"tensor 'a': maximum 0 is .*, expected an integer"):
+        TensorSpec("a", "float32", [None], [length])
+    lengths: Any = np.array([2, 3], np.uint8)
+    assert TensorSpec("a", "float32", lengths).shape == (2, 3)
+
+
+def test_an_element_type_that_is_no_text_is_refused() -> None:
+    with pytest.raises((ValueError, TypeError)):
+        TensorSpec("a", "\ud800")
+
+
+def test_a_signature_has_no_tensor_of_more_dimensions_than_a_message_states() -> None:
+    assert len(Signature([TensorSpec("x", "float32", [1] * 32)], []).inputs[0].shape) == 32
+    with pytest.raises(mlbridge.InvalidArgument, match=r"input 0: .*'x'.* at most 32 dimensions"):
+        Signature([TensorSpec("x", "float32", [1] * 33)], [])
+    with pytest.raises(mlbridge.InvalidArgument, match="at most 32 dimensions"):
+        mlbridge.parse_signature(f"() -> (y: float32[{', '.join(['1'] * 33)}])")
+
+
 def test_signature() -> None:
     signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
     assert str(signature) == "(x: float32[4]) -> (y: int64)"

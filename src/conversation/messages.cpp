@@ -2,6 +2,7 @@
 #include "conversation/messages.h"
 
 #include "core/nearest.h"
+#include "core/rank.h"
 
 #include <cstring>
 #include <unistd.h>
@@ -12,7 +13,6 @@ namespace {
 
 constexpr char HelloMagic[] = "MLBRIDGE";
 constexpr size_t HelloMagicSize = 8;
-constexpr uint32_t MaxRank = 32;
 constexpr uint32_t MaxCount = 1 << 16; ///< of the inputs, the outputs, the agents
 constexpr int32_t MaxCode = static_cast<int32_t>(Code::Internal);
 

@@ -3,6 +3,7 @@
 #include <mlbridge/tensor.h>
 
 #include "core/nearest.h"
+#include "core/rank.h"
 
 #include <algorithm>
 #include <new>
@@ -163,9 +164,16 @@ static Status checkDifferent(const std::vector<std::string_view> &names, const c
 }
 
 static Status checkSide(const std::vector<TensorSpec> &specs, const char *side) {
-  for (size_t i = 0; i < specs.size(); ++i)
-    if (Status s = specs[i].check(); !s)
+  for (size_t i = 0; i < specs.size(); ++i) {
+    Status s = specs[i].check();
+    if (s && specs[i].shape.size() > MaxRank)
+      s = Status(Code::InvalidArgument, "tensor '" + specs[i].name + "' has the rank " +
+                                            std::to_string(specs[i].shape.size()) +
+                                            ", a tensor has at most " + std::to_string(MaxRank) +
+                                            " dimensions");
+    if (!s)
       return s.withContext(std::string(side) + " " + std::to_string(i));
+  }
   return checkDifferent(namesOf(specs), side);
 }
 

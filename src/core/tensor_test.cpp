@@ -124,6 +124,16 @@ TEST(TensorSpec, CheckFindsWhatIsWrong) {
   EXPECT_EQ(odd.check().message(), "tensor 'x': element type 77 does not exist");
 }
 
+TEST(Signature, HasNoTensorOfMoreDimensionsThanAMessageStates) {
+  Signature signature{{TensorSpec::of<float>("x", Shape(32, 1))}, {}};
+  EXPECT_TRUE(signature.check());
+  signature.outputs.push_back(TensorSpec::of<float>("y", Shape(33, 1)));
+  const Status status = signature.check();
+  EXPECT_EQ(status.code(), Code::InvalidArgument);
+  EXPECT_EQ(status.message(),
+            "output 0: tensor 'y' has the rank 33, a tensor has at most 32 dimensions");
+}
+
 // Quadratic, this would take minutes.
 TEST(Signature, ChecksVeryManyNames) {
   Signature signature;

@@ -370,6 +370,29 @@ TEST_P(Limits, AStreamOfTooManyTensorsIsRefused) {
   EXPECT_TRUE(peer->listen());
 }
 
+TEST_P(Limits, WhoTakesNoWelcomeIsClosedAtOnce) {
+  listen(serving(Sum));
+  for (const uint64_t limit : {1, 17, 100}) {
+    Hello hello;
+    hello.serdes = "bitstream";
+    hello.maxMessage = limit;
+    Buffer bytes;
+    RawPeer::appendMessage(bytes, FrameKind::Hello, 0, hello);
+    RawPeer peer(address());
+    ASSERT_TRUE(peer.send(bytes));
+    idleUntil([&] { return !peer.listen(); });
+    EXPECT_EQ(peer.count(FrameKind::Welcome), 0u);
+    for (const RawPeer::Frame &frame : peer.frames)
+      EXPECT_LE(frame.payload.size(), limit);
+    if (limit < 100)
+      continue;
+    EXPECT_EQ(peer.verdict().code(), Code::Protocol) << peer.verdict().toString();
+    EXPECT_NE(peer.verdict().message().find("accepts 100"), std::string::npos);
+  }
+  EXPECT_EQ(statistics().refused, 3u);
+  EXPECT_TRUE(greeted()->listen()); // 0: of any length
+}
+
 // ---- what is served by default ------------------------------------------------------------------
 
 TEST_P(Limits, AThousandStreamsWithContextsAreServedByDefault) {

@@ -302,8 +302,11 @@ Status Session::onHello() {
     return s;
   if (Status s = encode(welcome, frame); !s)
     return s;
-  (void)sendFrame(FrameKind::Welcome, 0, 0, frame);
-  return Status::ok();
+  // Else the compiler would wait for what never comes.
+  if (const uint64_t size = frame.size() - FrameHeaderSize; peerLimit_ && size > peerLimit_)
+    return Status(Code::Protocol, "the welcome has " + std::to_string(size) +
+                                      " bytes, the compiler accepts " + std::to_string(peerLimit_));
+  return sendFrame(FrameKind::Welcome, 0, 0, frame);
 }
 
 Status Session::onOpenStream(const FrameHeader &header) {

@@ -2,6 +2,7 @@
 // mlbridge.v1.TensorList without its generated class, which would copy every tensor once more: the
 // fields are written into and read from the message itself with libprotobuf's coded streams.
 #include "core/component_values.h"
+#include "core/rank.h"
 #include "serdes/protobuf/codec.h"
 #include "serdes/protobuf/reader.h"
 
@@ -26,7 +27,6 @@ constexpr auto Bytes = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 constexpr uint32_t Tensors = tag(1, Bytes), Name = tag(1, Bytes), Type = tag(2, Varint),
                    Shape = tag(3, Bytes), Length = tag(3, Varint), Contents = tag(4, Bytes),
                    Strings = tag(5, Bytes);
-constexpr size_t MaxRank = 32;
 
 size_t varintSize(uint64_t value) { return CodedOutputStream::VarintSize64(value); }
 /// Tag, length and bytes.

@@ -25,7 +25,8 @@ public:
   short writeEvents() const override;
   bool isQuiet() const override { return true; }
   const char *advice() const override {
-    return plain_ && !isServer_ ? "the server took no shared memory; it must listen at shm:" : "";
+    return plain_ && !isServer_ ? "the server took no shared memory; it must listen at shm:PATH"
+                                : "";
   }
   Readiness look(Readiness wanted) const override;
   bool prepareToSleep(Readiness wanted) override;

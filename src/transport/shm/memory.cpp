@@ -218,6 +218,10 @@ Expected<HandedOver> takeOver(int socket) {
       SharedMemory::Announcement::decode(text, static_cast<size_t>(n));
   if (!said)
     return said.status();
+  // The system dropped some, though two have room.
+  if (count < 2 && (message.msg_flags & MSG_CTRUNC))
+    return Status(Code::LimitExceeded,
+                  "shared memory: the server has no descriptors left for it (ulimit -n)");
   if (count != 2 || (message.msg_flags & MSG_CTRUNC))
     return unusable("the compiler sent " + std::to_string(count) +
                     " descriptors with it, expected the memory and a socket");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is special about shm: the hand-over of memory, peers that write anything into it at any
 // time, and sleeping.
-#include "server/testing.h"
+#include "testing/raw_peer.h"
 #include "transport/shm/memory.h"
 #include "transport/unix/socket.h"
 
@@ -166,7 +166,46 @@ TEST_F(Shm, AndUnixAtOneSocketTellEachOther) {
   ServerThread plain("unix:" + folder_ / "u", serving(Sum), answerSum);
   const Status other = Model::open("shm:" + folder_ / "u", within(60s)).status();
   EXPECT_EQ(other.code(), Code::Protocol) << other.toString();
-  EXPECT_NE(other.message().find("it must listen at shm:"), std::string::npos) << other.message();
+  EXPECT_NE(other.message().find("it must listen at shm:PATH: "), std::string::npos)
+      << other.message();
+}
+
+/// No more than so many descriptors can be had.
+class FewDescriptors {
+public:
+  explicit FewDescriptors(int left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    std::vector<Descriptor> free; // there may be gaps
+    for (int i = 0; i < left; ++i)
+      free.emplace_back(::dup(0));
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(free.back().get()) + 1;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  FewDescriptors(const FewDescriptors &) = delete;
+
+private:
+  rlimit before_{};
+};
+
+TEST(ShmDescriptors, ThatTheServerHasNoneLeftIsNotTheCompilersFault) {
+  for (const int left : {1, 2}) { // the connection takes one
+    const TemporaryFolder folder;
+    const std::string uri = "shm:" + folder / "s";
+    Expected<Server> server = Server::listen(uri, serving(Sum));
+    ASSERT_TRUE(server) << server.status().toString();
+    RawPeer peer(uri);
+    {
+      const FewDescriptors few(left);
+      EXPECT_EQ(server->next(Deadline::after(50ms)).status().code(), Code::DeadlineExceeded);
+    }
+    while (peer.listen() && peer.frames.empty())
+      (void)server->next(Deadline::after(2ms));
+    EXPECT_EQ(peer.verdict().code(), Code::LimitExceeded) << peer.verdict().toString();
+    EXPECT_NE(peer.verdict().message().find("no descriptors left"), std::string::npos)
+        << peer.verdict().toString();
+  }
 }
 
 /// A compiler that did everything right until its hello.
