@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -361,7 +362,7 @@ def concat_of_very_many() -> Attack:
 @attack
 def more_nodes_than_a_plan_has() -> Attack:
     names = ["x", *(f"n{i}" for i in range(70000)), "y"]
-    nodes = [node("Neg", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node("Neg", [a], [b]) for a, b in pairwise(names)]
     return build(nodes, [info("x", 2)], [info("y", 2)]), [{"x": f32(1, 2)}]
 
 
@@ -393,7 +394,7 @@ def slow_functions_of_constants() -> Attack:
 @attack
 def many_functions_of_constants() -> Attack:
     names = ["w", *(f"e{i}" for i in range(20)), "c"]
-    nodes = [node("Erf", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node("Erf", [a], [b]) for a, b in pairwise(names)]
     return of_folded(1 << 21, nodes, FLOAT, [])
 
 
