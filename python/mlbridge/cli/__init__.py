@@ -128,8 +128,8 @@ def parser() -> argparse.ArgumentParser:
     printing.add_argument(
         "--require",
         action="store_true",
-        help="open the model now, and exit with 1 if it can't be (names that only the plugin knows, "
-        "such as function:, are left to it); implies --on-failure fail",
+        help="open the model now, and exit with 1 if it can't be (names that only the plugin "
+        "knows, such as function:, are left to it); implies --on-failure fail",
     )
     wrapper = commands.add_parser(
         "wrapper",
