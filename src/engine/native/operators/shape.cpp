@@ -184,7 +184,8 @@ bool countOfRange(Lowering &l, Value *start, Value *limit, Value *delta, double 
   }
   const uint64_t distance = static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
   const uint64_t stride = step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step);
-  steps = static_cast<double>(distance / stride + (distance % stride != 0));
+  const uint64_t whole = distance / stride;
+  steps = static_cast<double>(whole + (distance % stride != 0));
   return true;
 }
 
