@@ -286,12 +286,19 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
                                              "letters, digits, '+', '-' and '.'");
   Known &known = Known::get();
   const std::string file = filePrefix(kind) + std::string(name) + ".so";
-  {
+  const auto find = [&]() -> const mlb_component * {
     const std::lock_guard<std::mutex> guard(known.lock);
-    if (const auto it = known.byFile.find(file); it != known.byFile.end())
-      return it->second;
-  }
-  // Opening may take long, so not with the lock; the same file gives the same table.
+    const auto it = known.byFile.find(file);
+    return it == known.byFile.end() ? nullptr : it->second;
+  };
+  if (const mlb_component *component = find())
+    return component;
+  // One at a time, as dlopen is: a table may be filled in when it is asked for, and only once. Who
+  // wants what is open already does not wait.
+  static std::mutex opening;
+  const std::lock_guard<std::mutex> one(opening);
+  if (const mlb_component *component = find())
+    return component;
   std::string looked;
   for (const std::string &folder : componentFolders()) {
     std::string path = folder;
