@@ -258,7 +258,7 @@ typedef struct mlb_component {
 } mlb_component;
 
 /* The one exported function. host_abi is the library's MLB_COMPONENT_ABI; null means that the
- * component cannot work with it. The table is static. */
+ * component cannot work with it. The table is static. Called once, by one thread at a time. */
 #define MLB_COMPONENT_ENTRY "mlb_component_entry"
 /* The type of that function. */
 typedef const mlb_component *(*mlb_component_entry_fn)(uint32_t host_abi);

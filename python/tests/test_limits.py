@@ -126,16 +126,19 @@ def test_under_a_limit_of_memory_the_server_goes_on(address: str) -> None:
         process.wait(30)
 
 
+OPEN = protocol.frame(
+    "open-stream",
+    protocol.signature([protocol.spec("x", 10, [4])], [protocol.spec("action", 4, [])])
+    + protocol.text("") * 3,
+    stream=1,
+)
+
+
 def test_what_a_context_says_outlives_the_next_episode(address: str) -> None:
     with mlbridge.Server(address, SMALL) as server, connected(address) as peer:
         peer.send(
             protocol.GOOD["hello"],
-            protocol.frame(
-                "open-stream",
-                protocol.signature([protocol.spec("x", 10, [4])], [protocol.spec("action", 4, [])])
-                + protocol.text("") * 3,
-                stream=1,
-            ),
+            OPEN,
         )
         for letter in "abc":
             peer.send(
@@ -156,12 +159,7 @@ def test_events_beyond_the_queue_are_dropped_and_the_connection_lives(address: s
     with mlbridge.Server(address, SMALL, max_events=16) as server, connected(address) as peer:
         peer.send(
             protocol.GOOD["hello"],
-            protocol.frame(
-                "open-stream",
-                protocol.signature([protocol.spec("x", 10, [4])], [protocol.spec("action", 4, [])])
-                + protocol.text("") * 3,
-                stream=1,
-            ),
+            OPEN,
             b"".join(
                 protocol.frame("reward", k.to_bytes(8, "little"), stream=1) for k in range(100)
             ),

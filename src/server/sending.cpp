@@ -25,18 +25,25 @@ bool isControl(FrameKind kind) {
 
 } // namespace
 
+template <typename Encode>
+Status Session::sendEncoded(FrameKind kind, uint32_t stream, uint64_t request,
+                            const Encode &encodeTo) {
+  Buffer frame;
+  if (Status s = frame.resize(FrameHeaderSize); !s)
+    return s;
+  if (Status s = encodeTo(frame); !s)
+    return s;
+  return sendFrame(kind, stream, request, frame);
+}
+
 void Session::refuse(const Status &why) {
   ++host_.statistics.refused;
-  Buffer frame;
-  if (frame.resize(FrameHeaderSize)) {
-    if (why.code() == Code::Busy && !shaken_) {
-      BusyMessage busy;
-      busy.text = why.message();
-      if (encode(busy, frame))
-        (void)sendFrame(FrameKind::Busy, 0, 0, frame);
-    } else if (encodeError(why, frame)) {
-      (void)sendFrame(FrameKind::Error, 0, 0, frame);
-    }
+  if (why.code() == Code::Busy && !shaken_) {
+    BusyMessage busy;
+    busy.text = why.message();
+    (void)sendEncoded(FrameKind::Busy, 0, 0, [&](Buffer &to) { return encode(busy, to); });
+  } else {
+    (void)sendError(0, 0, why);
   }
   close(why);
 }
@@ -50,28 +57,29 @@ void Session::evict(const Status &why) {
 }
 
 void Session::sayGoodbye(std::string_view text) {
-  Buffer frame;
-  if (!closed_ && shaken_ && frame.resize(FrameHeaderSize) && encodeText(text, frame))
-    (void)sendFrame(FrameKind::Bye, 0, 0, frame);
+  if (!closed_ && shaken_)
+    (void)sendEncoded(FrameKind::Bye, 0, 0, [&](Buffer &to) { return encodeText(text, to); });
   close(Status(Code::Cancelled, "the server stopped"));
 }
 
 Status Session::sendReward(uint32_t stream, double reward) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encodeReward(reward, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Reward, stream, 0, frame);
+  return sendEncoded(FrameKind::Reward, stream, 0,
+                     [&](Buffer &to) { return encodeReward(reward, to); });
 }
 
 Status Session::sendTurn(uint32_t stream, const TurnMessage &turn) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(turn, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Turn, stream, 0, frame);
+  return sendEncoded(FrameKind::Turn, stream, 0, [&](Buffer &to) { return encode(turn, to); });
+}
+
+void Session::sendPong(uint64_t request) {
+  (void)sendEncoded(FrameKind::Pong, 0, request, [&](Buffer &to) {
+    return to.append(control_.data(), std::min<size_t>(control_.size(), 64));
+  });
+}
+
+void Session::sendStatistics(uint64_t request) {
+  (void)sendEncoded(FrameKind::Statistics, 0, request,
+                    [&](Buffer &to) { return encodeMap(host_.statisticsNow().toMetadata(), to); });
 }
 
 std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
@@ -82,12 +90,8 @@ std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
 }
 
 Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encodeError(why, frame); !s)
-    return s;
-  return sendFrame(FrameKind::Error, stream, request, frame);
+  return sendEncoded(FrameKind::Error, stream, request,
+                     [&](Buffer &to) { return encodeError(why, to); });
 }
 
 Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,

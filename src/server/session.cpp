@@ -224,17 +224,12 @@ Status Session::onFrame(const FrameHeader &header) {
       streams_.erase(header.stream);
     }
     return Status::ok();
-  case FrameKind::Ping: {
-    Buffer frame;
-    if (Status s = frame.resize(FrameHeaderSize); !s)
-      return s;
-    if (Status s = frame.append(control_.data(), std::min<size_t>(control_.size(), 64)); !s)
-      return s;
-    (void)sendFrame(FrameKind::Pong, 0, header.request, frame);
+  case FrameKind::Ping:
+    sendPong(header.request);
     return Status::ok();
-  }
   case FrameKind::Statistics:
-    return sendStatistics(header.request);
+    sendStatistics(header.request);
+    return Status::ok();
   case FrameKind::Bye:
     close(Status(Code::Closed, "the compiler said goodbye"));
     return Status::ok();
@@ -638,16 +633,6 @@ void Session::endAllStreams(const Status &why) {
   lastFound_ = nullptr;
   streams_.clear();
   cancelled_.clear();
-}
-
-Status Session::sendStatistics(uint64_t request) {
-  Buffer frame;
-  if (Status status = frame.resize(FrameHeaderSize); !status)
-    return status;
-  if (Status status = encodeMap(host_.statisticsNow().toMetadata(), frame); !status)
-    return status;
-  (void)sendFrame(FrameKind::Statistics, 0, request, frame);
-  return Status::ok();
 }
 
 bool Session::takeCancelled(const ServerStream &stream, uint64_t request) {

@@ -224,7 +224,10 @@ private:
   Status enqueue(const FrameHeader &header, QueuedEvent event);
   Status admitDriver(const FrameHeader &header, EventKind kind);
   Status onEpisode(const FrameHeader &header);
-  Status sendStatistics(uint64_t request);
+  template <typename Encode>
+  Status sendEncoded(FrameKind kind, uint32_t stream, uint64_t request, const Encode &encodeTo);
+  void sendPong(uint64_t request);
+  void sendStatistics(uint64_t request);
   ServerStream *find(uint32_t id);
   void push(QueuedEvent event);
   void pushEpisode(QueuedEvent event);

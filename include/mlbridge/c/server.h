@@ -34,7 +34,8 @@ typedef struct mlbridge_server_options {
   uint64_t max_control;           /* bytes of any other message */
   uint64_t max_connection_memory; /* bytes kept for one connection */
   uint64_t max_memory;            /* bytes kept for all of them */
-  uint64_t max_unsent;            /* bytes that a compiler does not read */
+  uint64_t max_unsent;            /* bytes that a compiler does not read; of pongs,
+                                     statistics and errors at most 8 MiB */
   int64_t handshake_time;         /* nanoseconds from connecting to the whole hello */
   uint64_t turn_bytes;            /* read of one connection before the others have their turn */
   uint32_t turn_frames;           /* the same in frames */
