@@ -422,13 +422,54 @@ def test_wrong_arguments_are_refused(
     assert not output.exists()
 
 
-@pytest.mark.parametrize("name", ["model", "inputs", "evaluate", "memory"])
+@pytest.mark.parametrize(
+    "name", ["model", "inputs", "evaluate", "memory", "POLICY_NAME", "upper_UPPER", "FILE"]
+)
 def test_names_of_the_source_may_be_those_of_networks(name: str, tmp_path: Path) -> None:
     library = tmp_path / f"{name}.so"
     network = lookup(tmp_path / f"{name}.onnx")
     command = ["compile", str(network), "-o", str(library), "--shared", "--isa", "portable"]
     assert main(command) == 0
     assert mlbridge.open(f"aot:{library}").evaluate(index=[0, 1, 2])["best"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("output", "header", "over"),
+    [
+        ("p.weights", "", "the model"),
+        ("link.o", "", "the model"),
+        ("q.o", "p.weights", "the model"),
+        ("q.o", "q.o", "another output"),
+    ],
+)
+def test_nothing_is_written_over_the_model_or_another_output(
+    output: str, header: str, over: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = lookup(tmp_path / "p.weights")
+    (tmp_path / "link.o").symlink_to(model)
+    before = model.read_bytes()
+    command = ["compile", str(model), "-o", str(tmp_path / output)]
+    command += ["--header", str(tmp_path / header)] if header else []
+    assert main(command) == 1
+    assert f"would be written over {over}" in capsys.readouterr().err
+    assert model.read_bytes() == before and not (tmp_path / "q.o").exists()
+
+
+@pytest.mark.parametrize("scheme", ["native", "unix", "onnx"])
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("chose=argmax", "did you mean 'choose'"),
+        ("deadlin=5s", "did you mean 'deadline'"),
+        ("mask=m", "goes with choose=argmax"),
+    ],
+)
+def test_options_of_every_model_are_known_to_each(
+    scheme: str, option: str, complaint: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "s" if scheme == "unix" else lookup(tmp_path / "m.onnx")
+    with pytest.raises(mlbridge.InvalidArgument, match=complaint):
+        mlbridge.Model.open(f"{scheme}:{place}?{option}")
 
 
 def test_what_is_no_compiled_network_is_refused(small: Path, tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ def test_the_options_change_the_signature(capsys: pytest.CaptureFixture[str]) ->
     assert found["signature"] == (
         "(features: float32[1, 4]) -> (action: int64[1], score: float32[1, 1])"
     )
+    of_uri = look(capsys, f"onnx:{GOLDEN}/linear.onnx?rename=n:x", "--options", "choose=argmax")
+    assert of_uri["signature"].startswith("(n: float32[1, 4]) -> (action: int64[1]")
     found = look(capsys, GOLDEN / "linear.onnx", "--options", "rename=features:z")
     assert found["engines"]["onnx"]["runs"] is False
     assert "no input or output 'z'" in found["engines"]["onnx"]["why"]
