@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t Choice = 2;
 
-void require(bool truth, const char *what, const Status &status = Status::ok()) {
+void require(bool truth, const char *what, const Status &status = Status()) {
   if (truth)
     return;
   std::fprintf(stderr, "%s: %s\n", what, status.toString().c_str());
@@ -72,11 +72,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
   Buffer written;
   s = subject.codec->encode(viewsOf(read.tensors), written);
-  require(s.isOk(), "what was read cannot be written", s);
+  require(s.ok(), "what was read cannot be written", s);
   require(!subject.hasOneForm || textOf(written) == message, "bitstream messages have one form");
   Tensors again(subject.specs);
   s = subject.codec->decode(written.span(), again);
-  require(s.isOk(), "what was written cannot be read", s);
+  require(s.ok(), "what was written cannot be read", s);
   for (size_t i = 0; i < subject.specs.size(); ++i)
     require(same(read.tensors[i], again.tensors[i]), "a tensor changed");
   return 0;

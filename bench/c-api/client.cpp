@@ -53,7 +53,7 @@ Status dot(FunctionCall &call) {
   for (float sum : sums)
     total += sum;
   call.out<float>("y")[0] = total;
-  return Status::ok();
+  return Status();
 }
 
 double sweep(Runner &runner, const std::vector<uint64_t> &sizes) {

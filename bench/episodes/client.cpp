@@ -51,16 +51,16 @@ public:
   Status reset(Observation &first) override {
     work.begin(seed());
     work.show(first.input<float>("features"));
-    return Status::ok();
+    return Status();
   }
   Status step(const Action &action, Observation &next) override {
     setReward(1);
     if (work.apply(action.all<int64_t>("action")[0])) {
       setDone();
-      return Status::ok();
+      return Status();
     }
     work.show(next.forAgent((action.agent() + 1) % specs_.size()).input<float>("features"));
-    return Status::ok();
+    return Status();
   }
   Work work;
 
@@ -117,7 +117,7 @@ Status registerPolicy() {
     model.newFunction = []() -> Function {
       return [](FunctionCall &call) {
         call.output(0).as<int64_t>()[0] = static_cast<int64_t>(call.input(0).as<float>()[3]);
-        return Status::ok();
+        return Status();
       };
     };
     return model;

@@ -35,8 +35,8 @@ Model opened(const char *uri) {
   const bool none = std::strcmp(uri, "function:none") == 0;
   const Signature signature = {{TensorSpec::of<float>("x", {16})},
                                {TensorSpec::of<float>("y", {2})}};
-  Model model = none ? fromFunction(signature, [](FunctionCall &) { return Status::ok(); })
-                     : Model::open(uri);
+  Model model =
+      none ? fromFunction(signature, [](FunctionCall &) { return Status(); }) : Model::open(uri);
   if (!model)
     fail(model.status().toString());
   if (!model.modelSignature())

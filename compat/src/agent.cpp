@@ -44,7 +44,7 @@ Model openNetwork(const std::string &place) {
 
 Status ONNXModel::State::bindFor(size_t count) {
   if (isBound && bound == count)
-    return Status::ok();
+    return Status();
   if (std::exchange(isBound, false)) // a Model is bound once
     model = openNetwork(place);
   const mlbridge::Signature *own = model.modelSignature();
@@ -83,7 +83,7 @@ Status ONNXModel::State::bindFor(size_t count) {
   output = signature.outputs[0].name;
   bound = count;
   isBound = true;
-  return Status::ok();
+  return Status();
 }
 
 ONNXModel::ONNXModel(const char *model_path) : state_(std::make_shared<State>()) {

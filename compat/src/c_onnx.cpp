@@ -39,7 +39,7 @@ Status choose(ONNXModel &agent, const float *observation, size_t count, Action &
     return s;
   action = static_cast<Action>(
       std::distance(output.begin(), std::max_element(output.begin(), output.end())));
-  return Status::ok();
+  return Status();
 }
 
 Status episode(ONNXModelRunner &runner) {
@@ -67,7 +67,7 @@ Status episode(ONNXModelRunner &runner) {
       return s.withContext("agent '" + agent->first + "', step " + std::to_string(step));
     observation = env->step(action);
   }
-  return Status::ok();
+  return Status();
 }
 
 void remember(ONNXModelRunner &runner, const Status &status) {

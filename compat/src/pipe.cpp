@@ -70,7 +70,7 @@ private:
         out_ = Descriptor(isFile ? ::open(out.c_str(), write | O_CREAT | O_TRUNC, 0600)
                                  : ::open(out.c_str(), write));
         if (out_)
-          return Status::ok();
+          return Status();
         error = errno;
       }
       const bool mayCome = !isFile && (error == ENOENT || error == ENXIO || error == EINTR);
@@ -96,7 +96,7 @@ private:
       pollfd fd{descriptor, events, 0};
       const int n = ::poll(&fd, 1, deadline.pollTimeout());
       if (n > 0)
-        return Status::ok();
+        return Status();
       if (n == 0 && deadline.hasPassed())
         return {Code::DeadlineExceeded, std::string("pipe: ") + what + " in time"};
       if (n < 0 && errno != EINTR)
@@ -129,7 +129,7 @@ private:
       else if (errno != EINTR)
         return {Code::Closed, mlbridge::describeErrno("pipe: write", errno)};
     }
-    return Status::ok();
+    return Status();
   }
 
   Status receive(char *to, size_t size, const char *what, Deadline deadline) {
@@ -147,7 +147,7 @@ private:
       else if (errno != EINTR && errno != EAGAIN)
         return {Code::Closed, mlbridge::describeErrno("pipe: read", errno)};
     }
-    return Status::ok();
+    return Status();
   }
 
   Status receive(std::string &reply, Deadline deadline) {
@@ -170,7 +170,7 @@ private:
       if (Status s = receive(reply.data() + from, part, "the reply", deadline); !s)
         return s;
     }
-    return Status::ok();
+    return Status();
   }
 
   Descriptor in_, out_;

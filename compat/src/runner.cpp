@@ -34,7 +34,7 @@ MLModelRunner::MLModelRunner(Kind Type, llvm::LLVMContext *Ctx)
 MLModelRunner::~MLModelRunner() = default;
 
 void MLModelRunner::fail(Status status) {
-  if (!Failure.isOk())
+  if (!Failure.ok())
     return;
   Failure = std::move(status);
   if (ErrorHandler)
@@ -50,7 +50,7 @@ void MLModelRunner::hasNoSerDes(const std::string &feature) {
 
 bool MLModelRunner::askFor(mlbridge::ElementType type, bool several, void *into,
                            void *(*resize)(void *into, size_t count)) {
-  Failure = Status::ok();
+  Failure = Status();
   if (SerDes) {
     if (Status s = SerDes->takeStatus(); !s) {
       SerDes->clear();

@@ -13,11 +13,11 @@ using mlbridge::Status;
 BaseSerDes::~BaseSerDes() = default;
 
 void BaseSerDes::fail(Code code, std::string message) {
-  if (Failure.isOk())
+  if (Failure.ok())
     Failure = Status(code, std::move(message));
 }
 
-Status BaseSerDes::takeStatus() { return std::exchange(Failure, Status::ok()); }
+Status BaseSerDes::takeStatus() { return std::exchange(Failure, Status()); }
 
 void BaseSerDes::notSupported(const std::string &name, const char *type) {
   fail(Code::Unsupported, "this SerDes has no features of the type " + std::string(type) +

@@ -40,7 +40,7 @@ Status convertAll(const void *from, size_t count, void *into) {
                                         std::to_string(i) + "), which is no " +
                                         mlbridge::name(mlbridge::ElementTypeOf<To>::value));
   }
-  return Status::ok();
+  return Status();
 }
 
 template <typename From>
@@ -95,7 +95,7 @@ Status convert(const BaseSerDes::Values &values, ElementType type, void *into) {
                                         std::string(mlbridge::name(type)));
     if (values.count)
       std::memcpy(into, values.data, values.count);
-    return Status::ok();
+    return Status();
   default:
     return Status(Code::Internal, "no reply has this type");
   }

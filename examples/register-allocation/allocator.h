@@ -51,13 +51,13 @@ public:
         return showRanges(next);
       setReward(SelectNode, allocation_.spilled == 0 ? 10 : -10);
       setDone();
-      return mlbridge::Status::ok();
+      return mlbridge::Status();
     }
     case SplitNode:
       setReward(static_cast<double>(allocation_split(&allocation_, range_, choice)));
       return showRanges(next);
     }
-    return mlbridge::Status::ok();
+    return mlbridge::Status();
   }
 
   const Allocation &allocation() const { return allocation_; }
@@ -111,7 +111,7 @@ private:
       return place.status();
     std::copy(values, values + count, place->begin());
     note(values, count * sizeof(T));
-    return Status::ok();
+    return Status();
   }
   Status showMask(Observation &to, size_t count) {
     return show(to, "action_mask", mask_, count, {static_cast<int64_t>(count)});

@@ -60,7 +60,7 @@ inline mlbridge::Status registerAs(const char *name) {
         model.newFunction = []() -> mlbridge::Function {
           return [](mlbridge::FunctionCall &call) {
             call.output(0).as<int64_t>()[0] = decide(call, call.context().agent);
-            return mlbridge::Status::ok();
+            return mlbridge::Status();
           };
         };
         return model;

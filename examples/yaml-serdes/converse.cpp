@@ -48,7 +48,7 @@ int serve(const char *uri) {
     *event->output(1).as<std::string>().data() = "largest of " + std::to_string(numbers.size()) +
                                                  " in \"" +
                                                  *event->input(1).as<std::string>().data() + "\"";
-    isAnswered = event->reply().isOk();
+    isAnswered = event->reply().ok();
   }
   return 0;
 }

@@ -49,7 +49,7 @@ public:
   Span<const AgentSpec> specs() const;
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;
-  explicit operator bool() const { return status().isOk(); }
+  explicit operator bool() const { return status().ok(); }
   /// Whether somebody decides for the agent.
   bool hasModel(size_t agent) const;
   /// Requires agent < specs().size().

@@ -75,7 +75,7 @@ public:
   template <typename T> Expected<T> get(std::string_view name) const {
     Span<const T> values = all<T>(name);
     if (values.empty())
-      return runner_.status().isOk()
+      return runner_.status().ok()
                  ? Status(Code::PolicyFailed, "output '" + std::string(name) + "' is empty")
                  : runner_.status();
     return values[0];

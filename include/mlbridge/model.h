@@ -55,7 +55,7 @@ public:
 
   /// Ok, or why opening or binding failed.
   const Status &status() const;
-  explicit operator bool() const { return status().isOk(); }
+  explicit operator bool() const { return status().ok(); }
 
   /// As it was given to open; empty for a model that the program made.
   const std::string &uri() const;

@@ -36,7 +36,7 @@ public:
   /// with it, until that input is set properly (a name that does not exist: for one evaluation) or
   /// clearStatus().
   const Status &status() const;
-  explicit operator bool() const { return status().isOk(); }
+  explicit operator bool() const { return status().ok(); }
 
   /// Copies a value into an input: a scalar, a string, or anything contiguous of the element type.
   /// For an input with one Dynamic dimension the length follows from the count; with several, call

@@ -52,17 +52,18 @@ const char *name(NextStep step);
 /// A code and, unless Ok, a message of one line without a full stop. Copyable.
 class [[nodiscard]] Status {
 public:
-  /// Ok.
+  /// Ok: no error.
   Status() = default;
   /// `message`: one line that says where, what was expected and what came.
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
 
-  /// Ok.
-  static Status ok() { return {}; }
-
   /// Whether there is no error.
-  bool isOk() const { return code_ == Code::Ok; }
-  explicit operator bool() const { return isOk(); }
+  bool ok() const { return code_ == Code::Ok; }
+  explicit operator bool() const { return ok(); }
+  template <typename T = void> bool isOk() const {
+    static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
+    return ok();
+  }
   /// What went wrong.
   Code code() const { return code_; }
   /// Where and how; empty if Ok. Lives as long as the status.
@@ -84,7 +85,7 @@ public:
   Expected(T value) : value_(std::move(value)) {}
   /// Without one. An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
-    if (status_.isOk())
+    if (status_.ok())
       status_ = Status(Code::Internal, "an Expected was made from an Ok status");
   }
 

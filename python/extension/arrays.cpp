@@ -203,7 +203,7 @@ Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const
                     "an element of type " +
                         std::string(from[i] ? Py_TYPE(from[i])->tp_name : "None"));
     }
-  return Status::ok();
+  return Status();
 }
 
 /// Copies integers of another width, each of which must fit.
@@ -228,7 +228,7 @@ Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &vie
         to[i] = static_cast<T>(number);
       }
     }
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -253,7 +253,7 @@ Status toFloats(PyArrayObject *from, const TensorSpec &spec, const TensorView &v
   nb::object cast =
       own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), flags));
   std::memcpy(view.data, PyArray_DATA(arrayOf(cast)), view.bytes());
-  return Status::ok();
+  return Status();
 }
 
 Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
@@ -275,12 +275,12 @@ Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const c
   if (!view)
     return view.status();
   if (view->count == 0)
-    return Status::ok();
+    return Status();
   if (PyArray_TYPE(from) == typeNumber(spec.type)) {
     nb::object plain = own(
         PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), NPY_ARRAY_CARRAY_RO));
     std::memcpy(view->data, PyArray_DATA(arrayOf(plain)), view->bytes());
-    return Status::ok();
+    return Status();
   }
   return isInteger(spec.type) ? narrow(from, spec, *view, what) : toFloats(from, spec, *view, what);
 }
@@ -386,7 +386,7 @@ Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &
     if (view.count == 1) {
       switch (storeScalar(value, spec.type, view.data)) {
       case Fast::Stored:
-        return Status::ok();
+        return Status();
       case Fast::OutOfRange:
         return outOfRange(what, spec, shown(value));
       case Fast::No:
@@ -399,7 +399,7 @@ Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &
           PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && sameShape(array, view.shape)) {
         if (view.count)
           std::memcpy(view.data, PyArray_DATA(array), view.bytes());
-        return Status::ok();
+        return Status();
       }
     }
   }

@@ -41,19 +41,19 @@ public:
                              : events.empty() ? server_.next()
                                               : server_.nextOfBatch(maxWait_);
       if (!next)
-        return events.empty() ? next.status() : Status::ok();
+        return events.empty() ? next.status() : Status();
       const bool isRequest = next->kind() == EventKind::Request;
       const bool isAfter = std::any_of(events.begin(), events.end(), [&](const Event &before) {
         return before.kind() == EventKind::Request && isSameStream(before, *next);
       });
       if (isAfter) { // which is told after the answer
         early_ = std::move(*next);
-        return Status::ok();
+        return Status();
       }
       requests += isRequest;
       events.push_back(std::move(*next));
       if (requests == 0 || requests >= most_)
-        return Status::ok();
+        return Status();
     }
   }
 
@@ -173,7 +173,7 @@ private:
           if (size)
             std::memcpy(group[k].output(index).data,
                         static_cast<const uint8_t *>(all.data) + k * size, size);
-        return Status::ok();
+        return Status();
       }
     }
     for (size_t k = 0; k < group.size(); ++k) {
@@ -184,7 +184,7 @@ private:
       if (verdicts[k])
         verdicts[k] = storeOne(row.ptr(), index, outputs);
     }
-    return Status::ok();
+    return Status();
   }
 
   /// Where an output of all of them is converted.

@@ -18,7 +18,7 @@ void bindInspection(nb::module_ &m) {
       if (!use.isSupported)
         missing.append(use.op);
     nb::dict all;
-    all["runs"] = found->native.isOk();
+    all["runs"] = found->native.ok();
     all["why"] = found->native.message();
     all["missing"] = missing;
     all["multiply_adds"] = found->multiplyAdds;

@@ -384,8 +384,7 @@ void bindModel(nb::module_ &m) {
       .def(
           "end_episode",
           [](PyRunner &self, const std::string &failure) {
-            const Status outcome =
-                failure.empty() ? Status::ok() : Status(Code::PolicyFailed, failure);
+            const Status outcome = failure.empty() ? Status() : Status(Code::PolicyFailed, failure);
             tell(self, [&](Runner &r) { return r.endEpisode(outcome); });
           },
           nb::arg("failure") = "", "Without a text the episode ended well.")

@@ -230,7 +230,7 @@ Status storeOutputs(PyObject *answer, Outputs &outputs) {
   for (size_t i = 0; i < values->size(); ++i)
     if (Status stored = storeOne((*values)[i], i, outputs); !stored)
       return stored;
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge::python

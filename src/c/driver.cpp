@@ -32,7 +32,7 @@ static int indexOf(mlbridge_driver *driver, const std::vector<TensorSpec> &specs
 static void *shown(mlbridge_driver *driver, const TensorView &view, mlbridge_type type,
                    uint64_t *count) {
   void *data = numbers(view, type, count);
-  (void)ended(*driver, data ? Status::ok()
+  (void)ended(*driver, data ? Status()
                             : Status(Code::InvalidArgument,
                                      std::string("the tensor has elements of ") + name(view.type)));
   return data;
@@ -169,7 +169,7 @@ mlbridge_code mlbridge_driver_set_action_string(mlbridge_driver *driver, const c
                  Status(Code::InvalidArgument, "output '" + textOf(name) + "' has " +
                                                    std::to_string(all.size()) + " strings"));
   all[index].assign(text.data ? text.data : "", text.size);
-  return ended(*driver, Status::ok());
+  return ended(*driver, Status());
 }
 
 const void *mlbridge_driver_observation(mlbridge_driver *driver, const char *name,
@@ -201,7 +201,7 @@ mlbridge_code mlbridge_driver_observation_string(mlbridge_driver *driver, const 
                  Status(Code::InvalidArgument, "input '" + textOf(name) + "' has " +
                                                    std::to_string(all.size()) + " strings"));
   *text = {all[index].data(), all[index].size()};
-  return ended(*driver, Status::ok());
+  return ended(*driver, Status());
 }
 bool mlbridge_driver_show_last(mlbridge_driver *driver, uint64_t agent) {
   return driver && driver->driver && driver->driver->showLast(agent);

@@ -63,7 +63,7 @@ private:
   /// A callback may hand on the code of a Runner, whose message is then the reason.
   Status outcomeOf(mlbridge_code code) const {
     if (code == MLBRIDGE_OK)
-      return Status::ok();
+      return Status();
     if (message.empty())
       for (const std::unique_ptr<mlbridge_runner> &handle : handles_)
         if (mlbridge_runner_code(handle.get()) == code)
@@ -121,7 +121,7 @@ static Status readDefinition(const mlbridge_environment_definition *definition,
 static Status readOptions(const mlbridge_episode_options *stated, EpisodeOptions &to) {
   mlbridge_episode_options read{};
   if (!stated)
-    return Status::ok();
+    return Status();
   if (!known(stated, read))
     return Status(Code::InvalidArgument,
                   "the options' size is not set to sizeof(mlbridge_episode_options)");
@@ -132,7 +132,7 @@ static Status readOptions(const mlbridge_episode_options *stated, EpisodeOptions
   to.episode = textOf(read.episode);
   to.context = textOf(read.context);
   to.seed = read.seed;
-  return Status::ok();
+  return Status();
 }
 
 /// Plays with what `start` calls; a bad call before it is an outcome, too.

@@ -9,7 +9,7 @@ Status mlbridge::c::readMetadata(const char *const *pairs, uint64_t size, Metada
     return Status(Code::InvalidArgument, "metadata: expected pairs of key and value");
   for (uint64_t i = 0; i < size; i += 2)
     to[textOf(pairs[i])] = textOf(pairs[i + 1]);
-  return Status::ok();
+  return Status();
 }
 
 void *mlbridge::c::numbers(const TensorView &view, mlbridge_type type, uint64_t *count) {

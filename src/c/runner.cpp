@@ -25,7 +25,7 @@ static void *buffer(mlbridge_runner *runner, mlbridge_type type, uint64_t *count
         return span.status();
       data = span->data() ? const_cast<void *>(static_cast<const void *>(span->data())) : nothing();
       size = span->size();
-      return Status::ok();
+      return Status();
     });
     (void)done(runner, status);
   }
@@ -172,7 +172,7 @@ mlbridge_code mlbridge_runner_output_string(mlbridge_runner *runner, const char 
                                "output '" + textOf(name) + "' has " + std::to_string(all.size()) +
                                    " strings, and no number " + std::to_string(index)));
   *text = {all[index].data(), all[index].size()};
-  return done(runner, Status::ok());
+  return done(runner, Status());
 }
 
 mlbridge_code mlbridge_evaluate_int32(mlbridge_runner *runner, int32_t *to) {
@@ -231,7 +231,7 @@ mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code
 mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner) {
   if (!runner)
     return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, runner->runner.endEpisode(Status::ok(), true));
+  return done(runner, runner->runner.endEpisode(Status(), true));
 }
 
 uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner) {

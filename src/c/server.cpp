@@ -53,7 +53,7 @@ static mlbridge_code ended(mlbridge_server &server, Status status) {
 static Status readOptions(const mlbridge_server_options *stated, ServerOptions &to) {
   mlbridge_server_options read{};
   if (!stated)
-    return Status::ok();
+    return Status();
   if (!known(stated, read))
     return Status(Code::InvalidArgument,
                   "the options' size is not set to sizeof(mlbridge_server_options)");
@@ -87,7 +87,7 @@ static Status readOptions(const mlbridge_server_options *stated, ServerOptions &
   limit(read.max_tensors, to.maxTensors);
   if (read.handshake_time)
     to.handshakeTime = Duration(read.handshake_time);
-  return Status::ok();
+  return Status();
 }
 
 extern "C" {

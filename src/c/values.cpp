@@ -14,7 +14,7 @@ static_assert(MLBRIDGE_STOP == static_cast<int>(NextStep::Stop));
 
 Status statusOf(mlbridge_code code, const char *message) {
   if (code == MLBRIDGE_OK)
-    return Status::ok();
+    return Status();
   if (code < 0 || code > MLBRIDGE_INTERNAL)
     return Status(Code::Internal, "code " + std::to_string(code) + ", which is none" +
                                       (message ? std::string(": ") + message : ""));
@@ -66,7 +66,7 @@ static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const c
     to.push_back(std::move(read));
     at += specs[0].size; // of a newer program they are larger
   }
-  return Status::ok();
+  return Status();
 }
 
 Expected<Signature> signatureOf(const mlbridge_signature &signature) {

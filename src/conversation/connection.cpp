@@ -79,11 +79,11 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
     Status status = connection->shakeHands(
         options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
-    if (status.isOk() && connection->welcome_.role != options.role)
+    if (status.ok() && connection->welcome_.role != options.role)
       return Status(Code::Mismatch, options.role == ServerRole::Model
                                         ? "an environment is served there: it is driven, not asked"
                                         : "a model is served there: it is asked, not driven");
-    if (status.isOk())
+    if (status.ok())
       return connection;
     const std::string advice = connection->channel_->advice();
     if (status.code() == Code::Protocol && !advice.empty())
@@ -135,7 +135,7 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
     if (Status s = failure(); !s)
       return s;
   }
-  return Status::ok();
+  return Status();
 }
 
 Status Connection::failure() {
@@ -201,7 +201,7 @@ Status Connection::frame(const FrameHeader &header) {
     if (header.stream == 0)
       return decodeError(incoming_.span());
     answer(header);
-    return Status::ok();
+    return Status();
   case FrameKind::Busy: {
     Expected<BusyMessage> busy = decodeBusy(incoming_.span());
     if (!busy)
@@ -209,25 +209,25 @@ Status Connection::frame(const FrameHeader &header) {
     if (header.stream == 0)
       return Status(Code::Busy, busy->text);
     answer(header);
-    return Status::ok();
+    return Status();
   }
   case FrameKind::Statistics:
     answer(header);
-    return Status::ok();
+    return Status();
   case FrameKind::Reward:
     return rewardFrame(header);
   case FrameKind::Turn:
     return turnFrame(header);
   case FrameKind::Last:
     lastFrame(header);
-    return Status::ok();
+    return Status();
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
   case FrameKind::Welcome: // of an earlier hello over the same FIFOs
-    return Status::ok();
+    return Status();
   case FrameKind::Ping:
     sendSmall(FrameKind::Pong, 0, header.request, incoming_);
-    return Status::ok();
+    return Status();
   case FrameKind::Bye: {
     Expected<std::string> text = decodeText(incoming_.span());
     return Status(Code::Closed, "the server said goodbye" +
@@ -240,7 +240,7 @@ Status Connection::frame(const FrameHeader &header) {
         !s)
       return s;
     sendSmall(FrameKind::Error, header.stream, header.request, text);
-    return Status::ok();
+    return Status();
   }
   default:
     return unexpectedFrame(header);
@@ -250,7 +250,7 @@ Status Connection::frame(const FrameHeader &header) {
 Status Connection::welcomeFrame(const FrameHeader &header) {
   switch (header.kind) {
   case FrameKind::Error:
-    return header.stream == 0 ? decodeError(incoming_.span()) : Status::ok();
+    return header.stream == 0 ? decodeError(incoming_.span()) : Status();
   case FrameKind::Busy: {
     Expected<BusyMessage> busy = decodeBusy(incoming_.span());
     return busy ? Status(Code::Busy, busy->text) : busy.status();
@@ -264,13 +264,13 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
                                         " of the protocol, this is version " +
                                         std::to_string(ProtocolMajor));
     if (welcome->nonce != nonce_)
-      return Status::ok(); // meant for somebody who was here before
+      return Status(); // meant for somebody who was here before
     welcome_ = std::move(*welcome);
     shaken_ = true;
-    return Status::ok();
+    return Status();
   }
   default:
-    return Status::ok(); // the rest of an earlier conversation
+    return Status(); // the rest of an earlier conversation
   }
 }
 
@@ -281,7 +281,7 @@ Status Connection::rewardFrame(const FrameHeader &header) {
   const Lock lock(mutex_);
   if (const auto found = streams_.find(header.stream); found != streams_.end())
     found->second->reward = *reward;
-  return Status::ok();
+  return Status();
 }
 
 Status Connection::turnFrame(const FrameHeader &header) {
@@ -291,7 +291,7 @@ Status Connection::turnFrame(const FrameHeader &header) {
   const Lock lock(mutex_);
   if (const auto found = streams_.find(header.stream); found != streams_.end())
     found->second->turn = std::move(*turn);
-  return Status::ok();
+  return Status();
 }
 
 void Connection::lastFrame(const FrameHeader &header) {
@@ -356,7 +356,7 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
     return found.status();
   ready = *found;
   if (!ready.read)
-    return Status::ok();
+    return Status();
   return reader_.pump(*channel_, *this, progress);
 }
 
@@ -386,7 +386,7 @@ void Connection::passReaderRole(Lock &) {
 
 Status Connection::checkProcess() const {
   if (processMark().load(std::memory_order_relaxed) == process_)
-    return Status::ok();
+    return Status();
   return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
                                        "the model anew after fork");
 }
@@ -566,7 +566,7 @@ Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
   while (broken_) {
     const bool begun = !rest_.empty();
     if (!begun && box.empty())
-      return Status::ok();
+      return Status();
     const uint8_t *data = begun ? rest_.data() + restSent_ : box.data();
     const size_t size = begun ? rest_.size() - restSent_ : box.size();
     const iovec part{const_cast<uint8_t *>(data), size};
@@ -610,7 +610,7 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
     left -= *taken;
     begun = left != total;
     if (left == 0)
-      return Status::ok();
+      return Status();
     size_t skip = *taken;
     while (skip && skip >= at->iov_len) {
       skip -= at->iov_len;
@@ -669,7 +669,7 @@ Status Connection::lastWords(const Status &why) {
   const Status said = pumpAs({true, false}, Deadline::after(Duration::zero()), ready);
   Lock lock(mutex_);
   passReaderRole(lock);
-  return said.isOk() || said.code() == Code::DeadlineExceeded ? why : said;
+  return said.ok() || said.code() == Code::DeadlineExceeded ? why : said;
 }
 
 void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,

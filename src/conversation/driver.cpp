@@ -28,7 +28,7 @@ struct Driver::State {
       if (Status s = message.resize(FrameHeaderSize + payload); !s)
         return s;
       std::memset(message.data(), 0, message.size());
-      return Status::ok();
+      return Status();
     }
   };
 
@@ -93,7 +93,7 @@ Status Driver::State::join(Deadline deadline) {
 
 Status Driver::State::openStreams() {
   for (const std::unique_ptr<Agent> &agent : agents) {
-    agent->slot.refused = Status::ok();
+    agent->slot.refused = Status();
     agent->slot.awaiting = 0;
     agent->request = 0;
     connection->addStream(agent->slot);
@@ -113,7 +113,7 @@ Status Driver::State::openStreams() {
     if (Status s = connection->post(agent->slot, frames); !s)
       return s;
   }
-  return Status::ok();
+  return Status();
 }
 
 Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
@@ -140,7 +140,7 @@ Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
   Status status = connection->exchange(asked.slot, header.request, &part, 1, deadline, sent);
   if (status)
     status = take(asked);
-  inEpisode = status.isOk() && !done;
+  inEpisode = status.ok() && !done;
   return status;
 }
 
@@ -148,7 +148,7 @@ Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
 Status Driver::State::takeTurn(const Agent &asked) {
   if (welcome.agents.empty()) {
     rewards[0] = asked.slot.reward;
-    return Status::ok();
+    return Status();
   }
   const std::optional<TurnMessage> &turn = asked.slot.turn;
   if (!turn)
@@ -158,13 +158,13 @@ Status Driver::State::takeTurn(const Agent &asked) {
                                       " rewards to " + std::to_string(agents.size()) + " agents");
   rewards = turn->rewards;
   if (done)
-    return Status::ok();
+    return Status();
   if (turn->agent >= agents.size())
     return Status(Code::Protocol, "the environment says that agent number " +
                                       std::to_string(turn->agent) + " of " +
                                       std::to_string(agents.size()) + " acts next");
   acting = turn->agent;
-  return Status::ok();
+  return Status();
 }
 
 Status Driver::State::take(Agent &asked) {
@@ -178,7 +178,7 @@ Status Driver::State::take(Agent &asked) {
     if (each->slot.hasLast)
       if (Status s = look(*each, each->slot.last); !s)
         return s;
-  return Status::ok();
+  return Status();
 }
 
 Status Driver::State::look(Agent &agent, const Buffer &at) {
@@ -195,7 +195,7 @@ Status Driver::State::look(Agent &agent, const Buffer &at) {
     return s;
   }
   agent.seen = &at;
-  return Status::ok();
+  return Status();
 }
 
 /// The environment may have named the place already.

@@ -151,7 +151,7 @@ const char *name(FrameKind kind) {
 
 Status unexpectedFrame(const FrameHeader &header) {
   if (header.flags & FlagSkippable)
-    return Status::ok();
+    return Status();
   const char *known = name(header.kind);
   return Status(Code::Protocol, "unexpected frame of kind " +
                                     (known ? std::string(known)

@@ -54,7 +54,7 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
     if (!n)
       return closed(n.status());
     if (*n == 0)
-      return Status::ok();
+      return Status();
     progress = true;
     bytesRead_ += *n;
     if (direct)
@@ -65,10 +65,10 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
       return s;
     // A short read means that the channel is empty: don't pay for being told so.
     if (*n < room)
-      return Status::ok();
+      return Status();
   }
   wasCut_ = true;
-  return Status::ok();
+  return Status();
 }
 
 Status FrameReader::consume(Target &target) {
@@ -81,7 +81,7 @@ Status FrameReader::consume(Target &target) {
           if (std::memcmp(staging_.data() + begin_, &FrameMagic, size) != 0)
             return Status(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
                                           "bytes: the peer does not speak this protocol");
-        return Status::ok();
+        return Status();
       }
       Expected<FrameHeader> header = decodeFrameHeader(staging_.data() + begin_);
       if (!header)
@@ -109,13 +109,13 @@ Status FrameReader::consume(Target &target) {
       begin_ += take;
     }
     if (have_ < header_.length)
-      return Status::ok();
+      return Status();
     inPayload_ = false;
     if (Status s = target.frame(header_); !s)
       return s;
     if (!target.mayGoOn()) {
       wasCut_ = true;
-      return Status::ok();
+      return Status();
     }
   }
 }

@@ -61,7 +61,7 @@ public:
     copy.length = out.size() - FrameHeaderSize;
     encode(copy, out.data());
     written.insert(written.end(), out.data(), out.data() + out.size());
-    return Status::ok();
+    return Status();
   }
   int frames = 0;
   Bytes written;

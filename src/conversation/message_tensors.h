@@ -26,7 +26,7 @@ public:
     if (arena_ && std::any_of(specs.begin(), specs.end(), isLarge))
       layout_ = nullptr;
     if (layout_)
-      return Status::ok();
+      return Status();
     slots_.resize(specs.size());
     shapes_.resize(specs.size());
     for (const TensorSpec &spec : specs) {
@@ -44,7 +44,7 @@ public:
         return tensor.status();
       own_.push_back(std::move(*tensor));
     }
-    return Status::ok();
+    return Status();
   }
   const Codec &codec() const { return *codec_; }
   const Codec::Layout *layout() const { return layout_; }

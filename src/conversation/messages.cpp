@@ -23,7 +23,7 @@ public:
 
   template <typename T> Writer &number(T value) { return raw(&value, sizeof value); }
   Writer &raw(const void *bytes, size_t size) {
-    if (status_.isOk())
+    if (status_.ok())
       status_ = out_.append(bytes, size);
     return *this;
   }
@@ -97,7 +97,7 @@ public:
   Metadata map(const char *field) {
     Metadata values;
     const uint32_t count = number<uint32_t>(field);
-    for (uint32_t i = 0; i < count && status_.isOk(); ++i) {
+    for (uint32_t i = 0; i < count && status_.ok(); ++i) {
       std::string key = text(field);
       values[std::move(key)] = text(field);
     }
@@ -111,7 +111,7 @@ public:
     const uint8_t hasMaximum = number<uint8_t>(field);
     if (rank > MaxRank)
       fail("has a rank of " + std::to_string(rank), field);
-    if (!status_.isOk())
+    if (!status_.ok())
       return spec;
     spec.shape.resize(rank);
     raw(field, spec.shape.data(), rank * sizeof(int64_t));
@@ -125,34 +125,34 @@ public:
     Signature signature;
     for (auto *side : {&signature.inputs, &signature.outputs}) {
       const uint32_t count = this->count("signature");
-      for (uint32_t i = 0; i < count && status_.isOk(); ++i)
+      for (uint32_t i = 0; i < count && status_.ok(); ++i)
         side->push_back(spec("signature"));
     }
-    if (status_.isOk())
+    if (status_.ok())
       if (Status s = signature.check(); !s)
         status_ = Status(Code::Protocol, std::string(message_) + ": " + s.message());
     return signature;
   }
   void fail(const std::string &what, const char *field) {
-    if (status_.isOk())
+    if (status_.ok())
       status_ = Status(Code::Protocol, std::string(message_) + ": field '" + field + "' " + what);
   }
   /// Whether an optional field follows.
-  bool hasMore() const { return status_.isOk() && at_ < bytes_.size(); }
+  bool hasMore() const { return status_.ok() && at_ < bytes_.size(); }
   const Status &status() const { return status_; }
   template <typename T> Expected<T> result(T value) {
-    if (!status_.isOk())
+    if (!status_.ok())
       return status_;
     return value;
   }
 
 private:
   bool have(const char *field, size_t size) {
-    if (status_.isOk() && size > bytes_.size() - at_)
+    if (status_.ok() && size > bytes_.size() - at_)
       fail("needs " + std::to_string(size) + " bytes at offset " + std::to_string(at_) +
                ", the message has " + std::to_string(bytes_.size()),
            field);
-    return status_.isOk();
+    return status_.ok();
   }
 
   const char *message_;
@@ -164,17 +164,17 @@ private:
 void readMagic(Reader &in) {
   char magic[HelloMagicSize] = {};
   in.raw("magic", magic, sizeof magic);
-  if (in.status().isOk() && std::memcmp(magic, HelloMagic, sizeof magic) != 0)
+  if (in.status().ok() && std::memcmp(magic, HelloMagic, sizeof magic) != 0)
     in.fail("is not 'MLBRIDGE'", "magic");
 }
 
 Status readStatus(Reader &in) {
   const int32_t code = in.number<int32_t>("code");
   std::string text = in.text("text");
-  if (!in.status().isOk())
+  if (!in.status().ok())
     return in.status();
   if (code == 0)
-    return Status::ok();
+    return Status();
   // A code of a later version keeps its text.
   return Status(code < 0 || code > MaxCode ? Code::PolicyFailed : static_cast<Code>(code),
                 shortened(std::move(text)));
@@ -204,7 +204,7 @@ Expected<Hello> decodeHello(Span<const uint8_t> bytes) {
   readMagic(in);
   m.major = in.number<uint16_t>("major");
   m.minor = in.number<uint16_t>("minor");
-  if (in.status().isOk() && m.major != 1)
+  if (in.status().ok() && m.major != 1)
     return m; // the rest may look different; the caller refuses it by its version
   in.raw("nonce", m.nonce.data(), m.nonce.size());
   m.maxMessage = in.number<uint64_t>("max-message");
@@ -242,7 +242,7 @@ Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
   readMagic(in);
   m.major = in.number<uint16_t>("major");
   m.minor = in.number<uint16_t>("minor");
-  if (in.status().isOk() && m.major != 1)
+  if (in.status().ok() && m.major != 1)
     return m;
   in.raw("nonce", m.nonce.data(), m.nonce.size());
   m.maxMessage = in.number<uint64_t>("max-message");
@@ -259,11 +259,11 @@ Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
   }
   if (in.hasMore()) {
     const uint32_t count = in.count("agents");
-    for (uint32_t i = 0; i < count && in.status().isOk(); ++i) {
+    for (uint32_t i = 0; i < count && in.status().ok(); ++i) {
       std::string name = in.text("agents");
       m.agents.push_back({std::move(name), in.signature()});
     }
-    if (in.status().isOk())
+    if (in.status().ok())
       if (Status s = checkAgents(m.agents); !s)
         in.fail("is wrong: " + s.message(), "agents");
   }
@@ -349,11 +349,11 @@ Expected<TurnMessage> decodeTurn(Span<const uint8_t> bytes) {
   TurnMessage m;
   m.agent = in.number<uint32_t>("agent");
   const uint32_t count = in.number<uint32_t>("rewards");
-  if (in.status().isOk() && count > bytes.size() / sizeof(double))
+  if (in.status().ok() && count > bytes.size() / sizeof(double))
     in.fail("are said to be " + std::to_string(count) + ", in a message of " +
                 std::to_string(bytes.size()) + " bytes",
             "rewards");
-  if (in.status().isOk()) {
+  if (in.status().ok()) {
     m.rewards.resize(count);
     in.raw("rewards", m.rewards.data(), m.rewards.size() * sizeof(double));
   }
@@ -367,7 +367,7 @@ Status encodeError(const Status &status, Buffer &out) {
 Status decodeError(Span<const uint8_t> bytes) {
   Reader in("error", bytes);
   Status status = readStatus(in);
-  return status.isOk() ? Status(Code::Protocol, "an error frame that says ok") : status;
+  return status.ok() ? Status(Code::Protocol, "an error frame that says ok") : status;
 }
 
 Status encodeReward(double value, Buffer &out) { return Writer(out).number(value).done(); }

@@ -44,7 +44,7 @@ Status Outbox::add(FrameHeader header, Span<const uint8_t> payload) {
   (void)frames_.append(payload.data(), payload.size());
   events_ += isEvent(header.kind);
   dropOldest();
-  return Status::ok();
+  return Status();
 }
 
 Status Outbox::take(Outbox &other) {
@@ -55,7 +55,7 @@ Status Outbox::take(Outbox &other) {
   events_ += other.events_;
   other.clear();
   dropOldest();
-  return Status::ok();
+  return Status();
 }
 
 void Outbox::dropOldest() {

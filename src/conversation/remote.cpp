@@ -37,7 +37,7 @@ public:
     connecting_.wait = Duration::zero();
     welcome_ = (*connection)->welcome();
     opened_ = true;
-    return Status::ok();
+    return Status();
   }
 
   const Metadata &metadata() const override { return welcome_.metadata; }
@@ -163,7 +163,7 @@ public:
     if (Status s = message_.resize(FrameHeaderSize + payload); !s)
       return s;
     std::memset(message_.data(), 0, message_.size());
-    return Status::ok();
+    return Status();
   }
 
   TensorView input(size_t index) override {
@@ -210,7 +210,7 @@ public:
     const bool truncated = truncated_;
     truncated_ = false;
     if (!inEpisode_)
-      return Status::ok();
+      return Status();
     inEpisode_ = false;
     if (!connection_->isUsable())
       return connection_->failure();
@@ -315,7 +315,7 @@ private:
       return false;
     places_.clear();
     const uint64_t count = gaps_.size();
-    bool ok = places_.append(&count, sizeof count).isOk();
+    bool ok = places_.append(&count, sizeof count).ok();
     for (const Codec::Gap &gap : gaps_) {
       const ArenaSlot *slot = inputs_.slotAt(gap.data);
       if (!slot)
@@ -343,7 +343,7 @@ private:
     if (Status s = encode(open, payload); !s)
       return s;
     connection_ = *connection;
-    slot_.refused = Status::ok();
+    slot_.refused = Status();
     slot_.awaiting = 0;
     request_ = 0;
     first_.drop();

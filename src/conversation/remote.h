@@ -4,7 +4,7 @@
 #define MLBRIDGE_CONVERSATION_REMOTE_H
 
 #include "conversation/connection.h"
-#include "runner/backend.h"
+#include "core/backend.h"
 #include "serdes/serdes.h"
 
 namespace mlbridge {

@@ -131,7 +131,7 @@ Status checkOptions(const Uri &uri, const Transport &transport) {
   if (uri.option("proto").empty())
     return Status(Code::InvalidArgument,
                   "option 'call' takes the option 'proto', the service's .proto file");
-  return Status::ok();
+  return Status();
 }
 
 Expected<std::unique_ptr<SerDes>> serdesFor(const Uri &uri) {

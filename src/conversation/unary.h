@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_CONVERSATION_UNARY_H
 #define MLBRIDGE_CONVERSATION_UNARY_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 namespace mlbridge {
 

@@ -36,7 +36,7 @@ public:
   /// LimitExceeded if the memory cannot be had.
   Status reserve(size_t capacity) {
     if (capacity <= capacity_)
-      return Status::ok();
+      return Status();
     size_t wanted = std::max(capacity, capacity_ + capacity_ / 2);
     wanted = (wanted + 63) & ~size_t(63);
     void *fresh = wanted < capacity ? nullptr : std::aligned_alloc(64, wanted + Padding);
@@ -47,13 +47,13 @@ public:
     std::free(data_);
     data_ = static_cast<uint8_t *>(fresh);
     capacity_ = wanted;
-    return Status::ok();
+    return Status();
   }
   Status resize(size_t size) {
     if (Status s = reserve(size); !s)
       return s;
     size_ = size;
-    return Status::ok();
+    return Status();
   }
   Status append(const void *bytes, size_t size) {
     if (Status s = reserve(size_ + size); !s)
@@ -61,7 +61,7 @@ public:
     if (size)
       std::memcpy(data_ + size_, bytes, size);
     size_ += size;
-    return Status::ok();
+    return Status();
   }
   void clear() { size_ = 0; }
   void swap(Buffer &other) noexcept {

@@ -201,7 +201,7 @@ static Status check(const mlb_component *component, ComponentKind kind, std::str
   if (!missing.empty())
     return wrong(std::string("the component has no complete ") + mlbridge::name(kind) +
                  " table: " + missing);
-  return Status::ok();
+  return Status();
 }
 
 static Expected<const mlb_component *> openFile(const std::string &path, ComponentKind kind,
@@ -257,7 +257,7 @@ Status registerComponent(const mlb_component &component) {
   std::vector<std::string> files;
   const auto take = [&](ComponentKind kind, const void *table) -> Status {
     if (!table)
-      return Status::ok();
+      return Status();
     files.push_back(filePrefix(kind) + name + ".so");
     return check(&component, kind, name).withContext("component '" + name + "'");
   };
@@ -276,7 +276,7 @@ Status registerComponent(const mlb_component &component) {
       return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
   for (std::string &file : files)
     known.byFile.emplace(std::move(file), &component);
-  return Status::ok();
+  return Status();
 }
 
 Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_view name) {

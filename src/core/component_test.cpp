@@ -43,7 +43,7 @@ TEST_F(Component, MissingOneNamesTheFileTheFoldersAndTheRemedy) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   ::setenv("MLBRIDGE_COMPONENT_PATH", "/nonexistent", 1);
   const Status onnx = findComponent(ComponentKind::Engine, "testing").status();
-  EXPECT_TRUE(onnx.isOk()) << "it was opened before";
+  EXPECT_TRUE(onnx.ok()) << "it was opened before";
 }
 
 TEST_F(Component, ANameIsNoPath) {
@@ -121,7 +121,7 @@ TEST(ComponentError, MessagesAreCutAndUnknownCodesAreBugs) {
   fill(error.get(), std::string(5000, 'x'));
   EXPECT_EQ(error.status(static_cast<mlb_code>(Code::Busy), "onnx").message().size(), 6u + 1024u);
   fill(error.get(), "odd");
-  EXPECT_TRUE(error.status(0, "onnx").isOk());
+  EXPECT_TRUE(error.status(0, "onnx").ok());
   EXPECT_EQ(error.status(77, "onnx").code(), Code::Internal);
   EXPECT_EQ(error.status(-1, "onnx").code(), Code::Internal);
   EXPECT_EQ(error.status(9, "onnx").toString(), "invalid model: onnx: odd");

@@ -9,7 +9,7 @@ namespace mlbridge {
 
 Status ComponentError::status(mlb_code code, std::string_view where) const {
   if (code == 0)
-    return Status::ok();
+    return Status();
   std::string text(where);
   const size_t size = std::min<uint64_t>(error_.size, sizeof text_);
   if (size)

@@ -93,7 +93,7 @@ std::string Status::toString() const {
 }
 
 Status Status::withContext(std::string_view where) const {
-  if (isOk())
+  if (ok())
     return {};
   std::string text(where);
   if (!message_.empty())

@@ -19,7 +19,7 @@ TEST(Status, ContextGoesBeforeTheMessageAndKeepsTheCode) {
   const Status outer = inner.withContext("reply").withContext("step 2");
   EXPECT_EQ(outer.code(), Code::Closed);
   EXPECT_EQ(outer.message(), "step 2: reply: after 3 of 8 bytes");
-  EXPECT_TRUE(Status().withContext("step 2").isOk());
+  EXPECT_TRUE(Status().withContext("step 2").ok());
   EXPECT_EQ(Status().withContext("step 2").message(), "");
 }
 
@@ -41,7 +41,7 @@ TEST(Expected, HoldsAValueOrAStatus) {
   const Expected<int> seven = 7;
   ASSERT_TRUE(seven);
   EXPECT_EQ(*seven, 7);
-  EXPECT_TRUE(seven.status().isOk());
+  EXPECT_TRUE(seven.status().ok());
   const Expected<int> none = Status(Code::NotFound, "nothing");
   EXPECT_FALSE(none);
   EXPECT_EQ(none.valueOr(3), 3);

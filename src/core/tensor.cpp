@@ -121,7 +121,7 @@ Status TensorSpec::check() const {
   }
   if (!elementCount(fixed))
     return wrong("too many elements: " + toString());
-  return Status::ok();
+  return Status();
 }
 
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
@@ -145,7 +145,7 @@ Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
   }
   if (!elementCount(shape))
     return wrong("too many elements");
-  return Status::ok();
+  return Status();
 }
 
 /// Names come from peers, so this must not be quadratic.
@@ -154,7 +154,7 @@ static Status checkDifferent(const std::vector<std::string_view> &names, const c
   std::sort(sorted.begin(), sorted.end());
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
   if (twin == sorted.end())
-    return Status::ok();
+    return Status();
   const auto one = std::find(names.begin(), names.end(), *twin);
   const auto other = std::find(one + 1, names.end(), *twin);
   return Status(Code::InvalidArgument, std::string(what) + "s " +
@@ -287,7 +287,7 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
     return noMemory();
   }
   count_ = count;
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge

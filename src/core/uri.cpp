@@ -202,7 +202,7 @@ Status Uri::allowOnly(std::initializer_list<std::string_view> keys) const {
                                                didYouMean(key, known) +
                                                " (known: " + listOf(known) + ")");
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/file.h"
 
+#include "core/descriptor.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -11,23 +13,6 @@
 
 namespace mlbridge::engine {
 namespace {
-
-class Descriptor {
-public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor &&other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor(const Descriptor &) = delete;
-  Descriptor &operator=(const Descriptor &) = delete;
-  Descriptor &operator=(Descriptor &&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0)
-      ::close(number_);
-  }
-  int get() const { return number_; }
-
-private:
-  int number_;
-};
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -81,7 +66,7 @@ Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, u
     done += static_cast<uint64_t>(got);
     size -= static_cast<uint64_t>(got);
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace
@@ -121,7 +106,7 @@ Status copyFile(const std::string &path, uint64_t limit, int target) {
       at += static_cast<uint64_t>(written);
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge::engine

@@ -18,7 +18,7 @@ struct Agents::State {
 
   Status checkKnown(std::string_view agent) const {
     if (findAgent(specs, agent) >= 0)
-      return Status::ok();
+      return Status();
     const std::vector<std::string_view> names = mlbridge::namesOf(specs);
     return Status(Code::InvalidArgument, "there is no agent '" + std::string(agent) + "'" +
                                              didYouMean(agent, names) +
@@ -69,7 +69,7 @@ struct Addresses {
       }
       place = uri;
     }
-    return Status::ok();
+    return Status();
   }
   std::string of(const std::string &agent) const {
     const auto it = named.find(agent);
@@ -138,7 +138,7 @@ Status Agents::set(std::string_view agent, const Model &model) {
   const auto i = static_cast<size_t>(findAgent(s.specs, agent));
   s.models[i] = model.boundTo(s.specs[i].signature, agent);
   s.runners[i] = s.models[i]->newRunner();
-  return s.runners[i].status() ? Status::ok() : s.runners[i].status().withContext(s.nameOf(i));
+  return s.runners[i].status() ? Status() : s.runners[i].status().withContext(s.nameOf(i));
 }
 
 Span<const AgentSpec> Agents::specs() const {
@@ -159,7 +159,7 @@ Status Agents::status() const {
     if (!s.runners[i].status() && !s.runners[i].signature())
       return s.runners[i].status().withContext(s.nameOf(i));
   }
-  return Status::ok();
+  return Status();
 }
 
 bool Agents::hasModel(size_t agent) const {

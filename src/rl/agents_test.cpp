@@ -55,7 +55,7 @@ public:
     }
     if (sizes.empty()) {
       setDone();
-      return Status::ok();
+      return Status();
     }
     return askPick(next);
   }
@@ -90,7 +90,7 @@ Status decide(FunctionCall &call) {
     call.out<int64_t>("which")[0] = static_cast<int64_t>(best);
     call.out<int64_t>("how")[0] = sizes[best] > 2;
   }
-  return Status::ok();
+  return Status();
 }
 
 Model decider() {
@@ -166,9 +166,8 @@ TEST_F(Several, AModelOfTheProgramsOwnTakesAnAgentsPlace) {
   EXPECT_EQ(agents.set("pint", decider()).toString(),
             "invalid argument: there is no agent 'pint'; did you mean 'paint'? (agents: pick, "
             "paint, cut)");
-  const Status wrong =
-      agents.set("paint", fromFunction(environment.specs[Cut].signature,
-                                       [](FunctionCall &) { return Status::ok(); }));
+  const Status wrong = agents.set("paint", fromFunction(environment.specs[Cut].signature,
+                                                        [](FunctionCall &) { return Status(); }));
   EXPECT_EQ(wrong.code(), Code::Mismatch) << wrong.toString();
   EXPECT_EQ(run(environment, agents).status.code(), Code::Mismatch);
 }
@@ -203,7 +202,7 @@ TEST_F(Several, AFailureSaysWhichAgentAndWhichStep) {
   FunctionModel failing;
   failing.newFunction = [&asked]() -> Function {
     return [&asked](FunctionCall &) {
-      return ++asked == 2 ? Status(Code::PolicyFailed, "no colours left") : Status::ok();
+      return ++asked == 2 ? Status(Code::PolicyFailed, "no colours left") : Status();
     };
   };
   Agents agents = Agents::open(environment, "function:workshop");
@@ -232,7 +231,7 @@ TEST_F(Several, TheEnvironmentIsHeldToItsAgents) {
   environment.onReset = nullptr;
   environment.onStep = [](Workshop &, const Action &, Observation &next) {
     (void)next.forAgent(Cut).set("sizes", std::vector<int64_t>{1}); // which is pick's
-    return Status::ok();
+    return Status();
   };
   EpisodeResult result = run(environment, agents);
   EXPECT_EQ(result.status.message().find("step 0, agent 'pick': the environment wrote outside its "
@@ -241,7 +240,7 @@ TEST_F(Several, TheEnvironmentIsHeldToItsAgents) {
       << result.status.toString();
   environment.onStep = [](Workshop &e, const Action &, Observation &) {
     e.setReward(3, 1);
-    return Status::ok();
+    return Status();
   };
   EXPECT_EQ(run(environment, agents).status.toString(),
             "invalid argument: step 0, agent 'pick': the environment gave a reward to an agent "
@@ -274,7 +273,7 @@ TEST_F(Several, TheSameAgentActsAgainUnlessAnotherIsNamed) {
       e.setTruncated();
     if (acted.size() == 2)
       next.forAgent(Cut);
-    return Status::ok();
+    return Status();
   };
   Agents agents = Agents::open(environment, "function:workshop");
   const EpisodeResult result = run(environment, agents);

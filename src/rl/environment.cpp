@@ -108,7 +108,7 @@ Status EpisodePlayer::checkAgent(size_t number) const {
     return Status(Code::NotFound, "no model was named for " + who);
   const Runner &runner = *runners[number];
   const Runner::State *state = runner.state_.get();
-  if (!state || !state->failure.isOk())
+  if (!state || !state->failure.ok())
     return specs.empty() ? runner.status() : runner.status().withContext(who);
   const Signature &wanted = specs.empty() ? environment.signature() : specs[number].signature;
   const Signature *has = runner.signature();
@@ -118,22 +118,22 @@ Status EpisodePlayer::checkAgent(size_t number) const {
   if (*has != wanted)
     return Status(Code::Mismatch, "the environment states " + wanted.toString() + ", " + who +
                                       " is bound to " + has->toString());
-  return Status::ok();
+  return Status();
 }
 
 // What reset and step have to leave behind them.
 Status EpisodePlayer::checkEnvironment() const {
   if (environment.doneCalls_ > 1)
     return Status(Code::InvalidArgument, "the environment called setDone() twice");
-  if (!next.unknown_.isOk())
+  if (!next.unknown_.ok())
     return next.unknown_;
   if (environment.unknownRewarded_)
     return Status(Code::InvalidArgument,
                   "the environment gave a reward to an agent that does not exist");
   const Runner::State &state = *next.agent_->state_;
-  if (state.wrongInputs || !state.unknownInput.isOk())
+  if (state.wrongInputs || !state.unknownInput.ok())
     return state.last.withContext("the environment wrote outside its signature");
-  return Status::ok();
+  return Status();
 }
 
 Status EpisodePlayer::checkValues() const {
@@ -141,7 +141,7 @@ Status EpisodePlayer::checkValues() const {
     if (!std::isfinite(reward.value))
       return Status(Code::InvalidArgument, "the environment gave a reward that is not finite");
   if (environment.isDone() && !next.written_[next.next_])
-    return Status::ok();
+    return Status();
   for (const Runner::State::Input &input : next.agent_->state_->inputs) {
     const TensorView &view = input.view;
     const bool isFinite = view.type == ElementType::Float32   ? hasOnlyFinite<float>(view)
@@ -154,12 +154,12 @@ Status EpisodePlayer::checkValues() const {
     if (!environment.isDone() && input.port->spec.name == "action_mask" && isAllZero(view))
       return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
   }
-  return Status::ok();
+  return Status();
 }
 
 Status EpisodePlayer::checked() const {
   Status s = checkEnvironment();
-  return s.isOk() && (IsDebugBuild || options.checkValues) ? checkValues() : s;
+  return s.ok() && (IsDebugBuild || options.checkValues) ? checkValues() : s;
 }
 
 Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
@@ -175,7 +175,7 @@ Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
 Status EpisodePlayer::tell(size_t agent) {
   Environment::Reward &reward = environment.rewards_[agent];
   if (!reward.isOwed)
-    return Status::ok();
+    return Status();
   reward.isOwed = false;
   return runners[agent]->reward(reward.sum);
 }
@@ -204,7 +204,7 @@ Status EpisodePlayer::play() {
     if (options.maxSteps && result.steps >= options.maxSteps) {
       result.reachedLimit = result.truncated = true;
       next.written_[next.next_] = true;
-      return Status::ok();
+      return Status();
     }
     const size_t acting = next.next_;
     Runner &agent = *runners[acting];
@@ -234,7 +234,7 @@ Status EpisodePlayer::play() {
     collectRewards();
   }
   result.truncated = environment.truncated_;
-  return Status::ok();
+  return Status();
 }
 
 Status EpisodePlayer::begin() {
@@ -248,7 +248,7 @@ Status EpisodePlayer::begin() {
   environment.seed_ = options.seed;
   environment.rewards_.assign(runners.size(), {});
   result.agentRewards.assign(runners.size(), 0);
-  return Status::ok();
+  return Status();
 }
 
 EpisodeResult EpisodePlayer::run() {
@@ -287,7 +287,7 @@ EpisodeResult run(Environment &environment, Span<Runner *const> agents,
   const Span<const AgentSpec> specs = environment.agents();
   result.status = checkAgents(specs);
   if (const size_t wanted = std::max<size_t>(specs.size(), 1);
-      result.status.isOk() && agents.size() != wanted)
+      result.status.ok() && agents.size() != wanted)
     result.status =
         Status(Code::Mismatch, "the environment has " + std::to_string(wanted) + " agents, " +
                                    std::to_string(agents.size()) + " were given");

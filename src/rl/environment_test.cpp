@@ -3,7 +3,7 @@
 #include <mlbridge/environment.h>
 #include <mlbridge/function.h>
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ public:
       return Status(Code::Closed, "the server is gone");
     notes_.lines.push_back("asked " + std::to_string(step_.as<int64_t>()[0]));
     action_.as<int64_t>()[0] = 10 + step_.as<int64_t>()[0];
-    return Status::ok();
+    return Status();
   }
   TensorView output(size_t) override { return action_.view(); }
   Status beginEpisode(std::string_view episode, std::string_view context) override {
@@ -50,7 +50,7 @@ public:
   }
   Status endEpisode(const Status &outcome) override {
     notes_.lines.push_back("end " + outcome.toString());
-    return Status::ok();
+    return Status();
   }
 
 private:
@@ -144,7 +144,7 @@ TEST_F(Run, AsksUntilDoneAndTellsTheModel) {
 TEST_F(Run, NothingToDecide) {
   environment.onReset = [](Script &e, Observation &) {
     e.setDone();
-    return Status::ok();
+    return Status();
   };
   const EpisodeResult result = run();
   EXPECT_TRUE(result.status);
@@ -218,7 +218,7 @@ TEST_F(Run, DoneTwiceIsCaught) {
   environment.onStep = [](Script &e, const Action &, Observation &) {
     e.setDone();
     e.setDone();
-    return Status::ok();
+    return Status();
   };
   const EpisodeResult result = run();
   EXPECT_EQ(result.status.toString(),
@@ -228,7 +228,7 @@ TEST_F(Run, DoneTwiceIsCaught) {
 TEST_F(Run, WritingOutsideTheSignatureIsCaughtEvenIfItsStatusIsIgnored) {
   environment.onReset = [](Script &, Observation &first) {
     (void)first.set("stpe", int64_t(0));
-    return Status::ok();
+    return Status();
   };
   EXPECT_EQ(run().status.message().find("reset: the environment wrote outside its signature: "),
             0u);
@@ -237,7 +237,7 @@ TEST_F(Run, WritingOutsideTheSignatureIsCaughtEvenIfItsStatusIsIgnored) {
     (void)next.input<float>("step");
     if (e.steps == 2)
       e.setDone();
-    return Status::ok();
+    return Status();
   };
   const EpisodeResult result = run();
   EXPECT_EQ(result.status.code(), Code::InvalidArgument);
@@ -256,13 +256,13 @@ TEST_F(Run, ReadingAnActionThatDoesNotExistIsAnError) {
 
 TEST_F(Run, AnAgentOfAnotherSignatureIsRefusedBeforeAnythingHappens) {
   const Signature other{{TensorSpec::of<int64_t>("step")}, {TensorSpec::of<int32_t>("action")}};
-  Model model = fromFunction(other, [](FunctionCall &) { return Status::ok(); });
+  Model model = fromFunction(other, [](FunctionCall &) { return Status(); });
   EXPECT_EQ(mlbridge::run(environment, model).status.code(), Code::InvalidArgument) << "not bound";
   ASSERT_TRUE(model.bind(other));
   bool reset = false;
   environment.onReset = [&](Script &, Observation &) {
     reset = true;
-    return Status::ok();
+    return Status();
   };
   const EpisodeResult result = mlbridge::run(environment, model);
   EXPECT_EQ(result.status.code(), Code::Mismatch);

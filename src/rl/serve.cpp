@@ -5,8 +5,8 @@
 #include <mlbridge/environment.h>
 #include <mlbridge/server.h>
 
+#include "core/backend.h"
 #include "rl/player.h"
-#include "runner/backend.h"
 
 #include <cstring>
 
@@ -59,7 +59,7 @@ struct Drive {
         continue;
       pending = std::move(*event);
       owed = true;
-      return Status::ok();
+      return Status();
     }
   }
 };
@@ -72,7 +72,7 @@ Status copy(const TensorView &from, const TensorView &to) {
                 static_cast<std::string *>(to.data));
   else if (from.count)
     std::memcpy(to.data, from.data, from.bytes());
-  return Status::ok();
+  return Status();
 }
 
 class DrivenRunner final : public RunnerBackend {
@@ -105,7 +105,7 @@ public:
       return Status(Code::InvalidArgument, "the driver sent an action of agent '" +
                                                std::string(drive_.pending.context().agent) + "'");
     ++drive_.steps;
-    return Status::ok();
+    return Status();
   }
   /// One that cannot be sent, such as one in which a length was never set, is none.
   void lastObservation() override {
@@ -115,7 +115,7 @@ public:
   void truncateEpisode() override { drive_.truncated = true; }
   Status endEpisode(const Status &outcome) override {
     if (!drive_.owed || drive_.again) // a reset is the next episode's to answer
-      return Status::ok();
+      return Status();
     if (outcome)
       return drive_.reply(true);
     drive_.owed = false;
@@ -136,7 +136,7 @@ private:
       if (Status s = copy(from, *to); !s)
         return s;
     }
-    return Status::ok();
+    return Status();
   }
 
   Drive &drive_;
@@ -207,7 +207,7 @@ struct Cast {
       if (!all[i])
         return Status(Code::NotFound,
                       "agent '" + specs[i].name + "' is neither driven nor has it a model");
-    return Status::ok();
+    return Status();
   }
 };
 
@@ -229,7 +229,7 @@ static ServeResult serve(Environment &environment, Server &server, Agents *other
       if (result.status.code() == Code::Closed && options.keepServing)
         continue;
       if (result.status.code() == Code::Closed)
-        result.status = Status::ok();
+        result.status = Status();
       break;
     }
     EpisodeOptions episode;

@@ -243,7 +243,7 @@ public:
       setDone();
     if (how >= 2)
       setTruncated();
-    return how == 0 || how == 3 ? next.set("x", 10 + how) : Status::ok();
+    return how == 0 || how == 3 ? next.set("x", 10 + how) : Status();
   }
 
 private:
@@ -308,12 +308,12 @@ public:
   const Signature &signature() const override { return signature_; }
   Status reset(Observation &first) override {
     first.input<uint8_t>("x")[Size - 1] = 1;
-    return Status::ok();
+    return Status();
   }
   Status step(const Action &, Observation &next) override {
     next.input<uint8_t>("x")[Size - 1] = 2;
     setTruncated();
-    return Status::ok();
+    return Status();
   }
   static constexpr size_t Size = 20 << 20;
 

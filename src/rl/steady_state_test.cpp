@@ -54,7 +54,7 @@ public:
     setReward(1, 0.25);
     if (++steps_ == Steps) {
       setDone();
-      return Status::ok();
+      return Status();
     }
     const Expected<int64_t> chosen = action.choice("action", 4);
     if (!chosen)
@@ -86,7 +86,7 @@ TEST(SteadyState, AStepOfAnEpisodeAllocatesNothing) {
     model.newFunction = []() -> Function {
       return [](FunctionCall &call) {
         call.out<int64_t>("action")[0] = 3;
-        return Status::ok();
+        return Status();
       };
     };
     return model;

@@ -71,7 +71,7 @@ Status checkMask(const TensorSpec &mask, const TensorSpec &logits) {
   // A leading 1 may be a batch of one, which the pass doesn't state.
   for (size_t back = 1; fits && back <= m.size(); ++back)
     fits = !differs(back) || (back > 1 && m[m.size() - back] == 1);
-  return fits ? Status::ok()
+  return fits ? Status()
               : Status(Code::Mismatch,
                        "option mask: input '" + mask.toString() +
                            "' is to have a bool or number for each element of the output '" +
@@ -187,7 +187,7 @@ private:
       action = *chosen;
       row += choices;
     }
-    return Status::ok();
+    return Status();
   }
 
   std::shared_ptr<ModelBackend> model_;
@@ -393,7 +393,7 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
 
 Expected<std::shared_ptr<ModelBackend>> chooseFrom(std::shared_ptr<ModelBackend> model,
                                                    const Choosing &how, const std::string &agent) {
-  const bool isKnown = model->signatureOf(agent).status().isOk();
+  const bool isKnown = model->signatureOf(agent).status().ok();
   auto choosing = std::make_shared<ChoosingModel>(std::move(model), how);
   if (isKnown) // otherwise an agent may be named later
     if (Status s = choosing->chosenOf(agent).status(); !s)

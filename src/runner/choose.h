@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_RUNNER_CHOOSE_H
 #define MLBRIDGE_RUNNER_CHOOSE_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 namespace mlbridge {
 

@@ -103,7 +103,7 @@ void registerScores() {
         return out.status();
       std::copy_n(x.as<float>().data(), x.count, out->as<float>().data());
       call.out<double>("value")[0] = 0.5;
-      return Status::ok();
+      return Status();
     };
     return FunctionModel{Scores, {{"k", "v"}}, [=] { return Function(evaluate); }};
   });
@@ -258,7 +258,7 @@ TEST(ChooseMask, MayBeAnInputOfTheModel) {
                              std::copy_n(call.input(0).as<float>().data(), 3,
                                          call.out<float>("logits").data());
                              return call.input(1).as<float>()[2] == 0.5F
-                                        ? Status::ok()
+                                        ? Status()
                                         : Status(Code::Internal, "the model sees its mask");
                            });
                          }};

@@ -78,7 +78,7 @@ Status readSide(const mlb_tensor_spec *specs, uint64_t size, std::vector<TensorS
       return spec.status();
     to.push_back(std::move(*spec));
   }
-  return Status::ok();
+  return Status();
 }
 
 Status EngineModel::open(const Uri &uri) {
@@ -107,7 +107,7 @@ Status EngineModel::open(const Uri &uri) {
     s = signature_.check();
   if (!s)
     return Status(Code::InvalidModel, scheme + ": the model's signature: " + s.message());
-  return Status::ok();
+  return Status();
 }
 
 EngineRunner::~EngineRunner() {
@@ -136,7 +136,7 @@ Status EngineRunner::create() {
     if (Status s = adopt(slot, tensor, slot.spec.shape); !s)
       return s;
   }
-  return Status::ok();
+  return Status();
 }
 
 // Makes the engine's buffer the slot's; `shape` is what it must have.
@@ -160,7 +160,7 @@ Status EngineRunner::adopt(Slot &slot, const mlb_tensor &tensor, Span<const int6
   }
   slot.view.type = slot.spec.type;
   slot.view.shape = slot.shape;
-  return Status::ok();
+  return Status();
 }
 
 Expected<TensorView> EngineRunner::resize(size_t index, Span<const int64_t> shape) {
@@ -208,7 +208,7 @@ Status EngineRunner::evaluate(Duration limit) {
     // The runner checks shape and count.
     slot.view = {slot.spec.type, tensor.data, tensor.count, shape};
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace

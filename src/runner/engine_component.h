@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_RUNNER_ENGINE_COMPONENT_H
 #define MLBRIDGE_RUNNER_ENGINE_COMPONENT_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 #include <mlbridge/component.h>
 
 namespace mlbridge {

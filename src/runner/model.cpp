@@ -32,14 +32,14 @@ static Status mergeOptions(Uri &uri, OpenOptions &options) {
   options.context = uri.option("context", options.context);
   for (const char *key : {"deadline", "agent", "episode", "context"})
     uri.options.erase(key);
-  return Status::ok();
+  return Status();
 }
 
 static Status checkBackend(const ModelBackend &backend) {
   if (const Signature *signature = backend.signature())
     if (Status s = signature->check(); !s)
       return Status(Code::InvalidModel, "the model's signature: " + s.message());
-  return Status::ok();
+  return Status();
 }
 
 Model Model::open(std::string_view text, const OpenOptions &options) {
@@ -105,7 +105,7 @@ Status Model::bind(const Signature &signature) {
     Expected<std::shared_ptr<const Binding>> binding = s.backend->bind(signature, s.options.agent);
     if (binding) {
       s.binding = std::move(*binding);
-      return Status::ok();
+      return Status();
     }
     s.status = s.uri.empty() ? binding.status() : binding.status().withContext("'" + s.uri + "'");
   }

@@ -49,7 +49,7 @@ Model taking(int64_t most) {
   return fromFunction(Countdown().signature(), [most](FunctionCall &call) {
     const int64_t left = call.in<int64_t>("left")[0];
     call.out<int64_t>("take")[0] = left < most ? left : most;
-    return Status::ok();
+    return Status();
   });
 }
 

@@ -25,7 +25,7 @@ Status sum(FunctionCall &call) {
     for (float v : call.in<float>(name))
       total += v;
   call.out<float>("y")[0] = total;
-  return Status::ok();
+  return Status();
 }
 
 FunctionModel sumModel() {
@@ -47,7 +47,7 @@ void registerOnce() {
             v = static_cast<int64_t>(total);
           for (float &v : call.output(0).as<float>())
             v = total;
-          return Status::ok();
+          return Status();
         };
       };
       return any;
@@ -174,7 +174,7 @@ TEST_F(Open, TheUriHasTheLastWord) {
     model.newFunction = [] {
       return [](FunctionCall &call) {
         seen = call.context();
-        return Status::ok();
+        return Status();
       };
     };
     return model;

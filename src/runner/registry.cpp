@@ -2,10 +2,12 @@
 // Schemes: built in, registered by the program, or found as components.
 #include "runner/registry.h"
 
+#include "conversation/remote.h"
 #include "conversation/unary.h"
 #include "core/component.h"
 #include "core/nearest.h"
 #include "engine/aot/backend.h"
+#include "engine/function/function.h"
 #ifdef MLBRIDGE_HAS_NATIVE
 #include "engine/native/backend.h"
 #endif
@@ -97,7 +99,7 @@ Status add(std::map<std::string, Factory, std::less<>> &factories, const char *w
   if (!isNew)
     return Status(Code::InvalidArgument,
                   std::string(what) + " '" + it->first + "' is registered already");
-  return Status::ok();
+  return Status();
 }
 
 /// Engines linked in under this scheme and name; null if nothing is linked in under the scheme.
@@ -166,7 +168,7 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   const std::lock_guard<std::mutex> guard(registered().lock);
   if (!registered().engines[scheme].emplace(std::move(name), &engine).second)
     return Status(Code::InvalidArgument, "an engine is registered under the same name already");
-  return Status::ok();
+  return Status();
 }
 
 std::vector<std::string> knownSchemes() {

@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_RUNNER_REGISTRY_H
 #define MLBRIDGE_RUNNER_REGISTRY_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 #include <mlbridge/function.h>
 
 namespace mlbridge {
@@ -14,12 +14,6 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOp
 
 /// Every scheme that can be opened, sorted.
 std::vector<std::string> knownSchemes();
-
-/// A conversation with a server, over a transport. In src/conversation.
-Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options);
-/// A function model as a backend; in src/engine/function. Errors: InvalidArgument (no function, a
-/// malformed signature).
-Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model);
 
 } // namespace mlbridge
 

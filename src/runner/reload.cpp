@@ -65,7 +65,7 @@ Status compare(const ModelBackend &fresh, const Signature &signature, const Meta
   if (key)
     return Status(Code::Mismatch, "the new file has another metadata property '" + *key +
                                       "', which a pass may have acted on");
-  return Status::ok();
+  return Status();
 }
 
 class ReloadingModel final : public ModelBackend,
@@ -88,7 +88,7 @@ public:
     signature_ = *current_->signature();
     metadata_ = current_->metadata();
     next_ = lookAfter(Clock::now());
-    return Status::ok();
+    return Status();
   }
 
   const Metadata &metadata() const override { return metadata_; }
@@ -103,7 +103,7 @@ public:
     const std::lock_guard<std::mutex> guard(lock_);
     all["reload.loaded"] = std::to_string(loaded_);
     all["reload.failed"] = std::to_string(failed_);
-    if (!error_.isOk())
+    if (!error_.ok())
       all["reload.error"] = error_.toString();
     return all;
   }
@@ -271,7 +271,7 @@ private:
           return view.status();
     runner_ = std::move(*fresh); // before the model that the old one belongs to
     model_ = std::move(model);
-    return Status::ok();
+    return Status();
   }
 
   std::shared_ptr<ReloadingModel> shared_;

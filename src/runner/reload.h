@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_RUNNER_RELOAD_H
 #define MLBRIDGE_RUNNER_RELOAD_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 namespace mlbridge {
 

@@ -35,7 +35,7 @@ void registerNumbers() {
             sum += w;
           sum += static_cast<float>(call.in<std::string>("name")[0].size());
           call.out<float>(call.signature().outputs[0].name)[0] = sum;
-          return Status::ok();
+          return Status();
         };
         return FunctionModel{
             Signature{{TensorSpec::of<float>("x", {2}), TensorSpec::of<float>("w", {Dynamic}),

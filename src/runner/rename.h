@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_RUNNER_RENAME_H
 #define MLBRIDGE_RUNNER_RENAME_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 #include <utility>
 #include <vector>

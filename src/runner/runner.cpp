@@ -10,15 +10,6 @@
 
 namespace mlbridge {
 
-RunnerBackend::~RunnerBackend() = default;
-ModelBackend::~ModelBackend() = default;
-
-Expected<std::shared_ptr<const Binding>> ModelBackend::bind(const Signature &caller,
-                                                            std::string_view agent) const {
-  Expected<const Signature *> own = signatureOf(agent);
-  return own ? bindSignature(caller, *own) : own.status();
-}
-
 // What a Runner carries that was default-constructed or moved from.
 static const Status &noModel() {
   static const auto *status = new Status(Code::Unavailable, "no model was opened");
@@ -27,7 +18,7 @@ static const Status &noModel() {
 
 Runner::Runner() = default;
 Runner::Runner(Status failure) : state_(State::failed(std::move(failure), nullptr)) {
-  if (state_->failure.isOk())
+  if (state_->failure.ok())
     state_->failure = state_->last = noModel();
 }
 Runner::Runner(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -100,7 +91,7 @@ Status Runner::setElements(std::string_view name, ElementType type, const void *
   if (!state_)
     return noModel();
   State &s = *state_;
-  if (!s.failure.isOk())
+  if (!s.failure.ok())
     return s.failure;
   if (s.inferring) {
     const int64_t length = static_cast<int64_t>(count);
@@ -109,14 +100,14 @@ Status Runner::setElements(std::string_view name, ElementType type, const void *
     if (!view)
       return s.reject(nullptr, view.status());
     copyElements(*view, data);
-    return Status::ok();
+    return Status();
   }
   State::Input *input = s.find(name);
   if (!input) {
     if (s.inferred) {
       if (std::find(s.ignored.begin(), s.ignored.end(), name) == s.ignored.end())
         s.ignored.emplace_back(name);
-      return Status::ok();
+      return Status();
     }
     return s.reject(nullptr, nameError("input", name, s.binding->caller.inputs));
   }
@@ -145,7 +136,7 @@ Status Runner::setElements(std::string_view name, ElementType type, const void *
   }
   copyElements(input->view, data);
   s.accept(*input);
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::set(std::string_view name, const std::vector<bool> &values) {
@@ -234,7 +225,7 @@ Status Runner::evaluateWithin(Duration left) {
     return noModel();
   State &s = *state_;
   s.hasOutputs = false;
-  if (!s.failure.isOk())
+  if (!s.failure.ok())
     return s.failure;
   const auto failed = [&](Status why) {
     s.last = std::move(why);
@@ -250,9 +241,9 @@ Status Runner::evaluateWithin(Duration left) {
   if (Status e = s.collectOutputs(); !e)
     return failed(std::move(e));
   s.hasOutputs = true;
-  if (!s.last.isOk())
+  if (!s.last.ok())
     s.last = Status();
-  return Status::ok();
+  return Status();
 }
 
 void Runner::expectOutput(ElementType type) {
@@ -282,7 +273,7 @@ TensorView Runner::outputView(std::string_view name, ElementType type) {
     return {};
   State &s = *state_;
   if (!s.hasOutputs) {
-    if (s.last.isOk())
+    if (s.last.ok())
       s.last = Status(Code::InvalidArgument,
                       "output '" + std::string(name) + "' was read before an evaluation");
     return {};
@@ -306,29 +297,29 @@ TensorView Runner::outputAt(size_t index) {
 }
 
 Status Runner::beginEpisode(std::string_view episode, std::string_view context) {
-  if (!state_ || !state_->failure.isOk())
+  if (!state_ || !state_->failure.ok())
     return status();
   if (state_->inferring) { // there is no stream yet
     if (!episode.empty())
       state_->options.episode = std::string(episode);
     if (!context.empty())
       state_->options.context = std::string(context);
-    return Status::ok();
+    return Status();
   }
   return state_->runner->beginEpisode(episode, context);
 }
 
 Status Runner::reward(double value) {
-  if (!state_ || !state_->failure.isOk())
+  if (!state_ || !state_->failure.ok())
     return status();
-  return state_->inferring ? Status::ok() : state_->runner->reward(value);
+  return state_->inferring ? Status() : state_->runner->reward(value);
 }
 
 Status Runner::endEpisode(const Status &outcome, bool truncated) {
-  if (!state_ || !state_->failure.isOk())
+  if (!state_ || !state_->failure.ok())
     return status();
   if (state_->inferring)
-    return Status::ok();
+    return Status();
   if (truncated)
     state_->runner->truncateEpisode();
   return state_->runner->endEpisode(outcome);

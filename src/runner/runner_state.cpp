@@ -74,7 +74,7 @@ Status Runner::State::attach(std::shared_ptr<const Binding> b, std::unique_ptr<R
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     outputs[i].port = &binding->outputs[i];
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::State::infer() {
@@ -109,7 +109,7 @@ Status Runner::State::infer() {
   pending.clear();
   inferring = false;
   allTouched = true;
-  return Status::ok();
+  return Status();
 }
 
 Runner::State::Input *Runner::State::find(std::string_view name) {
@@ -120,31 +120,31 @@ Runner::State::Input *Runner::State::find(std::string_view name) {
 }
 
 void Runner::State::refreshLast() {
-  if (!failure.isOk()) {
+  if (!failure.ok()) {
     last = failure;
     return;
   }
   if (wrongInputs) {
     for (const Input &input : inputs)
-      if (!input.wrong.isOk()) {
+      if (!input.wrong.ok()) {
         last = input.wrong;
         return;
       }
   }
-  if (!unknownInput.isOk())
+  if (!unknownInput.ok())
     last = unknownInput;
-  else if (!last.isOk())
+  else if (!last.ok())
     last = Status();
 }
 
 Status Runner::State::reject(Input *input, Status why) {
-  if (!failure.isOk())
+  if (!failure.ok())
     return failure;
   last = why;
   if (!input)
     unknownInput = std::move(why);
   else {
-    wrongInputs += input->wrong.isOk();
+    wrongInputs += input->wrong.ok();
     input->wrong = std::move(why);
   }
   return last;
@@ -152,11 +152,11 @@ Status Runner::State::reject(Input *input, Status why) {
 
 void Runner::State::accept(Input &input) {
   input.touched = true;
-  if (!input.wrong.isOk()) {
+  if (!input.wrong.ok()) {
     input.wrong = Status();
     --wrongInputs;
   }
-  if (!last.isOk())
+  if (!last.ok())
     refreshLast();
 }
 
@@ -203,7 +203,7 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
 }
 
 Status Runner::State::checkInputs() {
-  if (wrongInputs || !unknownInput.isOk()) {
+  if (wrongInputs || !unknownInput.ok()) {
     refreshLast();
     Status why = last;
     unknownInput = Status();
@@ -226,7 +226,7 @@ Status Runner::State::checkInputs() {
     }
     allTouched = true;
   }
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::State::collectOutputs() {
@@ -248,7 +248,7 @@ Status Runner::State::collectOutputs() {
     if (view.count != elementCount(view.shape))
       return wrong(" with " + std::to_string(view.count) + " elements");
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge

@@ -3,8 +3,8 @@
 #ifndef MLBRIDGE_RUNNER_RUNNER_STATE_H
 #define MLBRIDGE_RUNNER_RUNNER_STATE_H
 
-#include "runner/backend.h"
-#include "runner/bind.h"
+#include "core/backend.h"
+#include "core/bind.h"
 
 namespace mlbridge {
 

@@ -20,7 +20,7 @@ Status sum(FunctionCall &call) {
   for (float v : call.in<float>("x"))
     total += v;
   call.out<float>("y")[0] = total * static_cast<float>(call.in<int64_t>("scale")[0]);
-  return Status::ok();
+  return Status();
 }
 
 Runner runnerOf(Model model, const Signature &signature) {
@@ -79,7 +79,7 @@ TEST(Runner, DefaultAndMovedFromCarryAFailure) {
   EXPECT_EQ(runner.evaluate().code(), Code::Unavailable); // NOLINT(bugprone-use-after-move)
   const Runner given{Status(Code::Busy, "later")};
   EXPECT_EQ(given.status().code(), Code::Busy);
-  EXPECT_FALSE(Runner(Status()).status().isOk());
+  EXPECT_FALSE(Runner(Status()).status().ok());
   EXPECT_FALSE(Model().newRunner());
   EXPECT_EQ(Model().status().code(), Code::Unavailable);
 }
@@ -116,7 +116,7 @@ TEST(Runner, AnUnknownNameFailsOneEvaluation) {
             std::string::npos)
       << status.message();
   EXPECT_TRUE(runner.evaluate());
-  EXPECT_TRUE(runner.status().isOk());
+  EXPECT_TRUE(runner.status().ok());
 }
 
 TEST(Runner, WrongTypesAndNamesGiveNoBuffer) {
@@ -156,7 +156,7 @@ TEST(Runner, AllElementTypes) {
                                           text += call.in<std::string>("s")[1] + " ";
                                           text += call.in<std::string>("t")[0];
                                           call.out<std::string>("out")[0] = text;
-                                          return Status::ok();
+                                          return Status();
                                         }),
                            signature);
   ASSERT_TRUE(runner) << runner.status().toString();
@@ -183,7 +183,7 @@ TEST(Runner, DynamicLengthsFollowTheCountOrResize) {
                                             return out.status();
                                           for (float &v : out->as<float>())
                                             v = static_cast<float>(call.input(1).count);
-                                          return Status::ok();
+                                          return Status();
                                         }),
                            signature);
   ASSERT_TRUE(runner) << runner.status().toString();
@@ -200,7 +200,7 @@ TEST(Runner, DynamicLengthsFollowTheCountOrResize) {
   EXPECT_TRUE(runner.set("row", std::vector<float>()));
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
   EXPECT_TRUE(runner.output<float>("out").empty());
-  EXPECT_TRUE(runner.status().isOk()) << "nothing is a legal answer";
+  EXPECT_TRUE(runner.status().ok()) << "nothing is a legal answer";
   EXPECT_EQ(runner.evaluate<float>().status().code(), Code::PolicyFailed) << "but has no element";
   EXPECT_FALSE(runner.set("row", {1.0f})) << "half a row";
   EXPECT_FALSE(runner.set("row", std::vector<float>(8))) << "over the maximum";
@@ -250,7 +250,7 @@ TEST(Runner, ALeadingDimensionOfOneIsTheModelsOwnBusiness) {
     EXPECT_EQ(toString(call.input(0).shape), "[1, 3]");
     if (Status s = sum(call); !s)
       return s;
-    return Status::ok();
+    return Status();
   };
   const Signature pass{{TensorSpec::of<float>("x", {3}), TensorSpec::of<int64_t>("scale")},
                        {TensorSpec::of<float>("y", {1})}};
@@ -272,7 +272,7 @@ TEST(Runner, BatchAndDynamicTogether) {
                                           EXPECT_EQ(call.input(0).shape.size(), 3u);
                                           call.out<float>("y")[0] =
                                               static_cast<float>(call.input(0).shape[1]);
-                                          return Status::ok();
+                                          return Status();
                                         }),
                            pass);
   ASSERT_TRUE(runner.set("x", std::vector<float>(6))) << runner.status().toString();
@@ -315,7 +315,7 @@ TEST(Runner, ADeadlineThatHasPassedIsNoCall) {
   Runner runner = runnerOf(fromFunction(Sum,
                                         [&](FunctionCall &) {
                                           ++calls;
-                                          return Status::ok();
+                                          return Status();
                                         }),
                            Sum);
   EXPECT_EQ(runner.evaluate(Deadline::after(0s)).code(), Code::DeadlineExceeded);

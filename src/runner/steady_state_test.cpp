@@ -56,14 +56,14 @@ TEST(SteadyState, AllocatesNothingAndTakesNoLock) {
                             {TensorSpec::of<int64_t>("action"), TensorSpec::of<float>("q", {4})}};
   Model model = fromFunction(signature, [](FunctionCall &call) {
     call.out<int64_t>("action")[0] = static_cast<int64_t>(call.in<float>("list")[0]);
-    return Status::ok();
+    return Status();
   });
   ASSERT_TRUE(model.bind(signature));
   Runner runner = model.newRunner();
   const std::vector<float> features(16, 1.0f), list(8, 3.0f);
   const auto once = [&] {
-    return runner.set("features with quite a long name", features).isOk() &&
-           runner.set("list", list).isOk() && runner.set("flag", true).isOk() &&
+    return runner.set("features with quite a long name", features).ok() &&
+           runner.set("list", list).ok() && runner.set("flag", true).ok() &&
            runner.evaluateOr<int64_t>([] { return -1; }) == 3 &&
            runner.output<float>("q").size() == 4;
   };

@@ -41,7 +41,7 @@ public:
       if (!filled_[i])
         return Status(Code::Internal,
                       where + ": the component did not deliver tensor '" + specs_[i].name + "'");
-    return Status::ok();
+    return Status();
   }
 
 private:
@@ -62,7 +62,7 @@ private:
       return view.status();
     views_[i] = *view;
     filled_[i] = 1;
-    return Status::ok();
+    return Status();
   }
   Status put(uint64_t i, uint64_t k, mlb_string value) {
     if (i >= specs_.size() || !filled_[i] || specs_[i].type != ElementType::String ||
@@ -74,7 +74,7 @@ private:
       text.assign(value.data, value.size);
     else
       text.clear();
-    return Status::ok();
+    return Status();
   }
 
   const std::vector<TensorSpec> &specs_;
@@ -109,7 +109,7 @@ public:
       return error.status(code, name_);
     if (!codec_)
       return Status(Code::Internal, name_ + ": the component gave no codec");
-    return Status::ok();
+    return Status();
   }
 
   Status encode(Span<const TensorView> tensors, Buffer &out) const override;
@@ -164,7 +164,7 @@ Status ComponentCodec::encode(Span<const TensorView> tensors, Buffer &out) const
     (void)out.resize(start);
     return code ? error.status(code, name_) : end.withContext(name_);
   }
-  return Status::ok();
+  return Status();
 }
 
 Status ComponentCodec::decode(Span<const uint8_t> message, TensorSink &sink) const {

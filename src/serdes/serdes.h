@@ -40,7 +40,7 @@ public:
   /// Null if this serdes has none or some tensor is Dynamic or String.
   virtual const Layout *layout() const { return nullptr; }
   /// For a message read in place: its size and what is in it besides lengths (a bool is 0 or 1).
-  virtual Status check(Span<const uint8_t>) const { return Status::ok(); }
+  virtual Status check(Span<const uint8_t>) const { return Status(); }
 
   /// Appends the message. Errors: InvalidArgument (a string this format cannot carry),
   /// LimitExceeded.

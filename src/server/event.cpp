@@ -31,7 +31,7 @@ Event::~Event() {
 /// Makes the inputs readable. Runs without the server's mutex: the storage is this event's alone.
 Status Event::State::takeIn() {
   if (!event.inputs) // Reset
-    return Status::ok();
+    return Status();
   ServerStream &s = stream();
   InputStorage &in = *event.inputs;
   if (in.inMemory)
@@ -103,12 +103,12 @@ Status Event::State::takeInFromMemory() {
 /// Before the compiler may write again: what somebody holds stays as it is.
 Status Event::State::keepHeld() {
   if (!event.inputs || !event.inputs->inMemory || event.inputs.use_count() == 1)
-    return Status::ok();
+    return Status();
   for (const std::shared_ptr<ArenaView> &part : event.inputs->mapped)
     if (!part->isKept())
       if (Status s = part->keep(); !s)
         return s;
-  return Status::ok();
+  return Status();
 }
 
 Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
@@ -165,7 +165,7 @@ Status Event::State::chargeOutputs(uint64_t bytes) {
                                            std::to_string(server->options.maxConnectionMemory) +
                                            " for one connection");
   outputs->charge.set(event.session->account(), bytes);
-  return Status::ok();
+  return Status();
 }
 
 Status Event::State::prepareOutputs() {
@@ -178,7 +178,7 @@ Status Event::State::prepareOutputs() {
     if (Status status = outputs->frame.resize(FrameHeaderSize + layout->size); !status)
       return status;
     std::memset(outputs->frame.data(), 0, outputs->frame.size());
-    return Status::ok();
+    return Status();
   }
   uint64_t bytes = 0;
   for (const TensorSpec &spec : s.signature.outputs)
@@ -203,7 +203,7 @@ Status Event::State::prepareOutputs() {
       outputs->tensors[i] = std::move(*fresh);
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 Status Event::State::answer(Status (*send)(State &)) {
@@ -312,7 +312,7 @@ Status Event::setAgent(size_t agent) {
       return Status(Code::InvalidArgument,
                     "the driver has no stream for agent '" + agents[agent].name + "'");
     if (stream.get() == &s.target())
-      return Status::ok();
+      return Status();
     if (s.outputs && !s.target().spareOutputs)
       s.target().spareOutputs = std::move(s.outputs);
     s.outputs = std::move(stream->spareOutputs);
@@ -384,10 +384,10 @@ Status Event::reply(Span<const double> rewards, bool done, bool truncated) {
 /// What an environment says before its answer.
 Status Event::State::sendTurn() {
   if (event.kind == EventKind::Request)
-    return Status::ok();
+    return Status();
   if (!hasAgents())
     return event.kind == EventKind::Step ? event.session->sendReward(stream().id, event.reward)
-                                         : Status::ok();
+                                         : Status();
   const std::vector<AgentSpec> &agents = server->options.agents;
   turn.rewards.resize(agents.size());
   if (done)
@@ -407,7 +407,7 @@ void Event::State::endEpisode() {
 /// With the server's mutex held: the frame has the outputs.
 Status Event::State::encodeOutputs() {
   if (target().outputs->layout())
-    return Status::ok();
+    return Status();
   std::vector<TensorView> views;
   for (size_t i = 0; i < outputs->tensors.size(); ++i) {
     Tensor &tensor = outputs->tensors[i];
@@ -441,15 +441,15 @@ Status Event::reply() {
     ServerStream &stream = state.stream();
     Buffer &frame = state.outputs->frame;
     Status status = state.done ? frame.resize(FrameHeaderSize) : state.encodeOutputs();
-    if (status.isOk())
+    if (status.ok())
       status = state.sendTurn();
     const uint16_t flags = state.done ? FlagDone | (state.truncated ? FlagTruncated : 0) : 0;
-    if (status.isOk())
+    if (status.ok())
       status = state.event.session->sendFrame(FrameKind::Reply, stream.id, state.event.request,
                                               frame, flags);
     if (state.outputs->tensors.empty()) // what was not sent at once has gone to the session
       state.outputs->charge.set(state.outputs->frame.capacity());
-    if (status.isOk()) {
+    if (status.ok()) {
       if (state.done)
         state.endEpisode();
       ++state.server->statistics.replies;
@@ -468,7 +468,7 @@ Status Event::fail(const Status &why) {
   if (!state_)
     return Status(Code::InvalidArgument, "an empty event takes no answer");
   state_->event.outcome =
-      why.isOk() ? Status(Code::PolicyFailed, "the policy failed without saying why") : why;
+      why.ok() ? Status(Code::PolicyFailed, "the policy failed without saying why") : why;
   return state_->answer([](State &state) {
     ++state.server->statistics.errors;
     if (state.event.kind != EventKind::Request)

@@ -60,7 +60,7 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
   if (error)
     return Status(Code::LimitExceeded, describeErrno("server: start a thread", error));
   hasHelper_ = true;
-  return Status::ok();
+  return Status();
 }
 
 ServerLoop::~ServerLoop() { close(); }

@@ -124,7 +124,7 @@ TEST_P(ServerOfMany, LosesNoEndOfAnEpisodeWhileOtherThreadsWrite) {
           Runner runner = model.newRunner(); // a stream of its own, which must be closed again
           EXPECT_TRUE(runner.beginEpisode("e", ""));
           EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
-          EXPECT_TRUE(runner.endEpisode(Status::ok()));
+          EXPECT_TRUE(runner.endEpisode(Status()));
         }
       });
     for (std::thread &thread : threads)
@@ -148,7 +148,7 @@ TEST_P(ServerOfMany, ShakesHandsWhileAnEventIsHandledSlowly) {
   Runner runner = open(address(), Sum, within(20s));
   ASSERT_TRUE(runner.beginEpisode("e", ""));
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
-  ASSERT_TRUE(runner.endEpisode(Status::ok()));
+  ASSERT_TRUE(runner.endEpisode(Status()));
   inHandler.get_future().wait();
   const Model other = Model::open(address(), within(20s));
   EXPECT_TRUE(other) << other.status().toString();

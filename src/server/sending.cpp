@@ -127,7 +127,7 @@ Status Session::send(Buffer &frame, bool isControl) {
   if (closed_)
     return Status(Code::Closed, "the compiler is gone");
   if (taken == frame.size())
-    return Status::ok();
+    return Status();
   if (unsentSize_ > host_.options.maxUnsent || (isControl && unsentControl_ > MostUnsentControl)) {
     const Status why(Code::Closed, "the compiler does not read what it asked for: " +
                                        std::to_string(unsentSize_) + " bytes wait");
@@ -157,7 +157,7 @@ Status Session::send(Buffer &frame, bool isControl) {
   unsentSize_ += rest;
   unsentControl_ += isControl ? rest : 0;
   unsentCharge_.set(account_, unsentSize_ + Chunk);
-  return Status::ok();
+  return Status();
 }
 
 void Session::onWritable() {

@@ -176,7 +176,7 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
     Status ready;
     try {
       ready = result.state_->takeIn();
-      if (ready.isOk())
+      if (ready.ok())
         ready = result.state_->prepareOutputs();
     } catch (const std::bad_alloc &) {
       ready = Status(Code::LimitExceeded, "the server has no memory for this request");

@@ -235,7 +235,7 @@ TEST_P(ServerOver, EpisodesReachThePolicyInOrder) {
     EXPECT_TRUE(runner.evaluate());
     EXPECT_TRUE(runner.reward(0.5));
     EXPECT_TRUE(runner.evaluate());
-    EXPECT_TRUE(runner.endEpisode(Status::ok()));
+    EXPECT_TRUE(runner.endEpisode(Status()));
     EXPECT_TRUE(runner.beginEpisode("e2", "b.c"));
     EXPECT_TRUE(runner.evaluate());
   } // gone in mid-episode
@@ -474,7 +474,7 @@ TEST(Server, KeepsWhatIsNotItsOwn) {
   EXPECT_EQ(::access((path + ".in").c_str(), F_OK), 0);
   EXPECT_EQ(Server::listen("unix:" + std::string(200, 'x'), {}).status().code(),
             Code::InvalidArgument);
-  EXPECT_EQ(Server::listen("onnx:policy.onnx", {}).status().isOk(), false);
+  EXPECT_EQ(Server::listen("onnx:policy.onnx", {}).status().ok(), false);
   EXPECT_EQ(Server::listen("unix:" + folder / "s?colour=red", {}).status().code(),
             Code::InvalidArgument);
 }
@@ -524,7 +524,7 @@ TEST(Client, BadAddressesAreNamed) {
   EXPECT_EQ(Model::open("unix:").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("shm:").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("shm:" + folder / "f").status().code(), Code::InvalidArgument);
-  EXPECT_EQ(Model::open("unix:x?serdes=none").status().isOk(), false);
+  EXPECT_EQ(Model::open("unix:x?serdes=none").status().ok(), false);
   EXPECT_EQ(Model::open("unix:x?wiat=5s").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:x?wait=soon").status().code(), Code::InvalidArgument);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "server/session.h"
 
-#include "runner/bind.h"
+#include "core/bind.h"
 
 #include <algorithm>
 #include <atomic>
@@ -165,7 +165,7 @@ Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
 Status Session::checkMemory() {
   const uint64_t limit = host_.options.maxConnectionMemory;
   if (account_->bytes() <= limit || (dropSpares() && account_->bytes() <= limit))
-    return Status::ok();
+    return Status();
   return Status(Code::LimitExceeded, "the server would keep " + std::to_string(account_->bytes()) +
                                          " bytes for this connection, the limit is " +
                                          std::to_string(limit));
@@ -215,7 +215,7 @@ Status Session::onFrame(const FrameHeader &header) {
     if (cancelled_.size() >= MaxCancelled)
       cancelled_.clear();
     cancelled_.insert({header.stream, header.request});
-    return Status::ok();
+    return Status();
   case FrameKind::CloseStream:
     if (ServerStream *stream = find(header.stream)) {
       endStream(*stream, Status(Code::Closed, "the compiler closed the stream"));
@@ -223,20 +223,20 @@ Status Session::onFrame(const FrameHeader &header) {
       lastFound_ = nullptr;
       streams_.erase(header.stream);
     }
-    return Status::ok();
+    return Status();
   case FrameKind::Ping:
     sendPong(header.request);
-    return Status::ok();
+    return Status();
   case FrameKind::Statistics:
     sendStatistics(header.request);
-    return Status::ok();
+    return Status();
   case FrameKind::Bye:
     close(Status(Code::Closed, "the compiler said goodbye"));
-    return Status::ok();
+    return Status();
   case FrameKind::Pong:
   case FrameKind::Error: // the compiler could not do what Reset or Step asked
   case FrameKind::Reply:
-    return Status::ok();
+    return Status();
   default:
     return unexpectedFrame(header);
   }
@@ -274,7 +274,7 @@ Status Session::onHello() {
   if (!shaken_ && host_.shaken >= host_.options.maxConnections) {
     refuse(Status(Code::Busy, "the server takes " + std::to_string(host_.options.maxConnections) +
                                   " connections"));
-    return Status::ok();
+    return Status();
   }
   serdes_ = *serdes;
   peerLimit_ = hello->maxMessage;
@@ -311,7 +311,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
   const auto refuseStream = [&](const Status &why) {
     ++host_.statistics.refused;
     (void)sendError(header.stream, 0, why);
-    return Status::ok();
+    return Status();
   };
   if (streams_.size() >= host_.options.maxStreams)
     return refuseStream(Status(Code::Busy, "the server takes " +
@@ -424,7 +424,7 @@ Status Session::onReset(const FrameHeader &header) {
 Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   ServerStream *stream = find(header.stream);
   if (!stream) // refused before; the compiler knows or will
-    return Status::ok();
+    return Status();
   ++host_.statistics.requests;
   if ((event.kind == EventKind::Request) == host_.options.environment) {
     ++host_.statistics.refused;
@@ -433,7 +433,7 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                            host_.options.environment
                                ? "an environment is served here: it takes reset and step"
                                : "a model is served here: it takes requests, it cannot be driven"));
-    return Status::ok();
+    return Status();
   }
   // Who has nothing waiting may always ask.
   if (queuedRequests_ && (host_.queuedRequests >= host_.options.maxQueued ||
@@ -442,13 +442,13 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
     (void)sendError(header.stream, header.request,
                     Status(Code::Busy, std::to_string(host_.queuedRequests) +
                                            " requests are waiting for the policy"));
-    return Status::ok();
+    return Status();
   }
   if (host_.options.environment)
     if (Status admitted = admitDriver(header, event.kind); !admitted) {
       host_.statistics.refused += admitted.code() == Code::Busy;
       (void)sendError(header.stream, header.request, admitted);
-      return Status::ok();
+      return Status();
     }
   const uint64_t bytes = event.inputs ? event.inputs->message.size() : 0;
   if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes) {
@@ -456,7 +456,7 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
     (void)sendError(header.stream, header.request,
                     Status(Code::Busy, std::to_string(host_.queuedBytes) +
                                            " bytes of requests are waiting for the policy"));
-    return Status::ok();
+    return Status();
   }
   event.stream = streams_[header.stream];
   event.request = header.request;
@@ -549,20 +549,20 @@ Status Session::admitDriver(const FrameHeader &header, EventKind kind) {
   if (inEpisode && !isOurs)
     return Status(Code::Busy, "another driver is in the middle of an episode");
   if (kind == EventKind::Step)
-    return inEpisode ? Status::ok()
+    return inEpisode ? Status()
                      : Status(Code::InvalidArgument, "a step without an episode: reset first");
   if (driver)
     driver->inEpisode = false;
   const std::shared_ptr<ServerStream> &stream = streams_[header.stream];
   stream->inEpisode = true;
   host_.driver = stream;
-  return Status::ok();
+  return Status();
 }
 
 Status Session::onEpisode(const FrameHeader &header) {
   ServerStream *stream = find(header.stream);
   if (!stream)
-    return Status::ok();
+    return Status();
   QueuedEvent event;
   event.stream = streams_[header.stream];
   if (header.kind == FrameKind::EpisodeBegin) {

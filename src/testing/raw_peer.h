@@ -110,7 +110,7 @@ public:
       if (frame.header.kind == FrameKind::Error && frame.header.stream == 0)
         return decodeError(
             {reinterpret_cast<const uint8_t *>(frame.payload.data()), frame.payload.size()});
-    return Status::ok();
+    return Status();
   }
   bool hasEnded() const { return ended_; }
   void hangUp() { channel_.reset(); }
@@ -125,7 +125,7 @@ private:
   Status frame(const FrameHeader &header) override {
     frames.push_back(
         {header, std::string(reinterpret_cast<const char *>(payload_.data()), payload_.size())});
-    return Status::ok();
+    return Status();
   }
 
   std::unique_ptr<Channel> channel_;

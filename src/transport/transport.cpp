@@ -21,20 +21,6 @@ Transport::~Transport() = default;
 
 short Channel::writeEvents() const { return POLLOUT; }
 
-Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-void Descriptor::reset() {
-  if (fd_ >= 0)
-    ::close(fd_);
-  fd_ = -1;
-}
-
 Expected<std::unique_ptr<Caller>> Transport::caller(const Uri &uri, Deadline) const {
   return Status(Code::Unsupported,
                 "option 'call': the transport '" + uri.scheme +
@@ -82,12 +68,6 @@ Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {
     if (deadline.hasPassed())
       return Status(Code::DeadlineExceeded, "the deadline has passed");
   }
-}
-
-std::string describeErrno(const std::string &what, int error) {
-  char text[128];
-  // The GNU strerror_r returns the text and may not use the buffer.
-  return what + ": " + strerror_r(error, text, sizeof text);
 }
 
 } // namespace mlbridge

@@ -7,6 +7,7 @@
 #include "core/buffer.h"
 #include "transport/arena.h"
 
+#include "core/descriptor.h"
 #include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
 #include <mlbridge/uri.h>
@@ -110,30 +111,6 @@ Expected<const Transport *> transportFor(std::string_view scheme);
 const Transport &pipeTransport();
 const Transport &shmTransport();
 const Transport &unixTransport();
-
-/// "connect to /tmp/x: Permission denied".
-std::string describeErrno(const std::string &what, int error);
-
-/// A file descriptor that closes itself.
-class Descriptor {
-public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor &&other) noexcept : fd_(other.release()) {}
-  Descriptor &operator=(Descriptor &&other) noexcept;
-  ~Descriptor() { reset(); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void reset();
-
-private:
-  int fd_ = -1;
-};
 
 } // namespace mlbridge
 

@@ -90,7 +90,7 @@ Outcome converse(const std::string &uri, Duration deadline) {
   {
     Model model = Model::open(uri, options);
     outcome.error = model.bind(Advice);
-    outcome.opened = outcome.error.isOk();
+    outcome.opened = outcome.error.ok();
     Runner runner = model.newRunner();
     (void)runner.beginEpisode("e", "module");
     for (int64_t i = 0; i < Requests; ++i) {
@@ -108,7 +108,7 @@ Outcome converse(const std::string &uri, Duration deadline) {
       ++(right ? outcome.right : outcome.wrong);
       (void)runner.reward(1);
     }
-    (void)runner.endEpisode(Status::ok());
+    (void)runner.endEpisode(Status());
   }
   outcome.took = Deadline::Clock::now() - begin;
   return outcome;
@@ -203,7 +203,7 @@ Status campaign(const std::string &transport, const std::string &folder, Totals 
   for (Lane &lane : lanes)
     if (const Outcome after = converse(lane.server->address(), 20s); after.right != Requests)
       return Status(Code::Internal, "a server no longer answers: " + after.error.toString());
-  return Status::ok();
+  return Status();
 }
 
 } // namespace

@@ -301,7 +301,7 @@ public:
     setReward(0.5 * static_cast<double>(++steps_));
     if (steps_ == Steps) {
       setDone();
-      return Status::ok();
+      return Status();
     }
     return show(next, [&](size_t i) { return action.outputAt(i); });
   }
@@ -315,7 +315,7 @@ private:
         return target.status();
       turn(source, *target);
     }
-    return Status::ok();
+    return Status();
   }
   uint64_t steps_ = 0;
 };

@@ -104,7 +104,7 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
     Agents asked = Agents::open(pass, uri + "?deadline=2h");
     const EpisodeResult result = run(pass, asked, options);
     const bool whole = fate == Fate::DiesAfter && fatal + 1 == steps;
-    EXPECT_EQ(result.status.isOk(), whole) << result.status.toString();
+    EXPECT_EQ(result.status.ok(), whole) << result.status.toString();
     if (!result.status) {
       if (fate != Fate::FallsSilent) {
         EXPECT_GE(result.steps, fatal);

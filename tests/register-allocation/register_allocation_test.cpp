@@ -77,7 +77,7 @@ std::vector<double> drive(Driver &driver) {
     // The end of the last driver may not have been seen yet.
     while (s.code() == Code::Busy)
       s = driver.reset(functionName(seed), seed);
-    while (s.isOk() && !driver.isDone()) {
+    while (s.ok() && !driver.isDone()) {
       const size_t agent = driver.agent();
       earned[agent] += driver.reward(agent);
       driver.action(0).as<int64_t>()[0] =

@@ -101,7 +101,7 @@ public:
   /// The answer, or `heuristic()` if there is none.
   template <typename T, typename Heuristic> T evaluateOr(Heuristic &&heuristic) {
     const T answer = evaluate<T>();
-    return Failure.isOk() ? answer : static_cast<T>(std::forward<Heuristic>(heuristic)());
+    return Failure.ok() ? answer : static_cast<T>(std::forward<Heuristic>(heuristic)());
   }
   template <typename T> std::enable_if_t<std::is_arithmetic_v<T>, std::vector<T>> evaluateVector() {
     std::vector<T> values;

@@ -63,7 +63,7 @@ Status PhaseOrderingEnvironment::reset(Observation &First) {
   History.assign(Actions->size() + 1, 0.0f);
   Log.Decisions.clear();
   observe(First);
-  return Status::ok();
+  return Status();
 }
 
 Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
@@ -83,7 +83,7 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Index == Stop) {
     Log.End = Outcome::Stop;
     setDone();
-    return Status::ok();
+    return Status();
   }
   if (Error E = Actions->run(Index, Copy->module(), MAM))
     return Status(Code::Internal, toString(std::move(E)));
@@ -93,7 +93,7 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
     setTruncated();
   }
   observe(Next);
-  return Status::ok();
+  return Status();
 }
 
 bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {

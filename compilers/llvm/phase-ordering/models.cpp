@@ -21,7 +21,7 @@ static Status answerStop(FunctionCall &Call) {
   if (Mask.empty() || Action.empty())
     return Status(Code::Mismatch, "expected an input action_mask and an output action");
   Action[0] = int64_t(Mask.size()) - 1;
-  return Status::ok();
+  return Status();
 }
 
 static Expected<FunctionModel> sequence(const Uri &From) {
@@ -54,7 +54,7 @@ static Expected<FunctionModel> sequence(const Uri &From) {
       if (Action.empty())
         return Status(Code::Mismatch, "expected an output action");
       Action[0] = Answers[Next++];
-      return Status::ok();
+      return Status();
     };
   };
   return Model;
@@ -90,7 +90,7 @@ static Expected<FunctionModel> failAt(const Uri &From) {
         if (Mask[I] > 0 && (Best == Mask.size() - 1 || Taken[I] <= Taken[Best]))
           Best = I;
       Action[0] = int64_t(Best);
-      return Status::ok();
+      return Status();
     };
   };
   return Model;

@@ -55,7 +55,7 @@ public:
       return failure(Code::PolicyFailed, "the recorded episode failed here: " + Log->Message);
     if (Step == Size) { // the recorded compiler had a lower limit on steps
       Action[0] = int64_t(Mask.size()) - 1;
-      return Status::ok();
+      return Status();
     }
     const Decision &Recorded = Log->Decisions[Step];
     if (Recorded.Features != Digest)
@@ -65,14 +65,14 @@ public:
                                          ": another module, compiler or flags");
     Action[0] = int64_t(Recorded.Action);
     ++Step;
-    return Status::ok();
+    return Status();
   }
 
 private:
   Status choose(const std::string &Source, const std::string &Digest) {
     if (File) {
       Log = File;
-      return Status::ok();
+      return Status();
     }
     bool Any = false;
     for (const std::string &Path : logsIn(Place)) {
@@ -90,7 +90,7 @@ private:
         return failure(Code::Mismatch,
                        Path + ": its list of actions is not that of the folder's first log");
       Log = std::make_shared<EpisodeLog>(std::move(*Candidate));
-      return Status::ok();
+      return Status();
     }
     return failure(Any ? Code::Mismatch : Code::NotFound,
                    Any ? "the logs of '" + Source + "' in " + Place +

@@ -52,7 +52,7 @@ Status ServedEnvironment::load(const std::string &From) {
   Loaded = std::move(Read);
   Path = From;
   OzSize.reset();
-  return Status::ok();
+  return Status();
 }
 
 Status ServedEnvironment::reset(Observation &First) {
@@ -96,7 +96,7 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Inner->isDone() && !Inner->isTruncated()) { // stop changes nothing
     setReward(0);
     setDone();
-    return Status::ok();
+    return Status();
   }
   const int64_t Before = Size;
   if (Status S = measure(Next); !S)
@@ -104,7 +104,7 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
   if (Inner->isTruncated())
     setTruncated();
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge::phase_ordering

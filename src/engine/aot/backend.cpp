@@ -71,7 +71,7 @@ Status check(const mlb_aot_model *model) {
   for (uint64_t i = 0; i < model->metadata_size; ++i)
     if (!isText(model->metadata[i]))
       return {Code::InvalidModel, "the table of a compiled network is damaged"};
-  return Status::ok();
+  return Status();
 }
 
 bool readAt(int file, uint64_t offset, void *to, size_t size) {
@@ -127,7 +127,7 @@ public:
     // The descriptor stays open, so that no other copy gets this name.
     handle_ = dlopen(("/proc/self/fd/" + std::to_string(copy_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_)
-      return Status::ok();
+      return Status();
     const char *reason = dlerror();
     return {Code::InvalidModel, std::string("no shared object: ") + (reason ? reason : "unknown")};
   }
@@ -182,7 +182,7 @@ public:
         addresses_.push_back(memory.data());
         memory_.push_back(std::move(memory));
       }
-    return Status::ok();
+    return Status();
   }
 
   TensorView input(size_t index) override {
@@ -201,7 +201,7 @@ public:
     const mlb_aot_model &model = *compiled_->model;
     const int32_t result = model.evaluate(compiled_->weights, workspace_.data(), addresses_.data(),
                                           addresses_.data() + model.inputs_size, nanoseconds);
-    return result == 0 ? Status::ok() : failure(result);
+    return result == 0 ? Status() : failure(result);
   }
 
   TensorView output(size_t index) override {
@@ -301,7 +301,7 @@ Status readWeights(const std::string &path, Compiled &compiled) {
             path + ": weights of " + std::to_string(compiled.file.size() - sizeof head) +
                 " bytes; the network has " + std::to_string(model.weights_size)};
   compiled.weights = compiled.file.data() + sizeof head;
-  return Status::ok();
+  return Status();
 }
 
 } // namespace
@@ -315,7 +315,7 @@ Status registerCompiled(const mlb_aot_model *model) {
   const auto [it, isNew] = aot::registered().models.emplace(std::move(name), model);
   if (!isNew && it->second != model)
     return {Code::InvalidArgument, "compiled network '" + it->first + "' is registered already"};
-  return Status::ok();
+  return Status();
 }
 
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {

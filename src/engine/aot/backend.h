@@ -2,7 +2,7 @@
 #ifndef MLBRIDGE_ENGINE_AOT_BACKEND_H
 #define MLBRIDGE_ENGINE_AOT_BACKEND_H
 
-#include "runner/backend.h"
+#include "core/backend.h"
 
 namespace mlbridge {
 

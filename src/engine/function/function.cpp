@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The function engine: calls a callable with the tensors of one Runner.
-#include <mlbridge/function.h>
-
-#include "runner/registry.h"
+#include "engine/function/function.h"
 
 #include <cstring>
 
@@ -24,7 +22,7 @@ public:
     for (const TensorSpec &spec : signature_.outputs)
       if (Status s = add(spec, outputs_); !s)
         return s;
-    return Status::ok();
+    return Status();
   }
 
   TensorView input(size_t index) override { return inputs_[index].view(); }
@@ -50,7 +48,7 @@ public:
       if (!outputs_[i].hasShape)
         return Status(Code::PolicyFailed, "function: output '" + signature_.outputs[i].toString() +
                                               "' was not given a shape by resizeOutput");
-    return Status::ok();
+    return Status();
   }
 
   TensorView output(size_t index) override {
@@ -62,7 +60,7 @@ public:
       context_.episode = std::string(episode);
     if (!context.empty())
       context_.context = std::string(context);
-    return Status::ok();
+    return Status();
   }
 
 private:
@@ -88,7 +86,7 @@ private:
     slot.tensor = std::move(*tensor);
     slot.hasShape = !spec.isDynamic();
     slots.push_back(std::move(slot));
-    return Status::ok();
+    return Status();
   }
 
   static void clear(const TensorView &view) {

@@ -36,7 +36,7 @@ TEST(Function, OutputsStartAtZeroEachTime) {
     list->as<float>()[1] = 5;
     call.out<int64_t>("out")[0] = ++calls;
     call.out<std::string>("text")[0] = "x";
-    return Status::ok();
+    return Status();
   }));
   EXPECT_EQ(*runner.evaluate<int64_t>(), 1) << runner.status().toString();
   EXPECT_EQ(*runner.evaluate<int64_t>(), 2);
@@ -84,7 +84,7 @@ TEST(Function, EachRunnerHasAFunctionOfItsOwn) {
   model.newFunction = [] {
     return [step = int64_t(0)](FunctionCall &call) mutable {
       call.out<int64_t>("n")[0] = ++step;
-      return Status::ok();
+      return Status();
     };
   };
   Model counting = fromFunction(std::move(model));

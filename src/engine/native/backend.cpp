@@ -54,7 +54,7 @@ public:
         return s.withContext("input '" + spec.name + "'");
       std::memset(inputs_[i].memory.data(), 0, inputs_[i].memory.size());
     }
-    return unsized_ ? Status::ok() : prepare(deadline);
+    return unsized_ ? Status() : prepare(deadline);
   }
 
   TensorView input(size_t index) override { return view(inputs_[index], signature_.inputs[index]); }
@@ -108,7 +108,7 @@ private:
     slot.shape.assign(shape.begin(), shape.end());
     slot.count = *count;
     slot.isSized = true;
-    return Status::ok();
+    return Status();
   }
 
   /// So that lengths up to a declared maximum don't move the buffer.
@@ -119,8 +119,7 @@ private:
       if (longest[i] == Dynamic)
         longest[i] = spec.maximum.empty() ? 0 : spec.maximum[i];
     const std::optional<size_t> count = elementCount(longest);
-    return count && *count < Most / 8 ? slot.memory.reserve(*count * sizeOf(spec.type))
-                                      : Status::ok();
+    return count && *count < Most / 8 ? slot.memory.reserve(*count * sizeOf(spec.type)) : Status();
   }
 
   static bool isFor(const Bound &bound, Span<const uint8_t> values) {
@@ -174,7 +173,7 @@ private:
     if (Status s = activate(**bound); !s)
       return s;
     ((*bound)->decides() ? deciding_ : active_) = *bound;
-    return Status::ok();
+    return Status();
   }
 
   /// Makes the program for the inputs' shapes and values the active one.
@@ -191,7 +190,7 @@ private:
       return s;
     const Span<const uint8_t> values(values_.data(), offsets.back());
     if (active_ && isFor(*active_, values))
-      return Status::ok();
+      return Status();
     active_ = nullptr;
     Expected<Bound *> bound = find(values);
     if (!*bound) {
@@ -205,7 +204,7 @@ private:
     if (Status s = activate(**bound); !s)
       return s;
     active_ = *bound;
-    return Status::ok();
+    return Status();
   }
 
   Status run(const Bound &bound, Duration left) {
@@ -222,7 +221,7 @@ private:
         return {Code::PolicyFailed,
                 "native: " + bound.plan->nodes[fault.node] + ": an index is out of range"};
     }
-    return Status::ok();
+    return Status();
   }
 
   /// Gives its results their place, and links it.
@@ -253,7 +252,7 @@ private:
     if (moved)
       for (const std::unique_ptr<Bound> &other : bound_)
         other->program = Program();
-    return bound.program.isEmpty() ? link(bound) : Status::ok();
+    return bound.program.isEmpty() ? link(bound) : Status();
   }
 
   Status link(Bound &bound) {

@@ -72,7 +72,7 @@ Status Planner::execute(size_t from, size_t to) {
     if (set)
       return {Code::InvalidModel, "an index is out of range"};
   }
-  return Status::ok();
+  return Status();
 }
 
 // clang-format off
@@ -181,12 +181,12 @@ bool Planner::mayFold(uint64_t bytes, uint64_t work, uint64_t slowest) {
 // What depends on constants alone is computed now, and is a constant then.
 Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   if (firstStep == steps_.size())
-    return Status::ok();
+    return Status();
   uint64_t bytes = 0;
   for (size_t i = firstStep; i < steps_.size(); ++i)
     for (const Value *value : steps_[i].operands)
       if (value && !value->isConstant() && value->root->id < firstValue)
-        return Status::ok();
+        return Status();
   for (size_t id = firstValue; id < values_.size(); ++id)
     if (values_[id].root == &values_[id] && !values_[id].constant)
       bytes += std::max<size_t>(values_[id].capacity, Buffer::Padding);
@@ -210,7 +210,7 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
     value.producer = -1;
     memory_.erase(memory);
   }
-  return Status::ok();
+  return Status();
 }
 
 // ---- values on which shapes depend -------------------------------------------------------------

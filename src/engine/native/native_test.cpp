@@ -639,7 +639,7 @@ TEST(Native, EightThreadsShareAModel) {
       Runner runner = model.newRunner();
       for (int i = 0; i < 2000; ++i) {
         const float x = static_cast<float>(t) + static_cast<float>(i % 7);
-        const bool isOk = runner.set("x", {x, 0.0F}).isOk() && runner.evaluate().isOk();
+        const bool isOk = runner.set("x", {x, 0.0F}).ok() && runner.evaluate().ok();
         const float expected = 2 * (x + 0.5F) - (2 * x + 1) + 10;
         wrong[t] += !isOk || runner.output<float>("y")[0] != expected;
       }

@@ -144,7 +144,7 @@ Status Network::load(const Deadline &deadline) {
   model_.reset();
   weights_.reset();
   file_ = Buffer();
-  return Status::ok();
+  return Status();
 }
 
 Status Network::readSignature() {
@@ -180,7 +180,7 @@ Status Network::readSignature() {
   for (const auto &[key, value] : fields)
     if (!value.empty())
       metadata_.emplace(key, std::string(value));
-  return Status::ok();
+  return Status();
 }
 
 // Of lengths that change two are tried: the network may depend on values in a way that is refused,
@@ -201,7 +201,7 @@ Status Network::tryLengths(const Deadline &deadline) {
     if (!plan && (!areDeclared || isUnsettled || deadline.hasPassed()))
       return plan.status();
     if (areDeclared && plan)
-      return Status::ok();
+      return Status();
     if (!plan)
       continue;
     plans[trial] = *plan;
@@ -218,7 +218,7 @@ Status Network::tryLengths(const Deadline &deadline) {
       if (spec.shape[d] != plans[1]->outputs[i].shape[d])
         spec.shape[d] = Dynamic;
   }
-  return Status::ok();
+  return Status();
 }
 
 Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape> &shapes,

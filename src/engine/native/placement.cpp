@@ -217,7 +217,7 @@ Status Planner::placeValues(Plan &plan) {
         arena.release(value->offset);
   }
   plan.workspace = arena.size();
-  return Status::ok();
+  return Status();
 }
 
 Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSpec> &inputs,

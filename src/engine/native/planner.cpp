@@ -219,7 +219,7 @@ Status Planner::define(Scope &scope, std::string_view name, Value *value) {
   value->uses += uses == scope.uses.end() ? 0 : uses->second;
   if (!scope.values.emplace(name, value).second || scope.initializers.count(name))
     return {Code::InvalidModel, "the name " + quoted(name) + " stands for two values"};
-  return Status::ok();
+  return Status();
 }
 
 Value *Planner::find(Scope &scope, std::string_view name) {
@@ -251,7 +251,7 @@ Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
       return {Code::InvalidModel,
               "the weights " + quoted(tensor.name) + " of an inner graph have a name from outside"};
   }
-  return Status::ok();
+  return Status();
 }
 
 // ---- graphs ------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
   for (const onnx::Node &node : nodes)
     if (Status s = planNode(node, scope); !s)
       return s;
-  return Status::ok();
+  return Status();
 }
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
@@ -430,7 +430,7 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
       return s;
   }
   --depth_;
-  return Status::ok();
+  return Status();
 }
 
 const onnx::Attribute *Planner::resolve(const onnx::Attribute *attribute) const {

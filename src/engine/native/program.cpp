@@ -57,7 +57,7 @@ Status Program::finish(bool isLong) {
   added_ = {};
   isLong_ = isLong;
   isFinished_ = true;
-  return Status::ok();
+  return Status();
 }
 
 bool Program::run(Duration left) const {

@@ -112,7 +112,7 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
       break;
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace mlbridge::native

@@ -42,7 +42,7 @@ TEST(NativeSteadyState, AllocatesNothingAndTakesNoLock) {
   ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
   Runner runner = model.newRunner();
   const auto once = [&] {
-    return runner.set("x", {2.0F, -1.0F}).isOk() &&
+    return runner.set("x", {2.0F, -1.0F}).ok() &&
            runner.evaluateOr<float>([] { return -1.0F; }) == 6.0F;
   };
   ASSERT_TRUE(once()) << runner.status().toString();
@@ -60,8 +60,8 @@ TEST(NativeSteadyState, LengthsThatWereThereBeforeAllocateNothing) {
   Runner runner = model.newRunner();
   const std::vector<float> nodes(16, 1.0F);
   const auto once = [&](size_t rows) {
-    return runner.set("nodes", Span<const float>(nodes.data(), 2 * rows)).isOk() &&
-           runner.evaluate().isOk() && runner.output<float>("total")[0] == static_cast<float>(rows);
+    return runner.set("nodes", Span<const float>(nodes.data(), 2 * rows)).ok() &&
+           runner.evaluate().ok() && runner.output<float>("total")[0] == static_cast<float>(rows);
   };
   for (const size_t rows : {8, 3, 5, 8, 3, 5})
     ASSERT_TRUE(once(rows)) << runner.status().toString();

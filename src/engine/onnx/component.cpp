@@ -12,7 +12,7 @@ namespace mlbridge::onnx {
 namespace {
 
 mlb_code report(const Status &status, mlb_error *error) {
-  if (!status.isOk() && error) {
+  if (!status.ok() && error) {
     error->size = std::min<uint64_t>(status.message().size(), error->capacity);
     std::memcpy(error->text, status.message().data(), error->size);
   }
@@ -49,7 +49,7 @@ mlb_code open(mlb_string place, const mlb_option *options, uint64_t optionsSize,
     if (!opened)
       return opened.status();
     *model = (*opened).release();
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -80,7 +80,7 @@ mlb_code createRunner(void *model, const int64_t *const *shapes, void **runner, 
     if (!created)
       return created.status();
     *runner = (*created).release();
-    return Status::ok();
+    return Status();
   });
 }
 

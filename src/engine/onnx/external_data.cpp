@@ -32,7 +32,7 @@ constexpr int DeepestGraph = 64;
 class Walk {
 public:
   Status model(std::string_view bytes) {
-    for (Message m(bytes); status_.isOk() && m.next();) {
+    for (Message m(bytes); status_.ok() && m.next();) {
       if (m.number == field::ModelGraph)
         graph(m.payload, true, 0);
       else if (m.number == field::ModelFunctions)
@@ -49,7 +49,7 @@ private:
                        "graphs are nested more than " + std::to_string(DeepestGraph) + " deep");
       return;
     }
-    for (Message m(bytes); status_.isOk() && m.next();) {
+    for (Message m(bytes); status_.ok() && m.next();) {
       if (m.number == field::GraphNode)
         node(m.payload, depth);
       else if (m.number == field::GraphInitializer)
@@ -59,7 +59,7 @@ private:
     }
   }
   void function(std::string_view bytes) {
-    for (Message m(bytes); status_.isOk() && m.next();) {
+    for (Message m(bytes); status_.ok() && m.next();) {
       if (m.number == field::FunctionNode)
         node(m.payload, 0);
       else if (m.number == field::FunctionAttribute)
@@ -67,12 +67,12 @@ private:
     }
   }
   void node(std::string_view bytes, int depth) {
-    for (Message m(bytes); status_.isOk() && m.next();)
+    for (Message m(bytes); status_.ok() && m.next();)
       if (m.number == field::NodeAttribute)
         attribute(m.payload, depth);
   }
   void attribute(std::string_view bytes, int depth) {
-    for (Message m(bytes); status_.isOk() && m.next();) {
+    for (Message m(bytes); status_.ok() && m.next();) {
       if (m.number == field::AttributeTensor || m.number == field::AttributeTensors)
         tensor(m.payload, false);
       else if (m.number == field::AttributeGraph || m.number == field::AttributeGraphs)
@@ -82,7 +82,7 @@ private:
     }
   }
   void sparse(std::string_view bytes) {
-    for (Message m(bytes); status_.isOk() && m.next();)
+    for (Message m(bytes); status_.ok() && m.next();)
       if (m.number == field::SparseValues || m.number == field::SparseIndices)
         tensor(m.payload, false);
   }

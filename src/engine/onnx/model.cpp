@@ -82,7 +82,7 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, const B
   if (!files)
     return {files.status().code(), path + ": " + files.status().message()};
   if (files->empty())
-    return Status::ok();
+    return Status();
   if (!runtime.externalData)
     return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
                                    "', which takes ONNX Runtime 1.18 or newer, not " +
@@ -124,7 +124,7 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
         !s)
       return s;
   }
-  return Status::ok();
+  return Status();
 }
 
 Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSessionOptions *to) {
@@ -190,7 +190,7 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
     return s;
   for (int64_t &length : spec.shape)
     length = std::max(length, Dynamic);
-  return Status::ok();
+  return Status();
 }
 
 /// Inputs or outputs of a session, by the functions of the C API for them.
@@ -226,7 +226,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
       return s;
     specs.push_back(std::move(spec));
   }
-  return Status::ok();
+  return Status();
 }
 
 void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &names,
@@ -306,7 +306,7 @@ Status Model::readSignature() {
     return s;
   describe(signature_.inputs, inputNames_, inputSpecs_);
   describe(signature_.outputs, outputNames_, outputSpecs_);
-  return Status::ok();
+  return Status();
 }
 
 Status Model::readMetadata() {
@@ -366,7 +366,7 @@ Status Model::readMetadata() {
     if (!isUtf8(key) || !isUtf8(value))
       return {Code::InvalidModel,
               "a metadata property is not UTF-8" + (isUtf8(key) ? ": " + key : std::string())};
-  return Status::ok();
+  return Status();
 }
 
 std::optional<ElementType> fromOrt(ONNXTensorElementDataType type) {

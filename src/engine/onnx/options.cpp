@@ -24,14 +24,14 @@ Status readSwitch(std::string_view key, std::string_view value, Switch &to) {
   if (value != "0" && value != "1")
     return wrong(key, value, "0 or 1");
   to = value == "1";
-  return Status::ok();
+  return Status();
 }
 
 Status readThreads(std::string_view key, std::string_view value, int &to) {
   const auto [stop, error] = std::from_chars(value.begin(), value.end(), to);
   if (error != std::errc() || stop != value.end() || to < 1 || to > MostThreads)
     return wrong(key, value, "1 to " + std::to_string(MostThreads));
-  return Status::ok();
+  return Status();
 }
 
 Status readLevel(std::string_view key, std::string_view value, GraphOptimizationLevel &to) {
@@ -45,7 +45,7 @@ Status readLevel(std::string_view key, std::string_view value, GraphOptimization
     to = ORT_DISABLE_ALL;
   else
     return wrong(key, value, "all, extended, basic or none");
-  return Status::ok();
+  return Status();
 }
 
 /// Files separated by ':', as in LD_LIBRARY_PATH.
@@ -57,7 +57,7 @@ Status readLibraries(std::string_view key, std::string_view value, std::vector<s
       return wrong(key, value, "files of custom operators, with ':' between them");
     to.emplace_back(file);
     if (end == value.npos)
-      return Status::ok();
+      return Status();
     value.remove_prefix(end + 1);
   }
 }
@@ -72,7 +72,7 @@ Status readOne(std::string_view key, std::string_view value, Options &to) {
     if (value.empty())
       return wrong(key, value, "the path of ONNX Runtime's library or its folder");
     to.runtime = value;
-    return Status::ok();
+    return Status();
   }
   if (key == "threads")
     return readThreads(key, value, to.threads);
@@ -90,10 +90,10 @@ Status readOne(std::string_view key, std::string_view value, Options &to) {
     return readLibraries(key, value, to.customOps);
   if (key.substr(0, ConfigPrefix.size()) == ConfigPrefix && key.size() > ConfigPrefix.size()) {
     to.config.emplace_back(key.substr(ConfigPrefix.size()), value);
-    return Status::ok();
+    return Status();
   }
   if (isForTheLibrary(key))
-    return Status::ok();
+    return Status();
   return unknownOption("onnx", key, Known);
 }
 

@@ -115,7 +115,7 @@ Status Runner::makeBinding() {
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (Status s = done(api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i])); !s)
       return s;
-  return Status::ok();
+  return Status();
 }
 
 Runner::~Runner() {
@@ -163,7 +163,7 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   slot.data = slot.own.data();
   slot.count = bytes / width(spec.type);
   slot.sized = true;
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count,
@@ -182,7 +182,7 @@ Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count
   slot.data = count ? static_cast<void *>(slot.texts.data()) : nothing;
   slot.count = count;
   slot.sized = true;
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::writeStrings() {
@@ -202,7 +202,7 @@ Status Runner::writeStrings() {
         std::memcpy(to, from.data, from.size);
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
@@ -216,7 +216,7 @@ Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
   slot.data = nothing;
   slot.count = count;
   if (count == 0)
-    return Status::ok();
+    return Status();
   if (Status s = done(api->GetStringTensorDataLength(value, &size)); !s)
     return s;
   slot.characters.resize(size + 1);
@@ -229,7 +229,7 @@ Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
     slot.texts[k] = {slot.characters.data() + slot.offsets[k],
                      slot.offsets[k + 1] - slot.offsets[k]};
   slot.data = slot.texts.data();
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::input(uint64_t i, mlb_tensor &tensor) {
@@ -237,7 +237,7 @@ Status Runner::input(uint64_t i, mlb_tensor &tensor) {
     return {Code::InvalidArgument, "there is no input " + std::to_string(i)};
   const Slot &slot = inputs_[i];
   tensor = {slot.data, slot.count, slot.shape.data()};
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
@@ -286,7 +286,7 @@ Status Runner::evaluate() {
       if (outputs_[i].perCall)
         if (Status s = readPerCallOutput(outputs_[i], outputValues_[i]); !s)
           return s;
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::output(uint64_t i, mlb_tensor &tensor) {
@@ -294,7 +294,7 @@ Status Runner::output(uint64_t i, mlb_tensor &tensor) {
     return {Code::InvalidArgument, "there is no output " + std::to_string(i)};
   const Slot &slot = outputs_[i];
   tensor = {slot.data, slot.count, slot.shape.data()};
-  return Status::ok();
+  return Status();
 }
 
 Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
@@ -334,7 +334,7 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
     return readStrings(slot, value, count);
   slot.data = count ? data : nothing;
   slot.count = count;
-  return Status::ok();
+  return Status();
 }
 
 void Runner::releasePerCallOutputs() {

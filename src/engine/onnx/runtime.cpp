@@ -139,14 +139,14 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
         Expected<const Runtime *> runtime = loadOnce(all, path);
         if (runtime)
           taken = *runtime;
-        else if (unusable.isOk() && path.find('/') != std::string::npos)
+        else if (unusable.ok() && path.find('/') != std::string::npos)
           unusable = runtime.status();
         return taken != nullptr;
       },
       looked);
   if (found)
     return taken;
-  if (!unusable.isOk())
+  if (!unusable.ok())
     return unusable.code() == Code::NotFound
                ? Status(Code::NotFound, "ONNX Runtime was found and cannot be opened: " +
                                             unusable.message() + "; " + WhatToInstall)
@@ -160,7 +160,7 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
 
 Status take(const OrtApi *api, OrtStatus *failure, Code code, std::string_view where) {
   if (!failure)
-    return Status::ok();
+    return Status();
   const OrtErrorCode kind = api->GetErrorCode(failure);
   std::string message = api->GetErrorMessage(failure);
   api->ReleaseStatus(failure);

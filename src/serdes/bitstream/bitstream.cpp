@@ -52,7 +52,7 @@ Status checkPadding(const Plan &plan, const uint8_t *message, size_t from, size_
       return Status(Code::Protocol, "bitstream: padding byte at offset " + number(i) +
                                         " before tensor '" + plan.spec.name + "' is " +
                                         number(message[i]) + ", expected 0");
-  return Status::ok();
+  return Status();
 }
 
 /// The first byte that is neither 0 nor 1, or `size`.
@@ -71,7 +71,7 @@ size_t findBadBool(const uint8_t *bytes, size_t size) {
 Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_t size) {
   size_t bad = findBadBool(message + offset, size);
   if (bad == size)
-    return Status::ok();
+    return Status();
   return Status(Code::Protocol, about(plan.spec) + "element " + number(bad) + " at offset " +
                                     number(offset + bad) + " is " + number(message[offset + bad]) +
                                     ", a bool is 0 or 1");
@@ -156,7 +156,7 @@ Status BitstreamCodec::check(Span<const uint8_t> message) const {
         return s;
     at = start + bytes;
   }
-  return at == message.size() ? Status::ok() : leftover(at, message.size());
+  return at == message.size() ? Status() : leftover(at, message.size());
 }
 
 Status BitstreamCodec::checkViews(Span<const TensorView> tensors) const {
@@ -175,7 +175,7 @@ Status BitstreamCodec::checkViews(Span<const TensorView> tensors) const {
       return Status(Code::InvalidArgument, about(spec) + "of shape " + toString(view.shape) +
                                                " has " + number(view.count) + " elements");
   }
-  return Status::ok();
+  return Status();
 }
 
 Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
@@ -247,7 +247,7 @@ Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out,
     for (const std::string &s : strings)
       put(s.data(), s.size());
   }
-  return Status::ok();
+  return Status();
 }
 
 Status BitstreamCodec::readShape(const Plan &plan, Span<const uint8_t> message, size_t &at,
@@ -256,7 +256,7 @@ Status BitstreamCodec::readShape(const Plan &plan, Span<const uint8_t> message, 
   shape = spec.shape;
   count = plan.count;
   if (plan.words == 0)
-    return Status::ok();
+    return Status();
   if (plan.words > (message.size() - at) / Word)
     return tooShort(spec, plan.words * Word, at, message.size() - at);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -279,7 +279,7 @@ Status BitstreamCodec::readShape(const Plan &plan, Span<const uint8_t> message, 
                                       "has more elements than any message: its shape is " +
                                       toString(shape) + " before offset " + number(at));
   count = *product;
-  return Status::ok();
+  return Status();
 }
 
 Status BitstreamCodec::prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
@@ -292,7 +292,7 @@ Status BitstreamCodec::prepare(size_t index, const Shape &shape, size_t count, T
     return Status(Code::Internal, about(plans_[index].spec) + "got storage for " +
                                       number(view.count) + " " + name(view.type) +
                                       " elements, asked for " + number(count));
-  return Status::ok();
+  return Status();
 }
 
 Status BitstreamCodec::readStrings(size_t index, Span<const uint8_t> message, size_t &at,
@@ -320,7 +320,7 @@ Status BitstreamCodec::readStrings(size_t index, Span<const uint8_t> message, si
     strings[k].assign(reinterpret_cast<const char *>(message.data() + at), length);
     at += length;
   }
-  return Status::ok();
+  return Status();
 }
 
 Status BitstreamCodec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
@@ -377,7 +377,7 @@ Status BitstreamCodec::decodeAround(Span<const uint8_t> message, Span<const Gap>
   if (gap != gaps.end())
     return Status(Code::Protocol, "bitstream: no tensor begins at offset " + number(gap->offset) +
                                       ", where one is said to lie elsewhere");
-  return at == message.size() ? Status::ok() : leftover(at, message.size());
+  return at == message.size() ? Status() : leftover(at, message.size());
 }
 
 class BitstreamSerDes final : public SerDes {

@@ -176,14 +176,14 @@ Status Writer::prepareLeaf(const Field &leaf) {
       if (!isUtf8(fromComponent(static_cast<const mlb_string *>(tensor.data)[k])))
         return bad(" element " + std::to_string(k) +
                    " is not UTF-8, which a string must be; bytes need not");
-  return Status::ok();
+  return Status();
 }
 
 Status Writer::prepare(const Field &message) {
   for (const Field &field : message.fields)
     if (Status s = field.isMessage() ? prepare(field) : prepareLeaf(field); !s)
       return s;
-  return Status::ok();
+  return Status();
 }
 
 uint64_t Writer::measure(const Field &message) {

@@ -135,7 +135,7 @@ Status Planner::add(size_t index, const pb::Descriptor &message) {
           LengthsSuffix) {
     if (!find(spec.name.substr(0, spec.name.size() - LengthsSuffix.size())))
       return misfit(tensor + " has the lengths of a tensor that is not there");
-    return Status::ok(); // comes with the one whose rows it measures
+    return Status(); // comes with the one whose rows it measures
   }
   Field *node = &plan_.root;
   const pb::Descriptor *type = &message;
@@ -216,7 +216,7 @@ Status Planner::fit(Field &leaf, const FieldDescriptor &field) const {
   } else if (levels == 0) {
     if (spec.count() != size_t{1})
       return misfit(both + " differ in shape: the field has one value");
-    return Status::ok();
+    return Status();
   } else if (rank < levels || (!leaf.repeated && rank != levels)) {
     return misfit(both + " differ in shape: the field is repeated in " + std::to_string(levels) +
                   (levels == 1 ? " dimension" : " dimensions"));
@@ -234,7 +234,7 @@ Status Planner::fit(Field &leaf, const FieldDescriptor &field) const {
       leaf.rowsVary = true;
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 /// A message without one of its required fields is none.
@@ -252,7 +252,7 @@ Status Planner::checkRequired(const pb::Descriptor &message, const Field &node) 
         return s;
     }
   }
-  return Status::ok();
+  return Status();
 }
 
 /// What the method takes or returns.
@@ -314,9 +314,9 @@ Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
   Planner planner(plan);
   plan.root.id = plan.fields++;
   Status status;
-  for (size_t i = 0; status.isOk() && i < plan.specs.size(); ++i)
+  for (size_t i = 0; status.ok() && i < plan.specs.size(); ++i)
     status = planner.add(i, *message);
-  if (status.isOk())
+  if (status.ok())
     status = planner.checkRequired(*message, plan.root);
   if (!status) {
     std::string tensors;

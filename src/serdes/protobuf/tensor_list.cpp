@@ -140,7 +140,7 @@ Status TensorListCodec::make(Span<const mlb_tensor_spec> specs) {
     if (slots_[byName_[i]].spec.name == slots_[byName_[i - 1]].spec.name)
       return Status(Code::Unsupported,
                     about(slots_[byName_[i]].spec) + " stands twice in the signature");
-  return Status::ok();
+  return Status();
 }
 
 size_t TensorListCodec::find(std::string_view name, size_t guess) const {
@@ -268,7 +268,7 @@ Status TensorListCodec::read(const uint8_t *data, size_t size, Found &found) con
         return broken;
     }
   }
-  return in.ConsumedEntireMessage() ? Status::ok() : broken;
+  return in.ConsumedEntireMessage() ? Status() : broken;
 }
 
 mlb_code TensorListCodec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,

@@ -64,7 +64,7 @@ Status Acceptor::listen(const Settings &settings) {
     return Status(Code::InvalidArgument, describeErrno(where, errno));
   }
   port_ = portOf(socket_.get());
-  return Status::ok();
+  return Status();
 }
 
 Status Acceptor::start(std::unique_ptr<Taker> taker) {
@@ -75,7 +75,7 @@ Status Acceptor::start(std::unique_ptr<Taker> taker) {
   } catch (const std::system_error &error) {
     return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
   }
-  return Status::ok();
+  return Status();
 }
 
 void Acceptor::stop() {

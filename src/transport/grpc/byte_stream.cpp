@@ -72,7 +72,7 @@ void ByteStream::startReading() {
 
 void ByteStream::onRead(bool ok) {
   reading_ = false;
-  Status status = ok ? receive() : Status::ok();
+  Status status = ok ? receive() : Status();
   if (!status)
     end(status);
   if (!ok || !status) {
@@ -88,7 +88,7 @@ Status ByteStream::receive() {
   const size_t size = incoming_.Length();
   heard_ = true;
   if (size == 0 || ignoresInput_)
-    return Status::ok();
+    return Status();
   std::vector<grpc::Slice> slices;
   if (!incoming_.Dump(&slices).ok())
     return Status(Code::Protocol, "a gRPC message cannot be read");
@@ -111,7 +111,7 @@ Status ByteStream::receive() {
       received_.push_back(part ? slice.sub(part, slice.size()) : std::move(slice));
   }
   ahead_ += size - skipped;
-  return Status::ok();
+  return Status();
 }
 
 Expected<size_t> ByteStream::take(uint8_t *to, size_t size) {

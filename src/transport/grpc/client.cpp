@@ -57,7 +57,7 @@ Status ClientStream::shake(Deadline deadline) {
   if (!driveUntil([this] { return connected_ || hasStatus_; }, deadline))
     return Status(Code::DeadlineExceeded, "the server did not accept in time");
   const Lock lock(mutex_);
-  return connected_ ? Status::ok() : connectError(status_, usesTls_);
+  return connected_ ? Status() : connectError(status_, usesTls_);
 }
 
 void ClientStream::onStarted(bool ok) {

@@ -94,14 +94,14 @@ mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_s
         return unary.status();
       made->unary = std::move(*unary);
       *connection = made.release();
-      return Status::ok();
+      return Status();
     }
     Expected<std::unique_ptr<ClientStream>> client = ClientStream::connect(*settings, deadline);
     if (!client)
       return client.status();
     made->client = std::move(*client);
     *connection = made.release();
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -134,7 +134,7 @@ mlb_code listen(mlb_string place, const mlb_option *options, uint64_t options_si
     if (!core)
       return core.status();
     *listener = new Listener(std::move(*core));
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -145,7 +145,7 @@ mlb_code accept(void *listener, void **connection, mlb_error *error) {
     made->server = listenerOf(listener).accept();
     if (made->server)
       *connection = made.release();
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -165,7 +165,7 @@ mlb_code read(void *connection, uint8_t *data, uint64_t size, uint64_t *done, ml
     if (!n)
       return n.status();
     *done = *n;
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -177,7 +177,7 @@ mlb_code writeParts(void *connection, const mlb_bytes *parts, uint64_t count, ui
     if (!n)
       return n.status();
     *done = *n;
-    return Status::ok();
+    return Status();
   });
 }
 
@@ -208,7 +208,7 @@ mlb_code wait(void *connection, uint32_t wanted, uint64_t left, uint32_t *ready,
     if (!found)
       return found.status();
     *ready = *found;
-    return Status::ok();
+    return Status();
   });
 }
 

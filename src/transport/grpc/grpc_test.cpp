@@ -26,7 +26,7 @@ Status ask(const std::string &uri, int64_t k = 21, Duration deadline = 20s) {
   if (Status s = runner.evaluate(); !s)
     return s;
   EXPECT_EQ(runner.output<int64_t>("twice")[0], 2 * k);
-  return Status::ok();
+  return Status();
 }
 
 /// "HOST:PORT" of a server.

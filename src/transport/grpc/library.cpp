@@ -38,7 +38,7 @@ Status startLibrary() {
   static bool started = false;
   const std::lock_guard<std::mutex> lock(mutex);
   if (started)
-    return Status::ok();
+    return Status();
   // One for each processor, as far as gRPC goes, and those for timers, names and callbacks.
   if (Status s = tryThreads(std::clamp(std::thread::hardware_concurrency(), 2U, 32U) + 8); !s)
     return s;
@@ -49,7 +49,7 @@ Status startLibrary() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   owner = ::getpid();
   started = true;
-  return Status::ok();
+  return Status();
 }
 
 Status tryThreads(size_t count) {
@@ -74,7 +74,7 @@ Status tryThreads(size_t count) {
     ::pthread_join(thread, nullptr);
   if (error)
     return Status(Code::LimitExceeded, describeErrno("start the threads of gRPC", error));
-  return Status::ok();
+  return Status();
 }
 
 gpr_timespec timeOf(Deadline deadline) {

@@ -39,7 +39,7 @@ std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings)
 /// Whether gRPC can use them; it doesn't say so of those with which it is handed connections.
 Status tryCredentials(const Settings &settings) {
   if (!settings.tls)
-    return Status::ok();
+    return Status();
   Health service;
   int port = 0;
   grpc::ServerBuilder builder;
@@ -48,7 +48,7 @@ Status tryCredentials(const Settings &settings) {
   builder.RegisterService(&service);
   builder.AddListeningPort("127.0.0.1:0", credentialsOf(settings), &port);
   if (const std::unique_ptr<grpc::Server> server = builder.BuildAndStart(); server && port != 0)
-    return Status::ok();
+    return Status();
   return Status(Code::InvalidArgument, "listen at " + placeOf(settings, settings.port) +
                                            ": certificate and key cannot be read or do not fit");
 }
@@ -150,7 +150,7 @@ Status ServerCore::build() {
     return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
   }
   place_ = placeOf(settings_, acceptor_.port());
-  return Status::ok();
+  return Status();
 }
 
 ServerCore::~ServerCore() = default;

@@ -101,7 +101,7 @@ Status readPlace(std::string_view place, Side side, Settings &to) {
       });
   if (!to.isIpv4 && !to.isIpv6 && (brackets || !isName))
     return malformed("'" + std::string(host) + "' is neither a name nor an address");
-  return Status::ok();
+  return Status();
 }
 
 bool isLoopback(const Settings &settings) {

@@ -31,7 +31,7 @@ Status errorOf(const grpc::Status &status, const std::string &method, bool usesT
   const std::string said = method + ": " + text;
   switch (status.error_code()) {
   case grpc::StatusCode::OK:
-    return Status::ok();
+    return Status();
   case grpc::StatusCode::DEADLINE_EXCEEDED:
     return Status(Code::DeadlineExceeded, method + ": no answer in time");
   case grpc::StatusCode::UNAVAILABLE:
@@ -72,7 +72,7 @@ Status append(const grpc::ByteBuffer &bytes, uint64_t limit, mlb_buffer &to) {
     std::memcpy(to.data + to.size, slice.begin(), slice.size());
     to.size += slice.size();
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace
@@ -108,7 +108,7 @@ Status UnaryClient::waitUntilConnected(Deadline deadline) {
   }
   drain(queue);
   if (state == GRPC_CHANNEL_READY)
-    return Status::ok();
+    return Status();
   if (state != GRPC_CHANNEL_TRANSIENT_FAILURE)
     return Status(Code::DeadlineExceeded, "the server did not accept in time");
   // Only a call is told why. It does not leave this process, unless somebody is there after all.
@@ -117,7 +117,7 @@ Status UnaryClient::waitUntilConnected(Deadline deadline) {
   return why.error_code() == grpc::StatusCode::UNAVAILABLE ||
                  why.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
              ? unreachable(why.error_message(), usesTls_)
-             : Status::ok();
+             : Status();
 }
 
 grpc::Status UnaryClient::invoke(const std::string &name, Span<const uint8_t> request,

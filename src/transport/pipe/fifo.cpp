@@ -64,13 +64,13 @@ Expected<Descriptor> openFifo(const std::string &path, int mode) {
 
 Status makeFifo(const std::string &path) {
   if (::mkfifo(path.c_str(), 0600) == 0)
-    return Status::ok();
+    return Status();
   if (errno != EEXIST)
     return Status(Code::InvalidArgument, describeErrno("pipe: make " + path, errno));
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode))
     return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
-  return Status::ok();
+  return Status();
 }
 
 bool isStillAt(const std::string &path, int fifo) {

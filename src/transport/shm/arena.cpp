@@ -28,7 +28,7 @@ public:
     for (volatile uint8_t *at = bytes; at < bytes + capacity_; at += page)
       *at = *at;
     kept_ = true;
-    return Status::ok();
+    return Status();
   }
 
 private:

@@ -256,8 +256,7 @@ public:
     const std::vector<uint8_t> zeros(rest);
     EXPECT_TRUE(payload.append(zeros.data(), rest));
     send(FrameKind::Request, 1, FlagInMemory, payload);
-    return read() == FrameKind::Reply ? Status::ok()
-                                      : decodeError({payload_.data(), payload_.size()});
+    return read() == FrameKind::Reply ? Status() : decodeError({payload_.data(), payload_.size()});
   }
 
 private:

@@ -21,7 +21,7 @@ Status ring(int socket) {
     if (errno != EINTR)
       return Status(Code::Closed, describeErrno("wake the peer", errno));
   }
-  return Status::ok();
+  return Status();
 }
 
 } // namespace

@@ -178,7 +178,7 @@ Status handOver(int socket, const SharedMemory &memory, int bell) {
     return Status(n < 0 && (errno == EPIPE || errno == ECONNRESET) ? Code::Closed
                                                                    : Code::LimitExceeded,
                   describeErrno("shm: hand over the memory", n < 0 ? errno : EAGAIN));
-  return Status::ok();
+  return Status();
 }
 
 Expected<HandedOver> takeOver(int socket) {

@@ -293,7 +293,7 @@ TEST(ShmWaiting, TakesAlmostNoProcessorTime) {
   for (int i = 0; i < 100; ++i) // a quick conversation, in which waiting is no sleep at first
     ASSERT_TRUE(runner.evaluate());
   std::future<bool> waiting =
-      std::async(std::launch::async, [&] { return runner.evaluate().isOk(); });
+      std::async(std::launch::async, [&] { return runner.evaluate().ok(); });
   asked.get_future().wait();
   const double before = processorSeconds();
   EXPECT_EQ(waiting.wait_for(500ms), std::future_status::timeout);

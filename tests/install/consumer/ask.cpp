@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
         for (float v : call.in<float>("x"))
           sum += v;
         call.out<int64_t>("action")[0] = static_cast<int64_t>(sum);
-        return mlbridge::Status::ok();
+        return mlbridge::Status();
       };
     };
     return mlbridge::Expected<mlbridge::FunctionModel>(model);

@@ -72,7 +72,7 @@ public:
       return {Code::InvalidModel, "it is no ONNX model: there is no graph in it"};
     if (out.opsets.empty())
       return {Code::InvalidModel, "the model says no version of ONNX's operators (opset_import)"};
-    return Status::ok();
+    return Status();
   }
 
 private:
@@ -388,7 +388,7 @@ Status tooManyNodes() {
 
 Status checkDimensions(size_t count) {
   if (count <= size_t{MostDimensions})
-    return Status::ok();
+    return Status();
   return {Code::Unsupported, "a tensor of " + std::to_string(count) + " dimensions; at most " +
                                  std::to_string(MostDimensions) + " are supported"};
 }

@@ -219,7 +219,7 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
 }
 
 Status readExternal(const Tensor &tensor, ExternalFiles &files) {
-  return placeOf(tensor).isExternal ? locate(tensor, files).status() : Status::ok();
+  return placeOf(tensor).isExternal ? locate(tensor, files).status() : Status();
 }
 
 Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {

@@ -87,7 +87,7 @@ Status gemm(Lowering &l) {
          {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
           real(c ? beta : 0), number(Activation::None), 0, 0, 0});
   l.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
-  return Status::ok();
+  return Status();
 }
 
 Status matmulNode(Lowering &l) {
@@ -145,7 +145,7 @@ Status integerMatMul(Lowering &l) {
   Value *y = l.output(0, ElementType::Int32, shape);
   l.emit(KernelId::IntegerMatMul, {y}, {a, b, zeroA, zeroB}, loops);
   l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
-  return Status::ok();
+  return Status();
 }
 
 constexpr Operator Table[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reconciles the signature that a caller states with the one that a model has.
-#ifndef MLBRIDGE_RUNNER_BIND_H
-#define MLBRIDGE_RUNNER_BIND_H
+#ifndef MLBRIDGE_CORE_BIND_H
+#define MLBRIDGE_CORE_BIND_H
 
 #include <mlbridge/tensor.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What stands behind a Model and a Runner: an engine in this process, or a conversation with a
 // server.
-#ifndef MLBRIDGE_RUNNER_BACKEND_H
-#define MLBRIDGE_RUNNER_BACKEND_H
+#ifndef MLBRIDGE_CORE_BACKEND_H
+#define MLBRIDGE_CORE_BACKEND_H
 
-#include "runner/bind.h"
+#include "core/bind.h"
 #include <mlbridge/model.h>
 
 #include <memory>
@@ -25,13 +25,13 @@ public:
   /// Valid until the next evaluate.
   virtual TensorView output(size_t index) = 0;
 
-  virtual Status beginEpisode(std::string_view, std::string_view) { return Status::ok(); }
-  virtual Status reward(double) { return Status::ok(); }
+  virtual Status beginEpisode(std::string_view, std::string_view) { return Status(); }
+  virtual Status reward(double) { return Status(); }
   /// Before all agents' endEpisode: the inputs hold what is seen at the end.
   virtual void lastObservation() {}
   /// Before endEpisode: a limit ends the episode, and not its last state.
   virtual void truncateEpisode() {}
-  virtual Status endEpisode(const Status &) { return Status::ok(); }
+  virtual Status endEpisode(const Status &) { return Status(); }
   /// Of the three above, those that the model will never hear of.
   virtual uint64_t droppedEvents() const { return 0; }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The rules of Model::bind.
-#include "runner/bind.h"
+#include "core/bind.h"
 
 #include "core/nearest.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runner/bind.h"
+#include "core/bind.h"
 
 #include <gtest/gtest.h>
 
