@@ -51,8 +51,7 @@ public:
       return &welcome_.agents[static_cast<size_t>(known)].signature;
     const std::vector<std::string_view> names = namesOf(Span<const AgentSpec>(welcome_.agents));
     return Status(Code::NotFound, "the server has no agent '" + std::string(agent) + "'" +
-                                      didYouMean(agent, names) + " (agents: " + listOf(names) +
-                                      ")");
+                                      suggestion(agent, names, "agents"));
   }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override;
