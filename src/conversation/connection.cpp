@@ -203,7 +203,7 @@ Status Connection::frame(const FrameHeader &header) {
     answer(header);
     return Status();
   case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     if (!busy)
       return busy.status();
     if (header.stream == 0)
@@ -229,9 +229,9 @@ Status Connection::frame(const FrameHeader &header) {
     sendSmall(FrameKind::Pong, 0, header.request, incoming_);
     return Status();
   case FrameKind::Bye: {
-    Expected<std::string> text = decodeText(incoming_.span());
-    return Status(Code::Closed, "the server said goodbye" +
-                                    (text && !text->empty() ? ": " + *text : std::string()));
+    Expected<ByeMessage> bye = decode<ByeMessage>(incoming_.span());
+    return Status(Code::Closed,
+                  "the server said goodbye" + (bye && !bye->text.empty() ? ": " + bye->text : ""));
   }
   case FrameKind::Reset:
   case FrameKind::Step: {
@@ -252,11 +252,11 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
   case FrameKind::Error:
     return header.stream == 0 ? decodeError(incoming_.span()) : Status();
   case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     return busy ? Status(Code::Busy, busy->text) : busy.status();
   }
   case FrameKind::Welcome: {
-    Expected<Welcome> welcome = decodeWelcome(incoming_.span());
+    Expected<Welcome> welcome = decode<Welcome>(incoming_.span());
     if (!welcome)
       return welcome.status();
     if (welcome->major != ProtocolMajor)
@@ -275,17 +275,17 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
 }
 
 Status Connection::rewardFrame(const FrameHeader &header) {
-  Expected<double> reward = decodeReward(incoming_.span());
+  Expected<RewardMessage> reward = decode<RewardMessage>(incoming_.span());
   if (!reward)
     return reward.status();
   const Lock lock(mutex_);
   if (const auto found = streams_.find(header.stream); found != streams_.end())
-    found->second->reward = *reward;
+    found->second->reward = reward->value;
   return Status();
 }
 
 Status Connection::turnFrame(const FrameHeader &header) {
-  Expected<TurnMessage> turn = decodeTurn(incoming_.span());
+  Expected<TurnMessage> turn = decode<TurnMessage>(incoming_.span());
   if (!turn)
     return turn.status();
   const Lock lock(mutex_);
@@ -313,7 +313,7 @@ void Connection::answer(const FrameHeader &header) {
   if (header.kind == FrameKind::Error) {
     error = decodeError(incoming_.span());
   } else if (header.kind == FrameKind::Busy) {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     error = busy ? Status(Code::Busy, busy->text) : busy.status();
   }
   if (header.request == 0 && !error)
@@ -473,7 +473,8 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
   }
   if (!status)
     return status;
-  return decodeMap(slot.reply.span());
+  Expected<StatisticsMessage> counts = decode<StatisticsMessage>(slot.reply.span());
+  return counts ? Expected<Metadata>(std::move(counts->entries)) : counts.status();
 }
 
 // ---- writing ------------------------------------------------------------------------------------

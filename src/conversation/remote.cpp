@@ -200,7 +200,7 @@ public:
   }
   Status reward(double value) override {
     Buffer payload;
-    if (Status s = encodeReward(value, payload); !s)
+    if (Status s = encode(RewardMessage{value}, payload); !s)
       return s;
     return queue(FrameKind::Reward, payload);
   }
