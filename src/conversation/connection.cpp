@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/connection.h"
 
+#include "conversation/retry.h"
+
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -15,7 +17,6 @@ namespace {
 // the rest of a frame that an earlier compiler did not finish.
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
 constexpr Duration LongestAttempt = std::chrono::seconds(5);
-constexpr int ConnectPauseMs = 10;
 /// Of what waits in outboxes: more is not kept for streams that are closed.
 constexpr size_t MostWaiting = 16 << 20;
 /// Of a message that had begun to go out: for more the connection is given up.
@@ -45,20 +46,6 @@ uint64_t processNumber() {
   return processMark().load(std::memory_order_relaxed);
 }
 
-Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, const Uri &uri,
-                                                  Duration wait, Deadline deadline) {
-  const Deadline until = Deadline::after(wait);
-  while (true) {
-    Expected<std::unique_ptr<Channel>> channel =
-        transport.connect(uri, wait > Duration::zero() ? until : deadline);
-    if (channel || wait <= Duration::zero() || until.hasPassed())
-      return channel;
-    if (const Code code = channel.status().code(); code != Code::Unavailable && code != Code::Busy)
-      return channel;
-    ::poll(nullptr, 0, ConnectPauseMs);
-  }
-}
-
 } // namespace
 
 Connection::Connection(std::unique_ptr<Channel> channel)
@@ -69,8 +56,8 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
   Duration attempt = FirstAttempt;
   while (true) {
     const Deadline::Clock::time_point before = Deadline::Clock::now();
-    Expected<std::unique_ptr<Channel>> channel =
-        connectWaiting(transport, uri, options.wait, deadline);
+    Expected<std::unique_ptr<Channel>> channel = connectWaiting(
+        options.wait, deadline, [&](Deadline until) { return transport.connect(uri, until); });
     if (!channel)
       return channel.status();
     // Waiting for a server to start was asked for; it is not part of the deadline.
