@@ -308,24 +308,20 @@ Status Session::onOpenStream(const FrameHeader &header) {
   if (header.stream == 0 || streams_.count(header.stream))
     return Status(Code::Protocol, "open-stream: stream " + std::to_string(header.stream) +
                                       (header.stream ? " is open already" : " is the connection"));
-  const auto refuseStream = [&](const Status &why) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, 0, why);
-    return Status();
-  };
+  const auto refuse = [&](const Status &why) { return decline(header.stream, 0, why); };
   if (streams_.size() >= host_.options.maxStreams)
-    return refuseStream(Status(Code::Busy, "the server takes " +
-                                               std::to_string(host_.options.maxStreams) +
-                                               " streams of one connection"));
+    return refuse(Status(Code::Busy, "the server takes " +
+                                         std::to_string(host_.options.maxStreams) +
+                                         " streams of one connection"));
   size_t mostTensors = host_.options.maxTensors;
   if (host_.options.signature)
     mostTensors = std::max(mostTensors, tensorsOf(*host_.options.signature));
   for (const AgentSpec &agent : host_.options.agents)
     mostTensors = std::max(mostTensors, tensorsOf(agent.signature));
   if (const size_t tensors = countTensors(control_.span()); tensors > mostTensors)
-    return refuseStream(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
-                                                        " inputs and outputs, the server takes " +
-                                                        std::to_string(mostTensors)));
+    return refuse(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
+                                                  " inputs and outputs, the server takes " +
+                                                  std::to_string(mostTensors)));
   Expected<OpenStream> open = decode<OpenStream>(control_.span());
   if (!open)
     return open.status();
@@ -333,17 +329,17 @@ Status Session::onOpenStream(const FrameHeader &header) {
   if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
     const int agent = findAgent(agents, open->agent);
     if (agent < 0)
-      return refuseStream(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
+      return refuse(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
     own = &agents[static_cast<size_t>(agent)].signature;
   }
   if (own) {
     Expected<std::shared_ptr<const Binding>> binding = bindSignature(open->signature, own);
     if (!binding)
-      return refuseStream(binding.status());
+      return refuse(binding.status());
     if (open->signature.inputs.size() != own->inputs.size())
-      return refuseStream(Status(Code::Mismatch, "the stream has other inputs than the model: " +
-                                                     open->signature.toString() + " against " +
-                                                     own->toString()));
+      return refuse(Status(Code::Mismatch, "the stream has other inputs than the model: " +
+                                               open->signature.toString() + " against " +
+                                               own->toString()));
   }
   auto stream = std::make_shared<ServerStream>();
   stream->id = header.stream;
@@ -358,10 +354,10 @@ Status Session::onOpenStream(const FrameHeader &header) {
   const Side other = host_.options.environment ? Side::Inputs : Side::Outputs;
   Expected<std::unique_ptr<Codec>> inputs = serdes_->newCodec(side, stream->signature.inputs);
   if (!inputs)
-    return refuseStream(inputs.status());
+    return refuse(inputs.status());
   Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(other, stream->signature.outputs);
   if (!outputs)
-    return refuseStream(outputs.status());
+    return refuse(outputs.status());
   // Made for each request whatever the policy does, so it must fit into what may be sent.
   uint64_t replySize = 0;
   const uint64_t limit =
@@ -372,7 +368,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
       replySize += !count || *count > limit ? limit + 1 : costOf(spec.type, *count);
     }
   if (replySize > limit)
-    return refuseStream(
+    return refuse(
         Status(Code::LimitExceeded, "the outputs take more than the " + std::to_string(limit) +
                                         " bytes of a message: " + stream->signature.toString()));
   stream->inputs = std::move(*inputs);
@@ -426,24 +422,19 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   if (!stream) // refused before; the compiler knows or will
     return Status();
   ++host_.statistics.requests;
-  if ((event.kind == EventKind::Request) == host_.options.environment) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Unsupported,
-                           host_.options.environment
-                               ? "an environment is served here: it takes reset and step"
-                               : "a model is served here: it takes requests, it cannot be driven"));
-    return Status();
-  }
+  const auto refuse = [&](Code code, const std::string &why) {
+    return decline(header.stream, header.request, Status(code, why));
+  };
+  if ((event.kind == EventKind::Request) == host_.options.environment)
+    return refuse(Code::Unsupported,
+                  host_.options.environment
+                      ? "an environment is served here: it takes reset and step"
+                      : "a model is served here: it takes requests, it cannot be driven");
   // Who has nothing waiting may always ask.
   if (queuedRequests_ && (host_.queuedRequests >= host_.options.maxQueued ||
-                          queuedRequests_ >= host_.options.maxStreams)) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Busy, std::to_string(host_.queuedRequests) +
-                                           " requests are waiting for the policy"));
-    return Status();
-  }
+                          queuedRequests_ >= host_.options.maxStreams))
+    return refuse(Code::Busy,
+                  std::to_string(host_.queuedRequests) + " requests are waiting for the policy");
   if (host_.options.environment)
     if (Status admitted = admitDriver(header, event.kind); !admitted) {
       host_.statistics.refused += admitted.code() == Code::Busy;
@@ -451,13 +442,9 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
       return Status();
     }
   const uint64_t bytes = event.inputs ? event.inputs->message.size() : 0;
-  if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Busy, std::to_string(host_.queuedBytes) +
-                                           " bytes of requests are waiting for the policy"));
-    return Status();
-  }
+  if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes)
+    return refuse(Code::Busy, std::to_string(host_.queuedBytes) +
+                                  " bytes of requests are waiting for the policy");
   event.stream = streams_[header.stream];
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
@@ -650,7 +637,7 @@ void Session::close(const Status &why) {
   forget(false); // nobody waits for answers
   endAllStreams(why);
   unsent_.clear();
-  unsentSize_ = unsentControl_ = 0;
+  unsentControl_ = 0;
   control_ = Buffer();
   incoming_.reset(); // the reader reads no more
   for (Charge *charge : {&itself_, &receiving_, &unsentCharge_})
