@@ -125,7 +125,7 @@ def decisions(engines: list[dict[str, Any]]) -> list[str]:
 def round_trip(path: Path, runs: Any) -> list[str]:
     rows = []
     for r in runs:
-        row = [
+        row: list[Any] = [
             f"{r['runner']}, {r['serdes'] or 'no serdes'}",
             "one core" if r["pinned"] else "free",
         ]
@@ -177,8 +177,8 @@ def episodes(path: Path, runs: Any) -> list[str]:
 
 
 def batching(path: Path, runs: Any) -> list[str]:
-    keys = ("clients", "bare_one_per_second", "bare_batch_per_second", "bare_gain")
-    keys += ("one_per_second", "batch_per_second", "server_gain", "ratio")
+    keys = ["clients", "bare_one_per_second", "bare_batch_per_second", "bare_gain"]
+    keys += ["one_per_second", "batch_per_second", "server_gain", "ratio"]
     head = ["clients", "bare", "in batches", "gain", "server", "in batches", "gain", "ratio"]
     return section(
         "One server, many compilers (`make bench`)",
@@ -200,15 +200,15 @@ def attacks(path: Path, runs: Any) -> list[str]:
     return section(
         "Hostile peers (`make bench`)",
         f"{measured(path)} A good client of a server in Python asks on while another one attacks"
-        " the server; `tests/attacks/attacks.py` says how. Medians of the good client's round trips,"
-        " and memory of the server's process.",
+        " the server; `tests/attacks/attacks.py` says how. Medians of the good client's round"
+        " trips, and memory of the server's process.",
         table(head, rows),
     )
 
 
 def served_builds(path: Path, report: Any) -> list[str]:
-    keys = ("transport", "modules", "decisions", "fallbacks", "decided_differently")
-    keys += ("objects_different", "seconds", "ratio")
+    keys = ["transport", "modules", "decisions", "fallbacks", "decided_differently"]
+    keys += ["objects_different", "seconds", "ratio"]
     head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
     head += ["objects different", "seconds", "over in process"]
     return section(
@@ -251,7 +251,7 @@ def in_process(path: Path, rows: Any, _: Path, also: Any) -> list[str]:
     head += ["start ms", "MB", "KB"]
     lines = []
     for r in rows:
-        line = [r["model"], r["engine"], cell(r["us"], 3)]
+        line: list[Any] = [r["model"], r["engine"], cell(r["us"], 3)]
         for floor in (r["floor_ort_us"], r["floor_kernel_us"]):
             line += [cell(floor, 3), over(r["us"], floor)]
         memory = [cell(r["rss_mb"], 1), cell(r["binary_kb"], 0)]
@@ -283,8 +283,8 @@ def node_tests(path: Path, found: Any) -> list[str]:
 
 
 def random_networks(*paths: Path) -> list[str]:
-    keys = ("networks", "elements", "outside", "errors", "refused")
-    keys += ("differ_by_instruction_set", "differ_by_threads")
+    keys = ["networks", "elements", "outside", "errors", "refused"]
+    keys += ["differ_by_instruction_set", "differ_by_threads"]
     runs = [(path, load(path)) for path in paths]
     rows = [[measured(path).rstrip("."), *(run[k] for k in keys)] for path, run in runs if run]
     if not rows:
@@ -302,7 +302,7 @@ def random_networks(*paths: Path) -> list[str]:
 
 
 def tests(path: Path, summary: Any) -> list[str]:
-    keys = ("name", "passed", "failed", "skipped")
+    keys = ["name", "passed", "failed", "skipped"]
     rows = [[*(s[k] for k in keys), f"{s['seconds']:.0f}"] for s in summary["suites"]]
     return section(
         "Tests (`make test`)",
