@@ -4,32 +4,40 @@
 #define MLBRIDGE_CORE_DESCRIPTOR_H
 
 #include <string>
+#include <unistd.h>
+#include <utility>
 
 namespace mlbridge {
 
-/// "connect to /tmp/x: Permission denied".
-std::string describeErrno(const std::string &what, int error);
-
-/// A file descriptor that closes itself.
+/// A file descriptor that closes itself. Header only, so that components have it too.
 class Descriptor {
 public:
   Descriptor() = default;
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(Descriptor &&other) noexcept : fd_(other.release()) {}
-  Descriptor &operator=(Descriptor &&other) noexcept;
+  Descriptor &operator=(Descriptor &&other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = other.release();
+    }
+    return *this;
+  }
   ~Descriptor() { reset(); }
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  int release() {
-    const int fd = fd_;
+  int release() { return std::exchange(fd_, -1); }
+  void reset() {
+    if (fd_ >= 0)
+      ::close(fd_);
     fd_ = -1;
-    return fd;
   }
-  void reset();
 
 private:
   int fd_ = -1;
 };
+
+/// "connect to /tmp/x: Permission denied".
+std::string describeErrno(const std::string &what, int error);
 
 } // namespace mlbridge
 
