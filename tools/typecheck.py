@@ -15,7 +15,7 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 UNTYPED_FOLDERS = ("models", "tests/tensorflow", "tests/torch-exports")
 IMPORTED = (  # from other folders
     *("python", "python/tests", "tests/golden/hostile", "tools", "tests/shared", "tests/attacks"),
-    *("bench/in-process", "bench/round-trip"),
+    *("bench", "bench/in-process", "bench/round-trip"),
 )
 
 

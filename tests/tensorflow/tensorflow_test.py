@@ -30,7 +30,6 @@ CONVERTER = ("tf2onnx>=1.16,<1.18", "onnx>=1.16,<1.18", "flatbuffers")
 TOLERANCE = 1e-5
 CASE = dict[str, Any]
 LONG = "MLBRIDGE_LONG_TESTS" in os.environ
-nightly = pytest.mark.skipif(not LONG, reason="of make nightly")
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +109,7 @@ ENGINES = {
 
 @pytest.mark.parametrize("language", ["cpp", "c"])
 @pytest.mark.parametrize(
-    "engine", [pytest.param(e, marks=[] if e == "tfaot" else nightly) for e in ENGINES]
+    "engine", [pytest.param(e, marks=[] if e == "tfaot" else pytest.mark.nightly) for e in ENGINES]
 )
 def test_each_engine_advises_as_tensorflow(
     request: pytest.FixtureRequest,
@@ -158,7 +157,7 @@ def test_what_is_not_linked_in_is_named(build: Path, module: Path) -> None:
     assert "no option threads" in done.stderr
 
 
-@nightly
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("signature", "says"),
     [("batch", "XLA compiles fixed shapes only"), ("nothing", "it has action, batch, plain")],
@@ -200,7 +199,7 @@ def expect(uri: str, cases: list[CASE]) -> None:
         )
 
 
-@nightly
+@pytest.mark.nightly
 def test_a_converted_policy_runs_with_bucketize_from_a_library(
     converted: Path, cases: list[CASE]
 ) -> None:
@@ -208,7 +207,7 @@ def test_a_converted_policy_runs_with_bucketize_from_a_library(
     expect(f"onnx:{converted / 'action.onnx'}?custom_ops={library}", cases)
 
 
-@nightly
+@pytest.mark.nightly
 @pytest.mark.parametrize("engine", ["onnx", "native"])
 def test_a_converted_policy_in_plain_operators_runs_everywhere(
     converted: Path, cases: list[CASE], engine: str
