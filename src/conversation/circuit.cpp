@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
 
+#include "core/backend.h"
+
 #include <map>
 
 namespace mlbridge {
@@ -63,14 +65,15 @@ void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why)
 // Kept until the process ends: a model that was given up must not cost another deadline when it is
 // opened again.
 std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
+  const Duration budget = deadlineOf(options);
   if (!options.sharedBudget)
-    return std::make_shared<Circuit>(options.deadline);
+    return std::make_shared<Circuit>(budget);
   static std::mutex mutex;
   static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, options.deadline}];
+  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, budget}];
   if (!circuit)
-    circuit = std::make_shared<Circuit>(options.deadline);
+    circuit = std::make_shared<Circuit>(budget);
   return circuit;
 }
 

@@ -328,7 +328,7 @@ private:
   }
   Status rejoin() {
     leave();
-    return join(model_->reach(Deadline::after(context_.deadline)));
+    return join(model_->reach(Deadline::after(deadlineOf(context_))));
   }
   /// Opens a stream on a connection that works. The frame goes out with the first request.
   Status join(const Expected<std::shared_ptr<Connection>> &connection) {
@@ -433,7 +433,7 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
   auto circuit = circuitOf(uri, options);
   auto model = std::make_shared<RemoteModel>(uri, *address->transport, *address->serdes,
                                              std::move(address->connecting), address->retries,
-                                             options.deadline, std::move(circuit));
+                                             deadlineOf(options), std::move(circuit));
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));
