@@ -2,8 +2,7 @@
 #include "conversation/circuit.h"
 
 #include "core/backend.h"
-
-#include <map>
+#include "core/registry.h"
 
 namespace mlbridge {
 
@@ -68,13 +67,9 @@ std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
   const Duration budget = deadlineOf(options);
   if (!options.sharedBudget)
     return std::make_shared<Circuit>(budget);
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, budget}];
-  if (!circuit)
-    circuit = std::make_shared<Circuit>(budget);
-  return circuit;
+  static auto &circuits = *new Registry<std::shared_ptr<Circuit>>;
+  return circuits.findOrAdd(uri.scheme + ":" + uri.place + "?" + std::to_string(budget.count()),
+                            std::make_shared<Circuit>(budget));
 }
 
 } // namespace mlbridge
