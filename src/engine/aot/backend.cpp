@@ -21,6 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// A program has it if networks are linked into it.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const mlb_aot_model *
+mlbridge_linked_model(uint64_t index);
+
 namespace mlbridge {
 namespace aot {
 namespace {
@@ -246,6 +250,15 @@ private:
 };
 
 struct Registered {
+  Registered() {
+    for (uint64_t i = 0; mlbridge_linked_model; ++i) {
+      const mlb_aot_model *const model = mlbridge_linked_model(i);
+      if (!model)
+        return;
+      if (check(model))
+        models.emplace(text(model->name), model);
+    }
+  }
   std::mutex lock;
   std::map<std::string, const mlb_aot_model *, std::less<>> models;
 };
