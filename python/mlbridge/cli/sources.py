@@ -23,8 +23,9 @@ INSTRUCTION_SETS = {
 def write_sources(
     folder: Path, name: str, made: tuple[bytes, bytes, bytes], sets: Iterable[str] = ()
 ) -> None:
-    """NAME.h, NAME.cpp, NAME_ISA.cpp for each instruction set, and what they include. Without `sets`
-    they choose by the compiler's target."""
+    """NAME.h, NAME.cpp, NAME_ISA.cpp for each instruction set, and what they include.
+    Without `sets` they choose by the compiler's target.
+    """
     source, header, weights = made
     listed = " ".join(f"X({INSTRUCTION_SETS[isa][0]})" for isa in sets)
     chosen = f"#define MLBRIDGE_AOT_ISAS(X) {listed}\n" if listed else ""

@@ -59,34 +59,19 @@ std::string stringEntry(std::string_view text) {
   return "{" + quoted(text) + ", " + number(text.size()) + "}";
 }
 
-const char *typeInC(ElementType type) {
+std::string typeInC(ElementType type) {
   switch (type) {
-  case ElementType::Int8:
-    return "int8_t";
-  case ElementType::Int16:
-    return "int16_t";
-  case ElementType::Int32:
-    return "int32_t";
-  case ElementType::Int64:
-    return "int64_t";
-  case ElementType::UInt8:
   case ElementType::Bool:
     return "uint8_t";
-  case ElementType::UInt16:
   case ElementType::Float16:
     return "uint16_t";
-  case ElementType::UInt32:
-    return "uint32_t";
-  case ElementType::UInt64:
-    return "uint64_t";
   case ElementType::Float32:
     return "float";
   case ElementType::Float64:
     return "double";
-  case ElementType::String:
-    break;
+  default:
+    return std::string(name(type)) + "_t";
   }
-  return "char";
 }
 
 uint64_t bytesOf(const TensorSpec &spec) {

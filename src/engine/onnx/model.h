@@ -53,9 +53,6 @@ private:
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
-std::optional<ElementType> fromOrt(ONNXTensorElementDataType type);
-ONNXTensorElementDataType toOrt(ElementType type);
-
 } // namespace mlbridge::onnx
 
 #endif
