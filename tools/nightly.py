@@ -141,6 +141,19 @@ def own_builds(log: Path, _: int) -> bool:
     return run(log, command, 4 * 3600) and run(log, [*command, "--kill-server"], 4 * 3600)
 
 
+def aarch64(log: Path, _: int) -> bool | str:
+    """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
+    if not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
+        return "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
+    kernels: list[str | Path] = [ROOT / "src/engine/native/kernels/neon_test.sh", ROOT]
+    test: list[str | Path] = [PYTHON, "-m", "pytest", ROOT / "tests/install/compile_model_test.py"]
+    return (
+        build("dev", []) == 0
+        and run(log, [*kernels, RESULTS / "neon"], 3600)
+        and run(log, [*test, "-k", "another_machine"], 1800)
+    )
+
+
 # Each says whether it passed, or why it was left out.
 CAMPAIGNS: dict[str, Callable[[Path, int], bool | str]] = {
     "all-floats": all_floats,
@@ -150,6 +163,7 @@ CAMPAIGNS: dict[str, Callable[[Path, int], bool | str]] = {
     "torch-exports": torch_exports,
     "thread-soak": thread_soak,
     "own-builds": own_builds,
+    "aarch64": aarch64,
 }
 
 
