@@ -5,9 +5,9 @@
 
 The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
 the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
-one core, each in three processes, and answers are checked before and after. The report has medians of
-the processes' medians. Beside aot: stands the same network's C function, called without the library.
-Start-up is from opening to the first answer, in fresh processes. Resident memory is what these have
+one core, each in three processes, and answers are checked before and after. The report has medians
+of the processes' medians. Beside aot: is the same network's C function, called without the library.
+Start-up is from opening to the first answer, in new processes. Resident memory is what these have
 more than a process that asks a function of the program.
 build/bench/in-process-limits.json says which of the project's limits hold.
 """
