@@ -15,14 +15,19 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 
 UNTYPED_FOLDERS = ("models", "tests/tensorflow", "tests/torch-exports")
 
-# What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
+# What a folder takes from beside it: benchmarks what they share, tests the tools.
 BESIDE = {
     "floor": "bench/round-trip",
-    "attacks": "python/tests:tests/attacks",
-    "footprint": "bench/in-process",
+    "attacks": "python/tests:tests/attacks:bench",
+    "footprint": "bench/in-process:bench",
     "hostile-models": "tests/golden/hostile:tools",
     "install": "bench/in-process",
-    "c-api": "bench/in-process",
+    "c-api": "bench/in-process:bench",
+    "batching": "bench",
+    "episodes": "bench",
+    "in-process": "bench",
+    "phase-ordering": "bench",
+    "round-trip": "bench",
     "repository": "tools",
     "closure": "tools",
     "onnx-nodes": "tools",

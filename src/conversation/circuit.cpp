@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
 
-#include <map>
+#include "core/registry.h"
 
 namespace mlbridge {
 
@@ -65,13 +65,10 @@ void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why)
 std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
   if (!options.sharedBudget)
     return std::make_shared<Circuit>(options.deadline);
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, options.deadline}];
-  if (!circuit)
-    circuit = std::make_shared<Circuit>(options.deadline);
-  return circuit;
+  static auto &circuits = *new Registry<std::shared_ptr<Circuit>>;
+  const std::string budget = std::to_string(options.deadline.count());
+  return circuits.findOrAdd(uri.scheme + ":" + uri.place + "?" + budget,
+                            std::make_shared<Circuit>(options.deadline));
 }
 
 } // namespace mlbridge

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/connection.h"
 
+#include "conversation/retry.h"
+
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -15,7 +17,6 @@ namespace {
 // the rest of a frame that an earlier compiler did not finish.
 constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
 constexpr Duration LongestAttempt = std::chrono::seconds(5);
-constexpr int ConnectPauseMs = 10;
 /// Of what waits in outboxes: more is not kept for streams that are closed.
 constexpr size_t MostWaiting = 16 << 20;
 /// Of a message that had begun to go out: for more the connection is given up.
@@ -45,20 +46,6 @@ uint64_t processNumber() {
   return processMark().load(std::memory_order_relaxed);
 }
 
-Expected<std::unique_ptr<Channel>> connectWaiting(const Transport &transport, const Uri &uri,
-                                                  Duration wait, Deadline deadline) {
-  const Deadline until = Deadline::after(wait);
-  while (true) {
-    Expected<std::unique_ptr<Channel>> channel =
-        transport.connect(uri, wait > Duration::zero() ? until : deadline);
-    if (channel || wait <= Duration::zero() || until.hasPassed())
-      return channel;
-    if (const Code code = channel.status().code(); code != Code::Unavailable && code != Code::Busy)
-      return channel;
-    ::poll(nullptr, 0, ConnectPauseMs);
-  }
-}
-
 } // namespace
 
 Connection::Connection(std::unique_ptr<Channel> channel)
@@ -69,8 +56,8 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
   Duration attempt = FirstAttempt;
   while (true) {
     const Deadline::Clock::time_point before = Deadline::Clock::now();
-    Expected<std::unique_ptr<Channel>> channel =
-        connectWaiting(transport, uri, options.wait, deadline);
+    Expected<std::unique_ptr<Channel>> channel = connectWaiting(
+        options.wait, deadline, [&](Deadline until) { return transport.connect(uri, until); });
     if (!channel)
       return channel.status();
     // Waiting for a server to start was asked for; it is not part of the deadline.
@@ -203,7 +190,7 @@ Status Connection::frame(const FrameHeader &header) {
     answer(header);
     return Status();
   case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     if (!busy)
       return busy.status();
     if (header.stream == 0)
@@ -229,9 +216,9 @@ Status Connection::frame(const FrameHeader &header) {
     sendSmall(FrameKind::Pong, 0, header.request, incoming_);
     return Status();
   case FrameKind::Bye: {
-    Expected<std::string> text = decodeText(incoming_.span());
-    return Status(Code::Closed, "the server said goodbye" +
-                                    (text && !text->empty() ? ": " + *text : std::string()));
+    Expected<ByeMessage> bye = decode<ByeMessage>(incoming_.span());
+    return Status(Code::Closed,
+                  "the server said goodbye" + (bye && !bye->text.empty() ? ": " + bye->text : ""));
   }
   case FrameKind::Reset:
   case FrameKind::Step: {
@@ -252,11 +239,11 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
   case FrameKind::Error:
     return header.stream == 0 ? decodeError(incoming_.span()) : Status();
   case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     return busy ? Status(Code::Busy, busy->text) : busy.status();
   }
   case FrameKind::Welcome: {
-    Expected<Welcome> welcome = decodeWelcome(incoming_.span());
+    Expected<Welcome> welcome = decode<Welcome>(incoming_.span());
     if (!welcome)
       return welcome.status();
     if (welcome->major != ProtocolMajor)
@@ -275,17 +262,17 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
 }
 
 Status Connection::rewardFrame(const FrameHeader &header) {
-  Expected<double> reward = decodeReward(incoming_.span());
+  Expected<RewardMessage> reward = decode<RewardMessage>(incoming_.span());
   if (!reward)
     return reward.status();
   const Lock lock(mutex_);
   if (const auto found = streams_.find(header.stream); found != streams_.end())
-    found->second->reward = *reward;
+    found->second->reward = reward->value;
   return Status();
 }
 
 Status Connection::turnFrame(const FrameHeader &header) {
-  Expected<TurnMessage> turn = decodeTurn(incoming_.span());
+  Expected<TurnMessage> turn = decode<TurnMessage>(incoming_.span());
   if (!turn)
     return turn.status();
   const Lock lock(mutex_);
@@ -313,7 +300,7 @@ void Connection::answer(const FrameHeader &header) {
   if (header.kind == FrameKind::Error) {
     error = decodeError(incoming_.span());
   } else if (header.kind == FrameKind::Busy) {
-    Expected<BusyMessage> busy = decodeBusy(incoming_.span());
+    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
     error = busy ? Status(Code::Busy, busy->text) : busy.status();
   }
   if (header.request == 0 && !error)
@@ -473,7 +460,8 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
   }
   if (!status)
     return status;
-  return decodeMap(slot.reply.span());
+  Expected<StatisticsMessage> counts = decode<StatisticsMessage>(slot.reply.span());
+  return counts ? Expected<Metadata>(std::move(counts->entries)) : counts.status();
 }
 
 // ---- writing ------------------------------------------------------------------------------------

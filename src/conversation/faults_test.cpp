@@ -182,7 +182,7 @@ TEST_P(Faults, TalksWithoutEndAndNeverAnswers) {
 TEST_P(Faults, SaysGoodbye) {
   const Status status = ask(afterFirstRequest([](const Peer &peer) {
     Buffer text;
-    EXPECT_TRUE(encodeText("maintenance", text));
+    EXPECT_TRUE(encode(ByeMessage{"maintenance"}, text));
     peer.write(frameOf(FrameKind::Bye, text));
     peer.drain();
   }));
@@ -270,7 +270,7 @@ TEST_P(Faults, DoesNotReadALargeRequest) {
   const FakeServer server(GetParam(), [&](const Peer &peer) {
     const auto hello = peer.read();
     Welcome welcome;
-    welcome.nonce = decodeHello({hello->second.data(), hello->second.size()})->nonce;
+    welcome.nonce = decode<Hello>({hello->second.data(), hello->second.size()})->nonce;
     welcome.maxMessage = uint64_t(1) << 30;
     welcome.serdes = "bitstream";
     Buffer payload;

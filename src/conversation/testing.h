@@ -120,7 +120,7 @@ inline Bytes frameOf(FrameKind kind, const Buffer &payload, uint32_t stream = 0,
 }
 
 inline Bytes welcomeTo(const Bytes &helloPayload, Welcome welcome = {}) {
-  Expected<Hello> hello = decodeHello({helloPayload.data(), helloPayload.size()});
+  Expected<Hello> hello = decode<Hello>({helloPayload.data(), helloPayload.size()});
   welcome.nonce = hello->nonce;
   if (welcome.maxMessage == 0)
     welcome.maxMessage = 1 << 20;

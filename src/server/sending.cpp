@@ -58,13 +58,14 @@ void Session::evict(const Status &why) {
 
 void Session::sayGoodbye(std::string_view text) {
   if (!closed_ && shaken_)
-    (void)sendEncoded(FrameKind::Bye, 0, 0, [&](Buffer &to) { return encodeText(text, to); });
+    (void)sendEncoded(FrameKind::Bye, 0, 0,
+                      [&](Buffer &to) { return encode(ByeMessage{std::string(text)}, to); });
   close(Status(Code::Cancelled, "the server stopped"));
 }
 
 Status Session::sendReward(uint32_t stream, double reward) {
   return sendEncoded(FrameKind::Reward, stream, 0,
-                     [&](Buffer &to) { return encodeReward(reward, to); });
+                     [&](Buffer &to) { return encode(RewardMessage{reward}, to); });
 }
 
 Status Session::sendTurn(uint32_t stream, const TurnMessage &turn) {
@@ -78,8 +79,9 @@ void Session::sendPong(uint64_t request) {
 }
 
 void Session::sendStatistics(uint64_t request) {
-  (void)sendEncoded(FrameKind::Statistics, 0, request,
-                    [&](Buffer &to) { return encodeMap(host_.statisticsNow().toMetadata(), to); });
+  (void)sendEncoded(FrameKind::Statistics, 0, request, [&](Buffer &to) {
+    return encode(StatisticsMessage{host_.statisticsNow().toMetadata()}, to);
+  });
 }
 
 std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {

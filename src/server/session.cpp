@@ -259,7 +259,7 @@ Expected<const SerDes *> Session::serdesFor(const std::string &name) const {
 }
 
 Status Session::onHello() {
-  Expected<Hello> hello = decodeHello(control_.span());
+  Expected<Hello> hello = decode<Hello>(control_.span());
   if (!hello)
     return hello.status();
   if (hello->major != ProtocolMajor)
@@ -326,7 +326,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
     return refuseStream(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
                                                         " inputs and outputs, the server takes " +
                                                         std::to_string(mostTensors)));
-  Expected<OpenStream> open = decodeOpenStream(control_.span());
+  Expected<OpenStream> open = decode<OpenStream>(control_.span());
   if (!open)
     return open.status();
   const Signature *own = host_.options.signature ? &*host_.options.signature : nullptr;
@@ -406,7 +406,7 @@ Status Session::onRequest(const FrameHeader &header) {
 }
 
 Status Session::onReset(const FrameHeader &header) {
-  Expected<ResetMessage> reset = decodeReset(control_.span());
+  Expected<ResetMessage> reset = decode<ResetMessage>(control_.span());
   if (!reset)
     return reset.status();
   QueuedEvent event;
@@ -566,7 +566,7 @@ Status Session::onEpisode(const FrameHeader &header) {
   QueuedEvent event;
   event.stream = streams_[header.stream];
   if (header.kind == FrameKind::EpisodeBegin) {
-    Expected<EpisodeBegin> begin = decodeEpisodeBegin(control_.span());
+    Expected<EpisodeBegin> begin = decode<EpisodeBegin>(control_.span());
     if (!begin)
       return begin.status();
     event.kind = EventKind::EpisodeBegin;
@@ -580,13 +580,13 @@ Status Session::onEpisode(const FrameHeader &header) {
     event.texts = std::move(texts);
     stream->inEpisode = true;
   } else if (header.kind == FrameKind::Reward) {
-    Expected<double> reward = decodeReward(control_.span());
+    Expected<RewardMessage> reward = decode<RewardMessage>(control_.span());
     if (!reward)
       return reward.status();
     event.kind = EventKind::Reward;
-    event.reward = *reward;
+    event.reward = reward->value;
   } else {
-    Expected<EpisodeEnd> end = decodeEpisodeEnd(control_.span());
+    Expected<EpisodeEnd> end = decode<EpisodeEnd>(control_.span());
     if (!end)
       return end.status();
     event.kind = EventKind::EpisodeEnd;
