@@ -114,9 +114,7 @@ def mutate(order: Sequence, groups: int, generator: random.Random) -> Sequence:
     return tuple(changed)
 
 
-def best_order(
-    options: argparse.Namespace, actions: ActionList, bridge: Bridge
-) -> dict[str, Any]:
+def best_order(options: argparse.Namespace, actions: ActionList, bridge: Bridge) -> dict[str, Any]:
     """The best order found, and how it was found."""
     generator = random.Random(options.seed)
     files = interleaved(load("training"), options.seed + 11, options.low, options.high)
