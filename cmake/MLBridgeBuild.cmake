@@ -19,12 +19,14 @@ function(mlbridge_sources)
   endforeach()
 endfunction()
 
-# mlbridge_test(NAME SOURCES... [LIBS libs] [ENV VAR=value...]): a GoogleTest program, linked to the library.
+# mlbridge_test(NAME SOURCES... [LIBS libs] [SLOW] [TIMEOUT seconds]): a GoogleTest program, linked to the library. CTest
+# runs each of its tests by itself, under sanitizers all in one process, because starting one is slow there. Its
+# label is unit, component outside of src, or slow, which `make check` leaves out.
 function(mlbridge_test name)
   if(NOT MLBRIDGE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "SLOW" "TIMEOUT" "LIBS" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE mlbridge mlbridge_flags GTest::gtest_main ${arg_LIBS})
@@ -32,9 +34,22 @@ function(mlbridge_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT
-    "MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT};${arg_ENV}")
+  set(label component)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/src/")
+    set(label unit)
+  endif()
+  if(arg_SLOW)
+    set(label slow)
+  endif()
+  set(properties TIMEOUT ${arg_TIMEOUT} LABELS ${label}
+                 ENVIRONMENT MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT})
+  if(MLBRIDGE_SANITIZE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES ${properties})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+                         NO_PRETTY_TYPES NO_PRETTY_VALUES PROPERTIES ${properties})
+  endif()
 endfunction()
 
 # mlbridge_component(NAME SOURCES... [LIBS libs]): a shared object libNAME.so that exports

@@ -21,18 +21,12 @@ protected:
   /// What one evaluation gives; the answer must never be taken for right.
   Status ask(Script script, Duration deadline = Short) {
     const FakeServer server(GetParam(), std::move(script));
-    const auto begin = Deadline::Clock::now();
-    Status status;
-    {
-      Runner runner = open(server.uri(), OneNumber, within(deadline));
-      Expected<int64_t> answer = runner.evaluate<int64_t>();
-      EXPECT_FALSE(answer) << "took " << *answer << " for an answer";
-      status = answer.status();
-      EXPECT_EQ(runner.evaluateOr<int64_t>([] { return int64_t(-7); }), -7);
-    }
-    EXPECT_LT(Deadline::Clock::now() - begin, deadline + 5s);
-    EXPECT_FALSE(status.message().empty());
-    return status;
+    Runner runner = open(server.uri(), OneNumber, within(deadline));
+    Expected<int64_t> answer = runner.evaluate<int64_t>();
+    EXPECT_FALSE(answer) << "took " << *answer << " for an answer";
+    EXPECT_EQ(runner.evaluateOr<int64_t>([] { return int64_t(-7); }), -7);
+    EXPECT_FALSE(answer.status().message().empty());
+    return answer.status();
   }
 };
 
@@ -288,11 +282,9 @@ TEST_P(Faults, AModelOpenedForEachModuleWaitsOneDeadlineAltogether) {
   const FakeServer server(GetParam(), [](const Peer &peer) { peer.drain(); });
   OpenOptions options = within(Short);
   options.sharedBudget = true;
-  const auto begin = Deadline::Clock::now();
   EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::DeadlineExceeded);
   for (int module = 0; module < 100; ++module)
     EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::Unavailable);
-  EXPECT_LT(Deadline::Clock::now() - begin, 2 * Short);
   // Who does not share it may ask again.
   EXPECT_NE(Model::open(server.uri(), within(Short)).status().message().find("server"),
             std::string::npos);

@@ -7,8 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from conftest import run
+from building import run
 
 EXPECTED = (
     "mlbridge/py.typed",
