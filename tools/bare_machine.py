@@ -7,7 +7,7 @@ The root is made by debootstrap or mmdebstrap, with make and git added, from thi
 sources; pip's configuration, certificates and proxies are this machine's too. Nothing of them is
 written into the tree. DIR keeps the caches of apt, pip, ccache and linters for the next time. Each
 command has mounts and processes of its own, which the kernel ends with it, so that whatever happens
-nothing stays mounted; the root is deleted. Results: build/bare-machine/report.json, and logs beside it.
+nothing stays mounted; the root is deleted. Results: build/bare-machine/report.json, logs beside it.
 """
 
 from __future__ import annotations
