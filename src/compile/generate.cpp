@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/aot/generate.h"
+#include "compile/generate.h"
 
+#include "compile/print.h"
 #include "core/nearest.h"
-#include "engine/aot/print.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/wire.h"
