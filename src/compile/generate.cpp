@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/aot/generate.h"
+#include "compile/generate.h"
 
-#include "engine/aot/print.h"
+#include "compile/print.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/native/nodes.h"
