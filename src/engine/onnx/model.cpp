@@ -3,6 +3,7 @@
 #include "model.h"
 
 #include "engine/file.h"
+#include "engine/onnx_types.h"
 #include "engine/prepack.h"
 #include "external_data.h"
 
@@ -182,7 +183,7 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
     return s;
   if (Status s = take(api, api->GetDimensionsCount(info, &rank), Code::InvalidModel, who); !s)
     return s;
-  const std::optional<ElementType> known = fromOrt(element);
+  const std::optional<ElementType> known = engine::fromOnnx(element);
   if (!known)
     return {Code::Unsupported, who + " has elements of ONNX type " + std::to_string(element) +
                                    ", which has no counterpart here"};
@@ -374,71 +375,6 @@ Status Model::readMetadata() {
       return {Code::InvalidModel,
               "a metadata property is not UTF-8" + (isUtf8(key) ? ": " + key : std::string())};
   return Status();
-}
-
-std::optional<ElementType> fromOrt(ONNXTensorElementDataType type) {
-  switch (type) {
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
-    return ElementType::Int8;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16:
-    return ElementType::Int16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-    return ElementType::Int32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-    return ElementType::Int64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
-    return ElementType::UInt8;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16:
-    return ElementType::UInt16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32:
-    return ElementType::UInt32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64:
-    return ElementType::UInt64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-    return ElementType::Float16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-    return ElementType::Float32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
-    return ElementType::Float64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
-    return ElementType::Bool;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
-    return ElementType::String;
-  default:
-    return std::nullopt;
-  }
-}
-
-ONNXTensorElementDataType toOrt(ElementType type) {
-  switch (type) {
-  case ElementType::Int8:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
-  case ElementType::Int16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16;
-  case ElementType::Int32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
-  case ElementType::Int64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
-  case ElementType::UInt8:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
-  case ElementType::UInt16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16;
-  case ElementType::UInt32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32;
-  case ElementType::UInt64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
-  case ElementType::Float16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
-  case ElementType::Float32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-  case ElementType::Float64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
-  case ElementType::Bool:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL;
-  case ElementType::String:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
-  }
-  return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 }
 
 } // namespace mlbridge::onnx

@@ -54,9 +54,6 @@ private:
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
-std::optional<ElementType> fromOrt(ONNXTensorElementDataType type);
-ONNXTensorElementDataType toOrt(ElementType type);
-
 } // namespace mlbridge::onnx
 
 #endif
