@@ -12,6 +12,14 @@ endif()
 
 set(MLBRIDGE_COMPONENT_OUTPUT ${CMAKE_BINARY_DIR}/lib/mlbridge)
 
+# Sets Protobuf_FOUND; by the package file that comes with versions from 22 on, and brings Abseil, or by CMake's module.
+macro(mlbridge_find_protobuf)
+  find_package(Protobuf CONFIG QUIET)
+  if(NOT Protobuf_FOUND)
+    find_package(Protobuf 3.21 MODULE QUIET)
+  endif()
+endmacro()
+
 # mlbridge_sources(FILES...): adds files of this folder to the library.
 function(mlbridge_sources)
   foreach(file IN LISTS ARGN)

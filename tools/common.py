@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VENV = BUILD / "venv"
 PYTHON = VENV / "bin" / "python"
+CHECKED = Path(os.environ.get("MLBRIDGE_CHECK_CACHE", BUILD / "cache"))  # what linters keep
 
 
 def environment() -> dict[str, str]:

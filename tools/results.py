@@ -222,7 +222,7 @@ def served_builds(path: Path, report: Any) -> list[str]:
 def out_of_process(interop: Path, combinations: Any, faults: Path, injected: Any) -> list[str]:
     passed = sum(one["result"] == "passed" for one in combinations)
     return section(
-        "Two sides, and what happens between them (`make test`)",
+        "Two sides, and what happens between them (`make test`, `make nightly`)",
         f"{measured(interop)} {passed} of {len(combinations)} combinations of transport, serdes,"
         " language of either side and direction passed; the others are refused by name.",
         [
@@ -341,6 +341,7 @@ def part(make: Callable[..., list[str]], *files: str) -> list[str]:
 
 
 def main() -> int:
+    campaign = "nightly" if (BUILD / "nightly/faults.json").is_file() else "test"
     parts = [
         part(demo, "demo/report.json"),
         part(round_trip, "bench/round-trip.json"),
@@ -350,7 +351,7 @@ def main() -> int:
         part(served_builds, "programs/own-builds/served.json"),
         part(cost, "bench/phase-ordering.json"),
         part(in_process, "bench/in-process.json", "bench/in-process-limits.json"),
-        part(out_of_process, "test/interop.json", "test/faults.json"),
+        part(out_of_process, "test/interop.json", f"{campaign}/faults.json"),
         part(node_tests, "test/onnx-node-tests.json"),
         random_networks(
             *(BUILD / f"{run}/random-networks.json" for run in ("test", "nightly")),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import BUILD, PYTHON, ROOT, environment, source_files
+from common import CHECKED, PYTHON, ROOT, environment, source_files
 
 # PyTorch is installed for training only, TensorFlow apart from the rest; without them what derives
 # from them has no types.
@@ -56,7 +56,7 @@ def main() -> int:
             search = dict.fromkeys([*together, *(ROOT / folder for folder in IMPORTED)])
             env = environment() | {"MYPYPATH": ":".join(map(str, search))}
             command: list[str | Path] = [PYTHON, "-m", "mypy", "--strict", "--no-error-summary"]
-            command += ["--cache-dir", BUILD / "cache" / "mypy", *more]
+            command += ["--cache-dir", CHECKED / "mypy", *more]
             command += [file for files in together.values() for file in files]
             worst = max(worst, subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
     return worst

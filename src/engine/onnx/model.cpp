@@ -77,13 +77,17 @@ std::string takeText(const Runtime &runtime, char *text) {
 }
 
 /// Hands the external files to the session's options; they have to live until it is made.
-Status addExternalFiles(const Runtime &runtime, const std::string &path, const Buffer &bytes,
-                        OrtSessionOptions *options, std::vector<Buffer> &contents) {
+Status addExternalFiles(const Runtime &runtime, const std::string &path, bool isFile,
+                        const Buffer &bytes, OrtSessionOptions *options,
+                        std::vector<Buffer> &contents) {
   Expected<ExternalFiles> files = externalFiles(bytes.span());
   if (!files)
     return {files.status().code(), path + ": " + files.status().message()};
   if (files->empty())
     return Status();
+  if (!isFile)
+    return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
+                                   "', and was not read from a file itself"};
   if (!runtime.externalData)
     return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
                                    "', which takes ONNX Runtime 1.18 or newer, not " +
@@ -244,9 +248,11 @@ void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &n
 
 } // namespace
 
-Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options) {
+Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options,
+                                             const Span<const uint8_t> *memory) {
   // First what costs least: starting ONNX Runtime takes tens of milliseconds.
-  Expected<Buffer> bytes = engine::readFile(path, ModelLimit);
+  Expected<Buffer> bytes =
+      memory ? engine::copyBytes(*memory, ModelLimit) : engine::readFile(path, ModelLimit);
   if (!bytes)
     return bytes.status();
   if (bytes->empty())
@@ -255,7 +261,7 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   if (!runtime)
     return runtime.status();
   std::unique_ptr<Model> model(new Model(**runtime));
-  if (Status s = model->load(path, std::move(*bytes), options); !s)
+  if (Status s = model->load(path, std::move(*bytes), options, !memory); !s)
     return s;
   Status s = model->readSignature();
   if (s)
@@ -270,7 +276,7 @@ Model::~Model() {
     runtime_.api->ReleaseSession(session_);
 }
 
-Status Model::load(const std::string &path, Buffer bytes, const Options &options) {
+Status Model::load(const std::string &path, Buffer bytes, const Options &options, bool isFile) {
   const OrtApi *api = runtime_.api;
   Scoped<OrtSessionOptions> sessionOptions(api->ReleaseSessionOptions);
   if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
@@ -282,7 +288,8 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   std::vector<Buffer> contents;
   const bool isOrt = isOrtFormat(bytes);
   if (!isOrt)
-    if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents); !s)
+    if (Status s = addExternalFiles(runtime_, path, isFile, bytes, sessionOptions.get(), contents);
+        !s)
       return s;
 
   const std::lock_guard<std::mutex> lock(runtime_.sessions);
