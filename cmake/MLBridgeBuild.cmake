@@ -12,6 +12,12 @@ endif()
 
 set(MLBRIDGE_COMPONENT_OUTPUT ${CMAKE_BINARY_DIR}/lib/mlbridge)
 
+# mlbridge_missing(PART WHAT): a part that is ON, and something that it needs is not there.
+function(mlbridge_missing part what)
+  message(FATAL_ERROR "MLBRIDGE_${part}=ON: ${what}\nTo do without it: -DMLBRIDGE_${part}=OFF, or "
+          "pip install . --config-settings=cmake.define.MLBRIDGE_${part}=OFF")
+endfunction()
+
 # mlbridge_sources(FILES...): adds files of this folder to the library.
 function(mlbridge_sources)
   foreach(file IN LISTS ARGN)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,16 @@ def base_of(path: Path) -> Path:
     return folder
 
 
+def take_stub() -> None:
+    """What is known of the extension is made when the package is built (make build)."""
+    stubs = list(BUILD.glob("venv/lib/python*/site-packages/mlbridge/_core.pyi"))
+    if not stubs:
+        sys.exit("there is no package to take the extension's types from: make build")
+    shutil.copyfile(stubs[0], ROOT / "python" / "mlbridge" / "_core.pyi")
+
+
 def main() -> int:
+    take_stub()
     groups: dict[Path, list[str]] = {}
     for path in source_files(".py", ".pyi"):
         groups.setdefault(base_of(path), []).append(str(path))

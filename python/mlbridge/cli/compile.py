@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
+import secrets
 import shlex
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from .. import Error, _core
-from . import CommandError
+from .. import _core
+from ..errors import Error
+from ..files import PACKAGE
+from .common import DONE, CommandError, UsageError
 
 FLAGS = [
     "-std=c++17",
@@ -52,39 +56,41 @@ def run(options: argparse.Namespace) -> int:
     if output.endswith(".so"):
         options.shared = True
     elif options.shared and output.endswith((".o", ".weights")):
-        raise CommandError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
+        raise UsageError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
     name = options.name or identifier_of(output)
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights
     weights_file = os.path.splitext(output)[0] + ".weights"
-    check_places(
-        options.model,
-        [output]
-        + ([os.path.abspath(options.header)] if options.header else [])
-        + ([weights_file] if external and not only_weights else []),
-    )
+    header = os.path.abspath(options.header) if options.header else None
+    others = [header] if header else []
+    if external and not only_weights:
+        others.append(weights_file)
+    check_places(options.model, [output, *others])
+    compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
+    sets = instruction_sets(options.isa, machine_of(compiler))
     try:
-        source, header, weights = _core._generate(
-            options.model, name, dimensions_of(options), shapes_of(options), external
-        )
+        generate = _core._generate
     except AttributeError as error:
         raise CommandError("this build has no native engine, which the compiler needs") from error
+    dims, shapes, most = dict(options.dim), dict(options.shape), options.memory or 0
+    try:
+        source, declarations, weights = generate(options.model, name, dims, shapes, external, most)
     except Error as error:
         raise CommandError(str(error)) from error
     if only_weights:
         write(output, weights)
-        return 0
+        return DONE
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
         write(os.path.join(folder, "model.cpp"), source)
         write(os.path.join(folder, "weights.bin"), weights)
-        made = build(options, folder)
-        with open(made, "rb") as file:
+        build(compiler, sets, options.shared, folder)
+        with open(os.path.join(folder, "made"), "rb") as file:
             write(output, file.read())
-    if options.header:
-        write(os.path.abspath(options.header), header)
+    if header:
+        write(header, declarations)
     if external:
         write(weights_file, weights)
-    return 0
+    return DONE
 
 
 def check_places(model: str, outputs: list[str]) -> None:
@@ -104,55 +110,34 @@ def identifier_of(path: str) -> str:
     return name if name and not name[0].isdigit() else "model_" + name
 
 
-def dimensions_of(options: argparse.Namespace) -> dict[str, int]:
-    lengths = {}
-    for text in options.dim:
-        name, _, length = text.partition("=")
-        if not name or not length.isdigit():
-            raise CommandError(f"--dim takes NAME=N, not '{text}'")
-        lengths[name] = int(length)
-    return lengths
-
-
-def shapes_of(options: argparse.Namespace) -> dict[str, list[int]]:
-    shapes = {}
-    for text in options.shape:
-        name, _, lengths = text.rpartition("=")
-        try:
-            shapes[name] = [int(length) for length in lengths.split(",") if length]
-        except ValueError:
-            raise CommandError(f"--shape takes INPUT=N,N,..., not '{text}'") from None
-    return shapes
-
-
-def build(options: argparse.Namespace, folder: str) -> str:
-    """The compiled file's path."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    include = [f"-I{os.path.join(package, part)}" for part in ("include", "kernels")]
-    compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
-    sets = (
-        options.isa.split(",")
-        if options.isa
-        else OF_MACHINE.get(machine_of(compiler), ["portable"])
-    )
-    for name in sets:
-        if name not in INSTRUCTION_SETS:
-            raise CommandError(
-                f"no instruction set '{name}'; there are {', '.join(INSTRUCTION_SETS)}"
-            )
-    ordered = [name for name in INSTRUCTION_SETS if name in sets]
-    commands = []
-    for name in ordered:
-        isa, flags = INSTRUCTION_SETS[name]
-        commands.append(
-            [
-                *(f"-DMLBRIDGE_AOT_ISA={isa}", f'-DMLBRIDGE_AOT_VECTOR="vector_{name}.h"'),
-                *(*flags, "-o", f"{name}.o"),
-            ]
+def instruction_sets(listed: str | None, machine: str) -> list[str]:
+    """Those of --isa, or all of the machine, the preferred one last."""
+    known = OF_MACHINE.get(machine, ["portable"])
+    wanted = listed.split(",") if listed else known
+    if unknown := [name for name in wanted if name not in INSTRUCTION_SETS]:
+        raise UsageError(
+            f"--isa: there is no instruction set '{unknown[0]}'; there are "
+            f"{', '.join(INSTRUCTION_SETS)}"
         )
-    listed = " ".join(f"X({INSTRUCTION_SETS[name][0]})" for name in ordered)
-    shared = ["-DMLBRIDGE_AOT_SHARED"] if options.shared else []
-    commands.append([f"-DMLBRIDGE_AOT_ISAS(X)={listed}", *shared, "-o", "interface.o"])
+    if foreign := [name for name in wanted if name not in known]:
+        raise CommandError(
+            f"--isa: the C++ compiler is for {machine}, which has {', '.join(known)}, not "
+            f"{foreign[0]}; state another compiler with --cxx"
+        )
+    return [name for name in INSTRUCTION_SETS if name in wanted]
+
+
+def build(compiler: list[str], sets: list[str], shared: bool, folder: str) -> None:
+    """Makes the file `made` in the folder."""
+    include = [f"-I{os.path.join(PACKAGE, part)}" for part in ("include", "kernels")]
+    commands = []
+    for name in sets:
+        isa, flags = INSTRUCTION_SETS[name]
+        vector = f'-DMLBRIDGE_AOT_VECTOR="vector_{name}.h"'
+        commands.append([f"-DMLBRIDGE_AOT_ISA={isa}", vector, *flags, "-o", f"{name}.o"])
+    listed = " ".join(f"X({INSTRUCTION_SETS[name][0]})" for name in sets)
+    kind = ["-DMLBRIDGE_AOT_SHARED"] if shared else []
+    commands.append([f"-DMLBRIDGE_AOT_ISAS(X)={listed}", *kind, "-o", "interface.o"])
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         tasks = [
             pool.submit(call, [*compiler, *FLAGS, *include, *command, "-c", "model.cpp"], folder)
@@ -160,22 +145,10 @@ def build(options: argparse.Namespace, folder: str) -> str:
         ]
         for task in tasks:
             task.result()
-    objects = [f"{name}.o" for name in [*ordered, "interface"]]
-    if options.shared:
-        # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
-        link = [
-            "-shared",
-            "-nostartfiles",
-            "-Wl,--as-needed",
-            "-Wl,-z,noexecstack",
-            "-s",
-            "-o",
-            "made",
-        ]
-    else:
-        link = ["-r", "-nostdlib", "-o", "made"]
-    call([*compiler, *link, *objects], folder)
-    return os.path.join(folder, "made")
+    # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
+    whole = ["-shared", "-nostartfiles", "-Wl,--as-needed", "-Wl,-z,noexecstack", "-s"]
+    link = whole if shared else ["-r", "-nostdlib"]
+    call([*compiler, *link, "-o", "made", *(f"{name}.o" for name in [*sets, "interface"])], folder)
 
 
 def machine_of(compiler: list[str]) -> str:
@@ -195,26 +168,21 @@ def call(command: list[str], folder: str) -> None:
     except OSError as error:
         raise CommandError(f"no C++ compiler: {command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise CommandError(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
+        said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
+        raise CommandError(f"{said[0][-1000:]}; the C++ compiler failed: {shlex.join(command)}")
 
 
 def write(path: str, contents: bytes) -> None:
     """Whole or not at all: nobody sees a part of the file."""
+    partial = os.path.join(os.path.dirname(path), f".mlbridge-{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        handle, partial = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".mlbridge-")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(partial, "xb") as file:
                 file.write(contents)
-            os.chmod(partial, 0o666 & ~_umask())
             os.replace(partial, path)
         except BaseException:
-            os.unlink(partial)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)
             raise
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

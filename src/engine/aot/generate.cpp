@@ -187,7 +187,8 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   if (isReserved(options.name))
     return Status(Code::InvalidArgument,
                   "'" + options.name + "' is a word of C or C++; state another --name");
-  const native::Limits limits = native::toolLimits();
+  native::Limits limits = native::toolLimits();
+  limits.memory = options.memory;
   Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
   if (!network)
     return network.status();
@@ -197,6 +198,10 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   const Names names =
       namesOfDimensions({reinterpret_cast<const char *>(file->data()), file->size()});
   const Signature &signature = (*network)->signature();
+  for (const auto &[name, shape] : options.shapes)
+    if (signature.findInput(name) < 0)
+      return Status(Code::InvalidArgument,
+                    "there is no input '" + name + "' in " + signature.toString());
   std::vector<Shape> shapes;
   std::map<std::string, bool> used;
   for (const TensorSpec &spec : signature.inputs) {
@@ -211,9 +216,6 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
     if (!used.count(name))
       return Status(Code::InvalidArgument, "no input needs a dimension '" + name + "'");
   }
-  for (const auto &[name, shape] : options.shapes)
-    if (signature.findInput(name) < 0)
-      return Status(Code::InvalidArgument, "there is no input '" + name + "'");
   Expected<std::shared_ptr<const native::Plan>> plan = (*network)->plan(shapes, limits.deadline);
   if (!plan)
     return plan.status();

@@ -126,6 +126,8 @@ private:
   std::map<std::string, Buffer, std::less<>> files_;
 };
 
+/// The file beside the model in which the elements are; empty if they are in the model.
+std::string_view externalFile(const Tensor &tensor);
 /// Reads the file in which the elements are, if they have one. Errors: those of readElements.
 Status readExternal(const Tensor &tensor, ExternalFiles &files);
 

@@ -218,6 +218,11 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
   return std::pair<Place, size_t>(place, size);
 }
 
+std::string_view externalFile(const Tensor &tensor) {
+  const Place place = placeOf(tensor);
+  return place.isExternal ? place.location : std::string_view();
+}
+
 Status readExternal(const Tensor &tensor, ExternalFiles &files) {
   return placeOf(tensor).isExternal ? locate(tensor, files).status() : Status();
 }

@@ -13,5 +13,8 @@ from .BaseCompilerInterface import BaseCompilerInterface
 from .GrpcCompilerInterface import GrpcCompilerInterface
 from .PipeCompilerInterface import PipeCompilerInterface
 from .SerDes import SerDes
+from ._beside import refuse_the_published
 
 __all__ = ["BaseCompilerInterface", "GrpcCompilerInterface", "PipeCompilerInterface", "SerDes"]
+
+refuse_the_published()
