@@ -19,7 +19,7 @@ help:
 	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
 	@echo 'make check     the inner loop: build and unit tests'
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
-	@echo 'make nightly   longer campaigns: full float sweep, fuzzers, random networks, thread soak'
+	@echo 'make nightly   an hour of longer campaigns: fuzzers, random networks, soaks, what tests sample'
 	@echo 'make setup     install what is needed: Debian packages, build/venv'
 	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'

@@ -18,6 +18,14 @@ function(mlbridge_missing part what)
           "pip install . --config-settings=cmake.define.MLBRIDGE_${part}=OFF")
 endfunction()
 
+# Sets Protobuf_FOUND; by the package file that comes with versions from 22 on, and brings Abseil, or by CMake's module.
+macro(mlbridge_find_protobuf)
+  find_package(Protobuf CONFIG QUIET)
+  if(NOT Protobuf_FOUND)
+    find_package(Protobuf 3.21 MODULE QUIET)
+  endif()
+endmacro()
+
 # mlbridge_sources(FILES...): adds files of this folder to the library.
 function(mlbridge_sources)
   foreach(file IN LISTS ARGN)
@@ -25,12 +33,14 @@ function(mlbridge_sources)
   endforeach()
 endfunction()
 
-# mlbridge_test(NAME SOURCES... [LIBS libs] [ENV VAR=value...]): a GoogleTest program, linked to the library.
+# mlbridge_test(NAME SOURCES... [LIBS libs] [SLOW] [TIMEOUT seconds]): a GoogleTest program, linked to the library. CTest
+# runs each of its tests by itself, under sanitizers all in one process, because starting one is slow there. Its
+# label is unit, component outside of src, or slow, which `make check` leaves out.
 function(mlbridge_test name)
   if(NOT MLBRIDGE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "SLOW" "TIMEOUT" "LIBS" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE mlbridge mlbridge_flags GTest::gtest_main ${arg_LIBS})
@@ -38,9 +48,22 @@ function(mlbridge_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT
-    "MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT};${arg_ENV}")
+  set(label component)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/src/")
+    set(label unit)
+  endif()
+  if(arg_SLOW)
+    set(label slow)
+  endif()
+  set(properties TIMEOUT ${arg_TIMEOUT} LABELS ${label}
+                 ENVIRONMENT MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT})
+  if(MLBRIDGE_SANITIZE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES ${properties})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+                         NO_PRETTY_TYPES NO_PRETTY_VALUES PROPERTIES ${properties})
+  endif()
 endfunction()
 
 # mlbridge_component(NAME SOURCES... [LIBS libs]): a shared object libNAME.so that exports

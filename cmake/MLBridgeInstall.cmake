@@ -5,14 +5,17 @@ include(CMakePackageConfigHelpers)
 set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)
 set(MLBRIDGE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/MLBridge)
 
-install(TARGETS mlbridge mlbridge_compat EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS mlbridge EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET mlbridge-c)
   install(TARGETS mlbridge-c EXPORT MLBridgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development
-        FILES_MATCHING PATTERN "*.h")
+if(TARGET mlbridge_compat)
+  install(TARGETS mlbridge_compat EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development
+          FILES_MATCHING PATTERN "*.h")
+endif()
 # Also where no part is built.
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/component_folder.h DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT development)
 install(DIRECTORY proto/mlbridge DESTINATION ${MLBRIDGE_PROTO_DIR} COMPONENT development)
@@ -50,7 +53,9 @@ Cflags: @includes@
 endfunction()
 mlbridge_pkg_config(mlbridge "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}"
                     "-I\${includedir} -I\${componentdir} -include component_folder.h -pthread")
-mlbridge_pkg_config(mlbridge-compat mlbridge -lmlbridge_compat "-I\${includedir}/mlbridge-compat")
+if(TARGET mlbridge_compat)
+  mlbridge_pkg_config(mlbridge-compat mlbridge -lmlbridge_compat "-I\${includedir}/mlbridge-compat")
+endif()
 mlbridge_pkg_config(mlbridge-c "" -lmlbridge-c "-I\${includedir}")
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

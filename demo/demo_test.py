@@ -35,7 +35,7 @@ PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 def build(text: int, *actions: int) -> Build:
     decided = {"a.c": actions} if actions else None
     objects = {"a.c": b"object"}
-    return Build(text, 2.0, 3.0, objects, len(actions), [], b"output", actions=decided)
+    return Build(text, 2.0, objects, len(actions), [], b"output", actions=decided)
 
 
 def result(oz: int = 1000, onnx: int = 900) -> Result:

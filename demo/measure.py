@@ -31,7 +31,6 @@ class Build:
 
     text: int
     wall_seconds: float
-    cpu_seconds: float
     objects: dict[str, bytes]
     decisions: int = 0
     fallbacks: list[str] = field(default_factory=list)
@@ -82,7 +81,6 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
     build = Build(
         text=text_bytes(compiled),
         wall_seconds=wall,
-        cpu_seconds=sum(item.ran.cpu_seconds for item in compiled),
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
     if configuration.asks:

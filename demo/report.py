@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from rich.table import Table
 
 from demo.agreement import Agreement
 from demo.measure import Result
-from programs.fetch import fetched_version
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -188,35 +185,6 @@ def draw_chart(results: Sequence[Result], path: Path) -> None:
     figure.savefig(temporary, dpi=130)
     plt.close(figure)
     temporary.replace(path)
-
-
-def details(
-    results: Sequence[Result], flags: Mapping[str, Sequence[str]], jobs: int
-) -> dict[str, Any]:
-    """What report.json has no place for: versions, machine, CPU seconds."""
-    return {
-        "machine": {"system": platform.platform(), "cores": os.cpu_count(), "jobs": jobs},
-        "flags": {name: list(values) for name, values in flags.items()},
-        "programs": [
-            {
-                "name": result.program.name,
-                "kind": result.program.kind,
-                "source": fetched_version(result.program),
-                "files": len(result.builds["oz"].objects),
-                "test_output_bytes": len(result.builds["oz"].output or b""),
-                **{
-                    name: {
-                        "text": build.text,
-                        "wall_seconds": round(build.wall_seconds, 3),
-                        "cpu_seconds": round(build.cpu_seconds, 3),
-                        "decisions": build.decisions,
-                    }
-                    for name, build in result.builds.items()
-                },
-            }
-            for result in results
-        ],
-    }
 
 
 def write_json(value: Any, path: Path) -> None:

@@ -5,9 +5,9 @@
 
 Each program is compiled at -Oz, at -O2, and with the plugin asking the model: by ONNX Runtime in
 process, by a Python server that runs the same file, by the native engine, and compiled ahead of
-time. All are linked and run their own test. Prints tables; writes report.json, details.json and
-chart.png into build/demo. Exits with 1 if an output differs, an engine decided otherwise (but for
-near-ties) or made another object, a compiler fell back, no decision was made, or the code grew.
+time. All are linked and run their own test. Prints tables; writes report.json and chart.png into
+build/demo. Exits with 1 if an output differs, an engine decided otherwise (but for near-ties) or
+made another object, a compiler fell back, no decision was made, or the code grew.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from tqdm import tqdm
 from demo.agreement import agreements
 from demo.measure import Configuration, Result, measure
 from demo.report import (
-    details,
     draw_chart,
     failures,
     print_agreements,
@@ -100,14 +99,12 @@ def run(
     print_agreements(engines, console)
     if not names:
         write_json(report(results, engines, left_out), output / "report.json")
-    flags = {way.name: way.flags for way in ways}
-    write_json(details(results, flags, jobs), output / "details.json")
     draw_chart(results, output / "chart.png")
     if left_out:
         console.print(f"left out, because they could not be fetched: {', '.join(left_out)}")
     console.print(f"the server answered {server.statistics.get('replies', 0)} requests")
-    written = "details.json and chart.png" if names else "report.json, details.json and chart.png"
-    console.print(f"{written} are in {output}", soft_wrap=True, highlight=False)
+    written = "chart.png is" if names else "report.json and chart.png are"
+    console.print(f"{written} in {output}", soft_wrap=True, highlight=False)
     return failures(results, engines)
 
 

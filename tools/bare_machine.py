@@ -5,9 +5,9 @@
 
 The root is made by debootstrap or mmdebstrap, with make and git added, from this machine's apt
 sources; pip's configuration, certificates and proxies are this machine's too. Nothing of them is
-written into the tree. DIR keeps the caches of apt, pip and ccache for the next time. Each command
-has mounts and processes of its own, which the kernel ends with it, so that whatever happens nothing
-stays mounted; the root is deleted. Results: build/bare-machine/report.json, and logs beside it.
+written into the tree. DIR keeps the caches of apt, pip, ccache and linters for the next time. Each
+command has mounts and processes of its own, which the kernel ends with it, so that whatever happens
+nothing stays mounted; the root is deleted. Results: build/bare-machine/report.json, logs beside it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ USER = "/root"  # who is at home there
 TREE = "/src/mlbridge"  # in the root, the same each time: ccache's results fit
 MOUNTS = Path("/proc/self/mounts")
 CACHE = "/var/cache/bare-machine"
+CACHES = {"pip": "PIP_CACHE_DIR", "ccache": "CCACHE_DIR", "checks": "MLBRIDGE_CHECK_CACHE"}
 BUNDLE = "/tmp/mlbridge.bundle"
 BUNDLED = "/etc/ssl/certs/ca-certificates.crt"
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -199,7 +200,7 @@ class Root:
         if cache and self.debs:
             (self.debs / "partial").mkdir(parents=True, exist_ok=True)
             self.binds += [str(self.debs), "/var/cache/apt/archives", "rw"]
-            for name, variable in (("pip", "PIP_CACHE_DIR"), ("ccache", "CCACHE_DIR")):
+            for name, variable in CACHES.items():
                 (cache / name).mkdir(exist_ok=True)
                 self.binds += [str(cache / name), f"{CACHE}/{name}", "rw"]
                 self.env[variable] = f"{CACHE}/{name}"
@@ -311,7 +312,7 @@ def is_warm(folder: Path) -> bool:
 
 def try_out(release: str, cache: Path | None, commands: list[str]) -> dict[str, Any]:
     """The report: everything that was done and found."""
-    warm = {k: bool(cache and is_warm(cache / k)) for k in (f"apt/{release}", "pip", "ccache")}
+    warm = {k: bool(cache and is_warm(cache / k)) for k in (f"apt/{release}", *CACHES)}
     root = Root(HOME / f"root-{release}", release, cache)
     root.delete()  # of a run that was killed
     report: dict[str, Any] = {"release": release}

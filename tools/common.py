@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VENV = BUILD / "venv"
 PYTHON = VENV / "bin" / "python"
+CHECKED = Path(os.environ.get("MLBRIDGE_CHECK_CACHE", BUILD / "cache"))  # what linters keep
 
 
 def environment() -> dict[str, str]:
@@ -29,6 +31,22 @@ def environment() -> dict[str, str]:
     for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "MLBRIDGE_COMPONENT_PATH"):
         env.pop(name, None)
     return env
+
+
+def recording() -> dict[str, str]:
+    """What makes programs write down that they were started; read by tests/closure."""
+    library = BUILD / "test" / "record-programs.so"
+    source = ROOT / "tools/record_programs.c"
+    if not library.is_file() or library.stat().st_mtime < source.stat().st_mtime:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        fresh = library.with_suffix(f".{os.getpid()}")
+        compiler = ["cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(fresh)]
+        subprocess.run(compiler, env=environment(), check=True)
+        fresh.rename(library)
+    preload = os.environ.get("LD_PRELOAD", "").split()
+    preload = preload if str(library) in preload else [str(library), *preload]
+    programs = str(library.with_name("programs.txt"))
+    return {"LD_PRELOAD": " ".join(preload), "MLBRIDGE_PROGRAMS": programs}
 
 
 def jobs() -> int:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Longer campaigns, not part of CI: all floats through JSON, fuzzers, random networks, soaks.
+"""Longer campaigns, an hour of them, not part of CI: what `make test` takes a sample of, all floats
+through JSON, fuzzers, random networks, soaks.
 
-    tools/nightly.py [--seconds N]    N: for each fuzzer and the soak; 600 unless given
+    tools/nightly.py [--minutes N] [--only CAMPAIGN]
 
-Each campaign has a log in build/nightly/; results are in build/nightly/summary.json.
+Each campaign has its share of the minutes, 60 unless given; what of it has no end of its own, goes
+on as long. Each has a log in build/nightly/; results are in build/nightly/summary.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,47 +22,47 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cmake_build import build
-from common import BUILD, PYTHON, ROOT, environment
+from common import BUILD, PYTHON, ROOT, environment, jobs
 
 RESULTS = BUILD / "nightly"
+LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of tests of which `make test` runs a sample
+COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
 
-def run(log: Path, command: list[str | Path], timeout: float) -> bool:
+def run(
+    log: Path, *command: str | Path, seconds: float = 1800, env: dict[str, str] | None = None
+) -> bool:
+    """Runs a program into the log; false if it fails, or does not end in this time."""
     with log.open("a") as out:
         out.write("$ " + " ".join(map(str, command)) + "\n")
         out.flush()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=ROOT,
+            env=environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                [str(c) for c in command],
-                cwd=ROOT,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                timeout=timeout,
-                check=False,
-            )
+            return process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
-            out.write(f"ended: took longer than {timeout:.0f} s\n")
+            out.write(f"ended: took longer than {seconds:.0f} s\n")
             return False
-    return done.returncode == 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
-def program(preset: str, name: str) -> Path | None:
-    found = [p for p in (BUILD / "cmake" / preset).rglob(name) if p.is_file()]
-    return found[0] if found else None
-
-
-def all_floats(log: Path, _: int) -> bool:
-    """Each of the 2^32 float32 values is the same after JSON."""
-    if build("dev", []) != 0:
+def all_floats(log: Path, seconds: float) -> bool:
+    """Each of the 2^32 float32 values is the same after JSON; a seventh of them each night."""
+    if build("dev", ["serdes_json_all_floats", "mlbridge-serdes-json"]) != 0:
         return False
-    sweep = program("dev", "serdes_json_all_floats")
-    if sweep is None:
-        log.write_text("no program serdes_json_all_floats in the dev build\n")
-        return False
-    components = BUILD / "cmake" / "dev" / "lib" / "mlbridge"
-    return run(log, ["env", f"MLBRIDGE_COMPONENT_PATH={components}", sweep], 4 * 3600)
+    sweep = BUILD / "cmake/dev/src/serdes/json/serdes_json_all_floats"
+    first = int(time.time()) // 86400 % 7
+    return run(log, sweep, "7", str(first), seconds=4 * seconds, env=COMPONENTS)
 
 
 def seeds(target: str, log: Path) -> list[Path]:
@@ -66,108 +70,129 @@ def seeds(target: str, log: Path) -> list[Path]:
     if target != "native_fuzz":
         return []
     folder = RESULTS / "random-models"
-    run(log, [PYTHON, ROOT / "tests/random-networks/generate.py", "300", folder], 600)
+    run(log, PYTHON, ROOT / "tests/random-networks/generate.py", "300", folder)
     return [folder, ROOT / "tests/golden/hostile", ROOT / "tests/golden/onnx"]
 
 
-def fuzzers(log: Path, seconds: int) -> bool:
+def fuzzers(log: Path, seconds: float) -> bool:
     if build("fuzz", []) != 0:
         return False
-    folder = BUILD / "cmake" / "fuzz" / "fuzz"
-    targets = sorted(p for p in folder.glob("*_fuzz") if p.is_file())
+    targets = sorted((BUILD / "cmake/fuzz/fuzz").glob("*_fuzz"))
     good = bool(targets)
     for target in targets:
         corpus = RESULTS / f"corpus-{target.name}"
         corpus.mkdir(parents=True, exist_ok=True)
-        options = [f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=10"]
-        options.append(f"-artifact_prefix={RESULTS}/{target.name}-")
-        start = seeds(target.name, log)
-        good &= run(log, [target, *options, corpus, *start], seconds + 600)
+        options = [f"-max_total_time={int(seconds / len(targets))}", "-print_final_stats=1"]
+        options += ["-timeout=10", f"-artifact_prefix={RESULTS}/{target.name}-"]
+        good &= run(log, target, *options, corpus, *seeds(target.name, log))
     return good
 
 
-def thread_soak(log: Path, seconds: int) -> bool:
-    """The unit tests under ThreadSanitizer, again and again, in another order each time."""
-    if build("tsan", []) != 0:
-        return False
-    end = time.monotonic() + seconds
-    good, rounds = True, 0
-    while good and (rounds == 0 or time.monotonic() < end):
-        command: list[str | Path] = ["ctest", "--test-dir", BUILD / "cmake" / "tsan"]
-        command += ["-j", "4", "--output-on-failure", "--schedule-random", "--timeout", "900"]
-        good = run(log, command, 7200)
-        rounds += 1
-    return good
-
-
-def random_networks(log: Path, _: int) -> bool:
-    """The native engine against ONNX Runtime; other networks each night."""
+def random_networks(log: Path, kind: str, count: int, out: str, *options: str) -> bool:
+    """The native engine, or a compiled model, against ONNX Runtime; others each night."""
     first = int(time.time()) // 86400 * 100000
-    command: list[str | Path] = [PYTHON, ROOT / "tests/random-networks/run.py"]
-    command += ["--networks", "20000", "--first", str(first)]
-    return run(log, [*command, "--out", RESULTS / "random-networks.json"], 4 * 3600)
+    command: list[str | Path] = [
+        PYTHON,
+        ROOT / "tests/random-networks/run.py",
+        "--networks",
+        str(count),
+    ]
+    command += ["--first", str(first), "--kind", kind, *options]
+    return run(log, *command, "--out", RESULTS / f"{out}.json")
 
 
-def random_aliases(log: Path, _: int) -> bool:
+def aliases(log: Path, seconds: float) -> bool:
     """Branches and loops that give out what they see, by the native engine and compiled."""
-    first = int(time.time()) // 86400 * 100000
-    command: list[str | Path] = [PYTHON, ROOT / "tests/random-networks/run.py"]
-    command += ["--first", str(first), "--kind"]
-    out = RESULTS / "random-aliases.json", RESULTS / "compiled-aliases.json"
-    aot = ["many-aliases", "--engine", "aot", "--networks", "30"]
-    return all(
-        (
-            run(log, [*command, "aliases", "--networks", "10000", "--out", out[0]], 2 * 3600),
-            run(log, [*command, *aot, "--out", out[1]], 3600),
-        )
-    )
+    native = random_networks(log, "aliases", int(seconds * 20), "random-aliases")
+    compiled = ("compiled-aliases", "--engine", "aot")
+    return random_networks(log, "many-aliases", max(3, int(seconds / 10)), *compiled) and native
 
 
-def torch_exports(log: Path, _: int) -> bool | str:
+def torch_exports(log: Path, _: float) -> bool | str:
     """Layers of PyTorch, as its exporters write them, by the native engine."""
-    if not run(log, [PYTHON, "-c", "import torch, onnxscript"], 120):
+    if not run(log, PYTHON, "-c", "import torch, onnxscript"):
         return "PyTorch isn't there: tools/setup --train"
     folder = RESULTS / "torch"
     shutil.rmtree(folder, ignore_errors=True)
     command: list[str | Path] = [PYTHON, ROOT / "tests/random-networks/run.py", "--files", folder]
-    command += ["--out", RESULTS / "torch-exports.json"]
-    exported = run(log, [PYTHON, ROOT / "tests/torch-exports/export.py", folder], 3600)
-    return exported and run(log, command, 3600)
+    exported = run(log, PYTHON, ROOT / "tests/torch-exports/export.py", folder)
+    return exported and run(log, *command, "--out", RESULTS / "torch-exports.json")
 
 
-def own_builds(log: Path, _: int) -> bool:
+def sampled_tests(log: Path, _: float) -> bool:
+    """The tests of which `make test` runs a sample, whole: every byte of hostile models, also with
+    sanitizers, every fault, TensorFlow's models by every engine."""
+    if build("dev", []) != 0 or build("asan", ["hostile_models_test", "killed_server_test"]) != 0:
+        return False
+    good = run(log, PYTHON, "-m", "pytest", "tests/faults", "tests/tensorflow", "-m", "", env=LONG)
+    for preset in ("dev", "asan"):
+        command = ["ctest", "--preset", preset, "-L", "slow", "--parallel", str(jobs())]
+        good &= run(log, *command, env=LONG)
+    return good
+
+
+def thread_soak(log: Path, seconds: float) -> bool:
+    """The unit tests under ThreadSanitizer, again and again, in another order each time."""
+    if build("tsan", []) != 0:
+        return False
+    end = time.monotonic() + seconds
+    good = True
+    while good and time.monotonic() < end:
+        command = ["ctest", "--preset", "tsan", "-j", "4", "--schedule-random"]
+        good = run(log, *command)
+    return good
+
+
+def own_builds(log: Path, _: float) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
-    command: list[str | Path] = [sys.executable, "-m", "programs.own_builds"]
-    return run(log, command, 4 * 3600) and run(log, [*command, "--kill-server"], 4 * 3600)
+    command = [sys.executable, "-m", "programs.own_builds"]
+    return run(log, *command) and run(log, *command, "--kill-server")
 
 
-# Each says whether it passed, or why it was left out.
-CAMPAIGNS: dict[str, Callable[[Path, int], bool | str]] = {
-    "all-floats": all_floats,
-    "fuzzers": fuzzers,
-    "random-networks": random_networks,
-    "random-aliases": random_aliases,
-    "torch-exports": torch_exports,
-    "thread-soak": thread_soak,
-    "own-builds": own_builds,
+def aarch64(log: Path, _: float) -> bool | str:
+    """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
+    if not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
+        return "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
+    test = ["-m", "pytest", "tests/install/compile_model_test.py", "-k", "another_machine"]
+    return (
+        build("dev", []) == 0
+        and run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
+        and run(log, PYTHON, *test)
+    )
+
+
+# Each says whether it passed, or why it was left out. Its share of the minutes.
+CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
+    "sampled-tests": (sampled_tests, 0.15),
+    "all-floats": (all_floats, 0.05),
+    "fuzzers": (fuzzers, 0.2),
+    "random-networks": (
+        lambda log, s: random_networks(log, "networks", int(s * 50), "random-networks"),
+        0.1,
+    ),
+    "random-aliases": (aliases, 0.05),
+    "torch-exports": (torch_exports, 0.05),
+    "thread-soak": (thread_soak, 0.15),
+    "own-builds": (own_builds, 0.2),
+    "aarch64": (aarch64, 0.05),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--only", choices=sorted(CAMPAIGNS))
     arguments = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = []
-    for name, campaign in CAMPAIGNS.items():
+    for name, (campaign, share) in CAMPAIGNS.items():
         if arguments.only and name != arguments.only:
             continue
         log = RESULTS / f"{name}.log"
         log.write_text("")
         start = time.monotonic()
         print(f"{name} ... (log: {log.relative_to(ROOT)})", flush=True)
-        passed = campaign(log, arguments.seconds)
+        passed = campaign(log, arguments.minutes * 60 * share)
         spent = time.monotonic() - start
         if isinstance(passed, str):
             print(f"{name}: left out: {passed}", flush=True)

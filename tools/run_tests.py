@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the suites of `make test` and prints `N passed, N failed` as its last line.
+"""Runs the suites of `make test` one after another; the last line is `N passed, N failed`.
 
     tools/run_tests.py [--check | --lint] [--only SUITE,...] [--list]
 
---check: build and unit tests; --lint: the linters. Every suite has a log in build/test/, and the
-counts of all are in build/test/summary.json. A failure does not stop the others.
+--check: build and unit tests, without the slow ones; --lint: the linters. Each step has a log in
+build/test/, and the counts are in build/test/summary.json. After a failure the others still run,
+except those that need what failed.
 """
 
 from __future__ import annotations
@@ -13,182 +14,278 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
+import subprocess
 import sys
-import threading
 import time
-from dataclasses import asdict
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from common import ROOT, jobs
-from test_suites import (
-    RESULTS,
-    Context,
-    Counts,
-    Suite,
-    all_suites,
-    check_suites,
-    lint_suites,
-    recording,
-)
+import tomllib
+from common import BUILD, PYTHON, ROOT, environment, jobs, recording
 
+RESULTS = BUILD / "test"
 SHOWN_LINES = 80
+SANITIZERS = {
+    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    "LD_PRELOAD": "",  # a sanitizer's library must be the first; these tests start nothing new
+}
 
 
-class Scheduler:
-    """Starts suites in order as soon as what they need is done and enough cores are free."""
+@dataclass
+class Suite:
+    name: str
+    seconds: float = 0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
 
-    def __init__(self, suites: list[Suite], cores: int) -> None:
-        self.waiting = list(suites)
-        self.known = {s.name for s in suites}
-        self.cores = self.free = cores
-        self.results: dict[str, Counts] = {}
-        self.seconds: dict[str, float] = {}
-        self.running: dict[str, Context] = {}
-        self.changed = threading.Condition()
-        self.total = len(suites)
+    def fail(self, what: str) -> None:
+        self.failed += 1
+        self.failures.append(what)
 
-    def run(self) -> None:
-        with self.changed:
-            while self.waiting or self.running:
-                if not self.start_one():
-                    self.changed.wait(1)
+    def read(self, case: ET.Element) -> None:
+        """Counts a case of a JUnit report, or the cases that it says it stands for."""
+        name, place = str(case.get("name")), case.get("classname", "")
+        name = name if name == place else f"{place}.{name}".strip(".")
+        self.seconds += float(case.get("time") or 0)
+        if case.get("status") == "fail" or {"failure", "error"} & {child.tag for child in case}:
+            self.fail(name)
+        elif case.find("skipped") is not None and case.get("status") != "disabled":
+            reason = case.findtext("system-out") or ""  # of GoogleTest, by CTest
+            for skipped in case.iter("skipped"):
+                reason = reason or skipped.get("message") or ""
+            self.skipped += 1
+            self.skips.append(f"{name}: {' '.join(reason.split())[-200:]}")
+        elif case.get("status") not in ("notrun", "disabled"):  # which tests start themselves
+            cases = case.find(".//property[@name='cases']")
+            self.passed += 1 if cases is None else int(cases.get("value") or 0)
 
-    def start_one(self) -> bool:
-        for suite in self.waiting:
-            needs = [n for n in suite.needs if n in self.known]
-            if any(n not in self.results for n in needs):
-                continue
-            broken = [n for n in needs if self.results[n].failed]
-            if broken:
-                self.waiting.remove(suite)
-                text = f"{suite.name}: not run, because {broken[0]} failed"
-                (RESULTS / f"{suite.name}.log").write_text(text + "\n")
-                self.finish(suite, Counts(failed=1, failures=[text]), 0.0)
-                return True
-            wanted = min(suite.cores, self.cores)
-            if wanted > self.free:
-                # A suite that wants the whole machine must not be overtaken for ever.
-                return False
-            self.waiting.remove(suite)
-            self.free -= wanted
-            context = Context(suite.name, suite.timeout)
-            self.running[suite.name] = context
-            threading.Thread(target=self.work, args=(suite, context, wanted)).start()
-            return True
-        return False
 
-    def work(self, suite: Suite, context: Context, cores: int) -> None:
-        start = time.monotonic()
+Step = Callable[[str], list[Suite]]
+
+
+def call(name: str, *command: str | Path, env: dict[str, str] | None = None) -> int:
+    """Runs a program into the log of this name, and ends what it has started if this ends."""
+    with (RESULTS / f"{name}.log").open("a") as log:
+        log.write("$ " + " ".join(map(str, command)) + "\n")
+        log.flush()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=ROOT,
+            env=environment() | recording() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
-            counts = suite.run(context)
-        except Exception as error:  # a fault of the runner is a failure of the suite
-            counts = Counts(failed=1, failures=[f"{suite.name}: {error!r}"])
-        context.log.close()
-        with self.changed:
-            self.free += cores
-            del self.running[suite.name]
-            self.finish(suite, counts, time.monotonic() - start)
-            self.changed.notify()
-
-    def finish(self, suite: Suite, counts: Counts, seconds: float) -> None:
-        self.results[suite.name] = counts
-        self.seconds[suite.name] = seconds
-        report(suite, counts, seconds, len(self.results), self.total)
-
-    def stop(self) -> None:
-        self.waiting.clear()
-        for context in list(self.running.values()):
-            context.stop()
+            return process.wait(3600)
+        except subprocess.TimeoutExpired:
+            return 124
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
-def report(suite: Suite, counts: Counts, seconds: float, done: int, total: int) -> None:
-    verdict = "FAILED" if counts.failed else "ok"
-    text = f"[{done:2}/{total}] {suite.name:32} {counts.passed:5} passed"
-    if counts.failed:
-        text += f", {counts.failed} failed"
-    if counts.skipped:
-        text += f", {counts.skipped} skipped"
-    print(f"{text}  {verdict}  {seconds:.1f} s", flush=True)
-    for skip in counts.skips:
-        print(f"      skipped: {skip}", flush=True)
-    if counts.failed:
-        log = RESULTS / f"{suite.name}.log"
-        lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
-        print(f"----- the end of {log.relative_to(ROOT)}")
-        print("\n".join(lines[-SHOWN_LINES:]))
-        for failure in counts.failures:
-            print(f"      failed: {failure}")
-        print("-----", flush=True)
+def tool(*command: str | Path) -> Step:
+    def step(name: str) -> list[Suite]:
+        suite = Suite(name)
+        if call(name, *command) == 0:
+            suite.passed = 1
+        else:
+            suite.fail(name)
+        return [suite]
+
+    return step
 
 
-def write_summary(path: Path, scheduler: Scheduler, total: Counts, seconds: float) -> None:
-    suites = [
-        {"name": name, "seconds": round(scheduler.seconds[name], 1), **asdict(counts)}
-        for name, counts in scheduler.results.items()
-    ]
-    summary = {
-        "passed": total.passed,
-        "failed": total.failed,
-        "skipped": total.skipped,
-        "seconds": round(seconds, 1),
-        "machine": {"cores": jobs(), "kernel": platform.release(), "arch": platform.machine()},
-        "suites": suites,
+def script(name: str, *arguments: str) -> Step:
+    return tool(PYTHON, ROOT / "tools" / f"{name}.py", *arguments)
+
+
+def cases(report: Path) -> list[ET.Element]:
+    try:
+        return list(ET.parse(report).getroot().iter("testcase"))
+    except (OSError, ET.ParseError):  # none, or the program died while it wrote
+        return []
+
+
+def ctest(preset: str, *options: str) -> Step:
+    """Each test is CTest's; under sanitizers each program is, and GoogleTest reports its tests."""
+
+    def step(name: str) -> list[Suite]:
+        suite = Suite(name)
+        report, folder = RESULTS / f"{name}.xml", RESULTS / f"gtest-{name}"
+        report.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        env = {} if preset == "dev" else {**SANITIZERS, "GTEST_OUTPUT": f"xml:{folder}/"}
+        command = ["ctest", "--preset", preset, "--parallel", str(jobs())]
+        code = call(name, *command, *options, "--output-junit", str(report), env=env)
+        for case in cases(report):
+            inner = cases(folder / f"{case.get('name')}.xml")
+            for one in inner or [case]:
+                suite.read(one)
+            if inner and case.get("status") == "fail" and not suite.failed:
+                suite.fail(str(case.get("name")))  # by its end, after its tests
+        if code and not suite.failed:
+            suite.fail(f"ctest of {preset} ended with {code}")
+        return [suite]
+
+    return step
+
+
+def testpaths() -> list[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(settings["tool"]["pytest"]["ini_options"]["testpaths"])
+
+
+def suite_name(folder: str) -> str:
+    return folder.replace("/", "-")
+
+
+def pytest(*folders: str) -> Step:
+    """A suite for each folder; its seconds are those of its tests, of which some run at once."""
+
+    def step(name: str) -> list[Suite]:
+        report = RESULTS / f"{name}.xml"
+        report.unlink(missing_ok=True)
+        command: list[str | Path] = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-n", str(jobs() if len(folders) > 1 else 0), f"--junitxml={report}"]
+        code = call(name, *command, *folders)
+        suites = {folder: Suite(suite_name(folder)) for folder in folders}
+        for case in cases(report):
+            place = f"{case.get('classname')}."
+            inside = [f for f in folders if place.startswith(f.replace("/", ".") + ".")]
+            suites[inside[0] if inside else folders[0]].read(case)
+        if code and not any(s.failed for s in suites.values()):
+            suites[folders[0]].fail(f"pytest ended with {code}")
+        return list(suites.values())
+
+    return step
+
+
+def steps(only: set[str]) -> dict[str, tuple[Step, tuple[str, ...]]]:
+    """In order: what each runs, and which it needs."""
+    folders = testpaths()
+    chosen = [f for f in folders if suite_name(f) in only] or folders
+    return {
+        "rooms": (script("rooms"), ()),
+        "format": (script("format", "--check"), ()),
+        "ruff": (tool("ruff", "check", ROOT), ()),
+        "mypy": (script("typecheck"), ()),
+        "build-dev": (script("cmake_build", "dev"), ()),
+        "tidy": (script("tidy"), ("build-dev",)),
+        "unit": (ctest("dev"), ("build-dev",)),
+        "package": (script("install_package"), ()),
+        "docs": (script("docs"), ("package",)),
+        "pytest": (pytest(*chosen), ("build-dev", "package")),
+        "build-asan": (script("cmake_build", "asan"), ()),
+        "asan": (ctest("asan"), ("build-asan",)),
+        "build-tsan": (script("cmake_build", "tsan"), ()),
+        "tsan": (ctest("tsan"), ("build-tsan",)),
+        "tests-closure": (pytest("tests/closure"), ("build-dev", "package")),  # of all the others
     }
-    path.write_text(json.dumps(summary, indent=1) + "\n")
+
+
+LINTERS = ("rooms", "format", "ruff", "mypy", "build-dev", "tidy")
+
+
+def report(suite: Suite) -> None:
+    text = f"{suite.name:36} {suite.passed:5} passed"
+    text += f", {suite.failed} failed" if suite.failed else ""
+    text += f", {suite.skipped} skipped" if suite.skipped else ""
+    print(f"{text}  {'FAILED' if suite.failed else 'ok'}  {suite.seconds:.1f} s", flush=True)
+    for skip in suite.skips:
+        print(f"      skipped: {skip}", flush=True)
+    for failure in suite.failures:
+        print(f"      failed: {failure}", flush=True)
+
+
+def run(plan: dict[str, tuple[Step, tuple[str, ...]]]) -> list[Suite]:
+    suites: list[Suite] = []
+    broken: set[str] = set()
+    for name, (step, needs) in plan.items():
+        log = RESULTS / f"{name}.log"
+        log.unlink(missing_ok=True)
+        start = time.monotonic()
+        if broken & set(needs):
+            made = [Suite(name)]
+            made[0].fail(f"{name}: not run, because {min(broken & set(needs))} failed")
+        else:
+            made = step(name)
+        if len(made) == 1:
+            made[0].seconds = time.monotonic() - start
+        for suite in made:
+            report(suite)
+        if any(suite.failed for suite in made):
+            broken.add(name)
+            lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+            print(
+                "\n".join([f"----- the end of {log}", *lines[-SHOWN_LINES:], "-----"]), flush=True
+            )
+        suites += made
+    return suites
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--lint", action="store_true")
-    parser.add_argument("--only", help="names of suites, with what they need")
+    parser.add_argument("--only", default="", help="names of suites")
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
 
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    suites = all_suites()
-    summary = RESULTS / "summary.json"
-    if arguments.check:
-        suites, summary = check_suites(), RESULTS / "check.json"
-    elif arguments.lint:
-        suites = [s for s in all_suites() if s.name == "build-dev"] + lint_suites()
-        summary = RESULTS / "lint.json"
-    if arguments.only:
-        names = set(arguments.only.split(","))
-        unknown = names - {s.name for s in suites}
-        if unknown:
-            parser.error(f"no suite {sorted(unknown)}; --list shows them")
-        suites = [s for s in suites if s.name in names]
-        summary = RESULTS / "only.json"
+    only = {name for name in arguments.only.split(",") if name}
+    plan = steps(only)
+    names = [*plan, *map(suite_name, testpaths())]
     if arguments.list:
-        print("\n".join(s.name for s in suites))
+        print("\n".join(names))
         return 0
+    if only - set(names):
+        parser.error(f"no suite {sorted(only - set(names))}; --list shows them")
+    kind = "summary"
+    if only:
+        kind = "only"
+        plan = {n: s for n, s in plan.items() if n in only or (n == "pytest" and only - set(plan))}
+    elif arguments.check:
+        kind = "check"
+        plan = {
+            "build-dev": plan["build-dev"],
+            "unit": (ctest("dev", "-LE", "slow"), ("build-dev",)),
+        }
+    elif arguments.lint:
+        kind = "lint"
+        plan = {n: plan[n] for n in LINTERS}
 
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    summary = RESULTS / f"{kind}.json"
     summary.unlink(missing_ok=True)
     Path(recording()["MLBRIDGE_PROGRAMS"]).unlink(missing_ok=True)
-    scheduler = Scheduler(suites, max(jobs(), 1))
-
-    def interrupted(number: int, frame: object) -> None:
-        scheduler.stop()
-        print("\ninterrupted", flush=True)
-        os._exit(128 + number)
-
-    signal.signal(signal.SIGINT, interrupted)
-    signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     start = time.monotonic()
-    scheduler.run()
-    seconds = time.monotonic() - start
-    total = Counts()
-    for counts in scheduler.results.values():
-        total.add(counts)
-    write_summary(summary, scheduler, total, seconds)
+    suites = run(plan)
+    seconds = round(time.monotonic() - start, 1)
+    passed, failed, skipped = (
+        sum(getattr(s, key) for s in suites) for key in ("passed", "failed", "skipped")
+    )
+    machine = {"cores": jobs(), "kernel": platform.release(), "arch": platform.machine()}
+    found = {"passed": passed, "failed": failed, "skipped": skipped, "seconds": seconds}
+    rows = [asdict(s) | {"seconds": round(s.seconds, 1)} for s in suites]
+    text = json.dumps({**found, "machine": machine, "suites": rows}, indent=1)
+    summary.write_text(text + "\n")
     print(f"took {seconds / 60:.1f} min; logs and {summary.name} are in build/test/")
-    line = f"{total.passed} passed, {total.failed} failed"
-    if total.skipped:
-        line += f", {total.skipped} skipped"
-    print(line, flush=True)
-    return 1 if total.failed or not total.passed else 0
+    also = f", {skipped} skipped" if skipped else ""
+    print(f"{passed} passed, {failed} failed{also}", flush=True)
+    return int(failed > 0 or not passed)
 
 
 if __name__ == "__main__":

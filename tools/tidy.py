@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """clang-tidy on the C++ sources of the dev preset.
 
-A file that was clean is looked at again only when it, a header of the project that it includes, or
-the list of checks has changed.
+A file that was clean is looked at again only when it, a header of the project that it includes,
+the command, the list of checks or clang-tidy has changed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common import BUILD, ROOT, environment, jobs
+from common import BUILD, CHECKED, ROOT, environment, jobs
 
 PRESET = BUILD / "cmake" / "dev"
-CLEAN = BUILD / "cache" / "tidy.json"
+CLEAN = CHECKED / "tidy.json"
 # g++'s own options mean nothing to clang, and what its library deprecates is not ours.
 EXTRA = [f"--extra-arg=-Wno-{w}" for w in ("unknown-warning-option", "deprecated-declarations")]
 
@@ -43,8 +43,8 @@ def dependencies() -> dict[str, list[Path]]:
     return found
 
 
-def key(command: dict[str, str], needs: list[Path]) -> str:
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+def key(command: dict[str, str], needs: list[Path], version: bytes) -> str:
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + version)
     digest.update(command["command"].encode())
     for path in sorted({Path(command["file"]), *needs}):
         digest.update(str(path).encode() + b"\0")
@@ -73,11 +73,14 @@ def main() -> int:
         return 1
     commands = json.loads(database.read_text())
     needs = dependencies()
+    version = subprocess.run(["clang-tidy-22", "--version"], capture_output=True, check=True).stdout
     keys: dict[str, str] = {}
     for command in commands:
         path = Path(command["file"]).resolve()
         if path.is_relative_to(ROOT) and not path.is_relative_to(BUILD):
-            keys.setdefault(str(path), key(command, needs.get(command.get("output", ""), [])))
+            keys.setdefault(
+                str(path), key(command, needs.get(command.get("output", ""), []), version)
+            )
     try:
         clean = set(json.loads(CLEAN.read_text()))
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mypy --strict on all Python of the tree, each folder that is imported together by itself."""
+"""mypy --strict on all Python of the tree, in as few runs as there are modules of one name."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import BUILD, PYTHON, ROOT, environment, source_files
+from common import BUILD, CHECKED, PYTHON, ROOT, environment, source_files
 
 # PyTorch is installed for training only, TensorFlow apart from the rest; without them what derives
 # from them has no types.
 UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
-
 UNTYPED_FOLDERS = ("models", "tests/tensorflow", "tests/torch-exports")
-
-# What a folder takes from beside it: floors the policy of their benchmark, tests the tools.
-BESIDE = {
-    "floor": "bench/round-trip",
-    "attacks": "python/tests:tests/attacks",
-    "footprint": "bench/in-process",
-    "hostile-models": "tests/golden/hostile:tools",
-    "install": "bench/in-process",
-    "c-api": "bench/in-process",
-    "repository": "tools",
-    "closure": "tools",
-    "onnx-nodes": "tools",
-    "random-networks": "tools",
-}
+IMPORTED = (  # from other folders
+    *(
+        "python",
+        "python/compat",
+        "python/tests",
+        "tests/golden/hostile",
+        "tools",
+        "tests/shared",
+        "tests/attacks",
+    ),
+    *("bench", "bench/in-process", "bench/round-trip"),
+)
 
 
 def base_of(path: Path) -> Path:
@@ -47,24 +44,39 @@ def take_stub() -> None:
     shutil.copyfile(stubs[0], ROOT / "python" / "mlbridge" / "_core.pyi")
 
 
+def runs(paths: list[Path]) -> list[dict[Path, list[Path]]]:
+    """Folders that are imported together and their files, such that no two have a module of the
+    same name."""
+    groups: dict[Path, list[Path]] = {}
+    for path in paths:
+        groups.setdefault(base_of(path), []).append(path)
+    found: list[dict[Path, list[Path]]] = []
+    taken: list[set[str]] = []
+    for base, files in groups.items():
+        names = {str(f.relative_to(base)) for f in files}
+        free = next((i for i, others in enumerate(taken) if not names & others), len(found))
+        if free == len(found):
+            found.append({})
+            taken.append(set())
+        taken[free] |= names
+        found[free][base] = files
+    return found
+
+
 def main() -> int:
     take_stub()
-    groups: dict[Path, list[str]] = {}
-    for path in source_files(".py", ".pyi"):
-        groups.setdefault(base_of(path), []).append(str(path))
+    sources = source_files(".py", ".pyi")
+    untyped = [p for p in sources if any(p.is_relative_to(ROOT / u) for u in UNTYPED_FOLDERS)]
     worst = 0
-    for base, files in groups.items():
-        print(f"== {base.relative_to(ROOT)}", flush=True)
-        env = environment()
-        if base != ROOT / "python":
-            beside = [ROOT / part for part in BESIDE.get(base.name, "").split(":") if part]
-            env["MYPYPATH"] = ":".join(map(str, [base, *beside]))
-        command = [str(PYTHON), "-m", "mypy", "--strict", "--no-error-summary"]
-        command += ["--cache-dir", str(BUILD / "cache" / "mypy" / base.relative_to(ROOT))]
-        if any(base.is_relative_to(ROOT / part) for part in UNTYPED_FOLDERS):
-            command += UNTYPED
-        code = subprocess.run([*command, *files], cwd=ROOT, env=env, check=False).returncode
-        worst = max(worst, code)
+    for paths, more in ((sources, []), (untyped, UNTYPED)):
+        for together in runs([p for p in paths if more or p not in untyped]):
+            print("==", *(base.relative_to(ROOT) for base in together), flush=True)
+            search = dict.fromkeys([*together, *(ROOT / folder for folder in IMPORTED)])
+            env = environment() | {"MYPYPATH": ":".join(map(str, search))}
+            command: list[str | Path] = [PYTHON, "-m", "mypy", "--strict", "--no-error-summary"]
+            command += ["--cache-dir", CHECKED / "mypy", *more]
+            command += [file for files in together.values() for file in files]
+            worst = max(worst, subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
     return worst
 
 

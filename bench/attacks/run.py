@@ -16,16 +16,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "attacks")]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "tests/attacks")]
 
 from attacks import ATTACKS  # noqa: E402
+from shared import report  # noqa: E402
 from target import Target, outcome, target  # noqa: E402
 
-REPORT = ROOT / "build" / "bench" / "attacks.json"
 TRANSPORTS = ("unix", "grpc", "shm")
 QUIET = 2000
-PATIENCE = 20  # an attacker that isn't through then is ended: the others take what time there is
+PATIENCE = 20  # an attacker that hasn't finished by then is killed
 
 
 def asked(at: Target) -> float:
@@ -97,9 +97,8 @@ def main() -> int:
             )
             harmed += not good
             print(("  " if good else "! ") + json.dumps(row), flush=True)
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"wrote {REPORT.relative_to(ROOT)}: {len(rows)} attacks, {harmed} harmed others")
+    report("attacks", rows)
+    print(f"wrote build/bench/attacks.json: {len(rows)} attacks, {harmed} harmed others")
     return 1 if harmed else 0
 
 

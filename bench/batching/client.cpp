@@ -7,13 +7,12 @@
 // bare: the server is bare_server.py.
 // Prints "ready"; then each line of standard input, "<requests>", makes every client ask so often,
 // check its answers and prints the nanoseconds that it all took.
+#include "../timed.h"
+
 #include <mlbridge/model.h>
 
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -23,7 +22,7 @@
 #include <vector>
 
 using namespace mlbridge;
-using Clock = std::chrono::steady_clock;
+using bench::fail;
 
 namespace {
 
@@ -32,11 +31,6 @@ constexpr size_t Inputs = 300, Outputs = 15;
 struct Example {
   float x[Inputs], y[Outputs];
 };
-
-[[noreturn]] void fail(const std::string &why) {
-  std::fprintf(stderr, "batching-client: %s\n", why.c_str());
-  std::exit(1);
-}
 
 /// Gives the outputs; the memory is good until the next call.
 using Client = std::function<const float *(const float *x)>;
@@ -90,12 +84,7 @@ int main(int count, char **arguments) {
   const bool isBare = std::strncmp(arguments[1], "bare:", 5) == 0;
   for (long i = 0, all = std::strtol(arguments[2], nullptr, 10); i < all; ++i)
     clients.push_back(isBare ? bareClient(arguments[1] + 5) : libraryClient(arguments[1]));
-  std::puts("ready");
-  std::fflush(stdout);
-  char line[64];
-  while (std::fgets(line, sizeof line, stdin)) {
-    const long requests = std::strtol(line, nullptr, 10);
-    const Clock::time_point start = Clock::now();
+  bench::serveLines([&](long requests) {
     std::vector<std::thread> threads;
     for (size_t c = 0; c < clients.size(); ++c)
       threads.emplace_back([&, c] {
@@ -109,9 +98,6 @@ int main(int count, char **arguments) {
       });
     for (std::thread &thread : threads)
       thread.join();
-    std::printf("%lld\n",
-                static_cast<long long>(std::chrono::nanoseconds(Clock::now() - start).count()));
-    std::fflush(stdout);
-  }
+  });
   return 0;
 }

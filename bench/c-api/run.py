@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures queries in process through the C interface beside C++; writes build/bench/c-api.json.
 
-    run.py [--rounds N] [--processes N] [--client PROGRAM]
+    run.py [--rounds N] [--processes N] [--build FOLDER]
 
 A query copies its floats into the input, evaluates and reads the one answer. "sweep" is that of the
 published measurement, 100 queries of 500, 1000 ... 50 000 floats; figures are medians over the
@@ -11,34 +11,29 @@ matter more than the interface.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "in-process"))
+BENCH = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH), str(BENCH / "in-process")]
 
 from networks import perceptron  # noqa: E402
+from shared import REPORTS, parser, report  # noqa: E402
 
 LIMIT = 1.05
 QUERIES = 100
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=101)
-    parser.add_argument("--processes", type=int, default=21)
-    parser.add_argument(
-        "--client", type=Path, default=ROOT / "build/cmake/bench/bench/c-api-client"
-    )
-    arguments = parser.parse_args()
-    folder = ROOT / "build" / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    large, small = folder / "c-api-50000-1.onnx", folder / "c-api-16-8-2.onnx"
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=101)
+    options.add_argument("--processes", type=int, default=21)
+    arguments = options.parse_args()
+    client = arguments.build / "bench/c-api-client"
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    large, small = REPORTS / "c-api-50000-1.onnx", REPORTS / "c-api-16-8-2.onnx"
     large.write_bytes(perceptron(50000, 1).SerializeToString())
     small.write_bytes(perceptron(16, 8, 2).SerializeToString())
     cases = {
@@ -46,25 +41,24 @@ def main() -> int:
         "native 50000-1": (f"native:{large}", 50000, 50000),
         "native 16-8-2": (f"native:{small}", 16, 16),
     }
-    report = {}
+    queries = {}
     for name, (uri, largest, step) in cases.items():
-        command = [arguments.client, uri, str(largest), str(step), str(arguments.rounds)]
+        command = [client, uri, str(largest), str(step), str(arguments.rounds)]
         rounds: list[tuple[float, ...]] = []
         for _ in range(arguments.processes):
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
             rounds += [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
         cxx = statistics.median(r[0] for r in rounds) / QUERIES / 1000
         c = statistics.median(r[1] for r in rounds) / QUERIES / 1000
-        report[name] = {
+        queries[name] = {
             "cxx_us": round(cxx, 4),
             "c_us": round(c, 4),
             "ratio": round(c / cxx, 4),
             "extra_ns": round(1000 * (c - cxx), 1),
         }
         print(f"{name:16} C++ {cxx:8.4f} us   C {c:8.4f} us   {c / cxx:.3f}", flush=True)
-    holds = report["sweep function"]["ratio"] <= LIMIT
-    found = {"queries": report, "limit": LIMIT, "sweep_is_within": holds}
-    (folder / "c-api.json").write_text(json.dumps(found, indent=1) + "\n")
+    holds = queries["sweep function"]["ratio"] <= LIMIT
+    report("c-api", {"queries": queries, "limit": LIMIT, "sweep_is_within": holds})
     return 0 if holds else 1
 
 

@@ -10,22 +10,21 @@ difference.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from shared import parser, report
+
 GOAL_US = 0.2
 
 
 def main() -> int:
     """Measure; 1 if the goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cmake" / "bench")
-    build = parser.parse_args().build
+    build = parser(__doc__).parse_args().build
     core = min(os.sched_getaffinity(0))
     command = ["taskset", "-c", str(core), str(build / "bench" / "episodes-client")]
     rows = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
@@ -38,9 +37,7 @@ def main() -> int:
             f"{row['agents']} agents, {deadline} a deadline: {row['step_ns']:.0f} ns a step, by"
             f" hand {row['floor_ns']:.0f} ns: {row['overhead_us']:.3f} us (goal {GOAL_US} us)"
         )
-    out = ROOT / "build" / "bench" / "episodes.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, indent=1) + "\n")
+    report("episodes", rows)
     return 0 if all(row["holds"] for row in rows) else 1
 
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The floor of the round trip, the compiler's side: the same numbers through the same kind of
-// channel, as fast as that can be written, with nothing of the library. No handshake, no deadlines,
-// no checks.
+// channel, written to be fast, with nothing of the library: no handshake, no deadlines, no checks.
 //
 //   floor-channel sweep|small pipe|unix|shm raw|json PATH
 //
@@ -13,12 +12,8 @@
 #include "shared.h"
 
 #include <charconv>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <optional>
 #include <simdjson.h>
 #include <string>
 #include <sys/socket.h>
@@ -28,14 +23,11 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-[[noreturn]] void fail(const char *why) {
-  std::perror(why);
-  std::exit(1);
-}
+using bench::fail;
 
 int in = -1, out = -1;
+simdjson::ondemand::parser parser;
+std::vector<char> text(static_cast<size_t>(roundtrip::LargestSize) * 16 + 64);
 
 void connectTo(bool pipe, const std::string &path) {
   if (pipe) {
@@ -96,7 +88,7 @@ size_t receive() {
   return size;
 }
 
-template <typename T> T answered(bool json, simdjson::ondemand::parser &parser) {
+template <typename T> T answered(bool json) {
   const size_t size = receive();
   if (!json) {
     T value;
@@ -127,6 +119,20 @@ size_t writeJson(const float *x, size_t count, char *to) {
   return static_cast<size_t>(at - to);
 }
 
+template <typename T> T ask(bool json, const float *x, size_t count) {
+  if (json)
+    send(text.data(), writeJson(x, count, text.data()));
+  else
+    send(x, count * sizeof(float));
+  return answered<T>(json);
+}
+
+template <typename T> T ask(Shared &shared, size_t bytes) {
+  T value;
+  std::memcpy(&value, shared.exchange(bytes), sizeof value);
+  return value;
+}
+
 } // namespace
 
 int main(int count, char **arguments) {
@@ -134,66 +140,24 @@ int main(int count, char **arguments) {
     fail("usage: floor-channel sweep|small pipe|unix|shm raw|json PATH");
   const bool sweep = std::strcmp(arguments[1], "sweep") == 0;
   const bool json = std::strcmp(arguments[3], "json") == 0;
-  std::optional<Shared> shared;
-  if (std::strcmp(arguments[2], "shm") == 0)
-    shared.emplace(arguments[4]);
-  else
-    connectTo(std::strcmp(arguments[2], "pipe") == 0, arguments[4]);
-  const std::vector<float> x = roundtrip::sweepInput();
-  const std::vector<double> expected = roundtrip::sweepAnswers();
-  const std::vector<int64_t> sizes = roundtrip::sweepSizes();
-  std::vector<char> text(static_cast<size_t>(roundtrip::LargestSize) * 16 + 64);
-  simdjson::ondemand::parser parser;
   float small[roundtrip::SmallSize];
-  int64_t query = 0;
-  std::puts("ready");
-  std::fflush(stdout);
-  char line[64];
-  while (std::fgets(line, sizeof line, stdin)) {
-    const Clock::time_point start = Clock::now();
-    for (long passes = std::strtol(line, nullptr, 10); passes > 0; --passes) {
-      if (sweep) {
-        for (const int64_t size : sizes) {
-          const size_t n = static_cast<size_t>(size);
-          if (shared) {
-            std::memcpy(shared->payload(), x.data(), n * sizeof(float));
-            float answered;
-            std::memcpy(&answered, shared->exchange(n * sizeof(float)), sizeof answered);
-            if (!roundtrip::isClose(answered, expected[n]))
-              fail("wrong answer");
-            continue;
-          }
-          if (json)
-            send(text.data(), writeJson(x.data(), n, text.data()));
-          else
-            send(x.data(), n * sizeof(float));
-          if (!roundtrip::isClose(answered<float>(json, parser), expected[n]))
-            fail("wrong answer");
-        }
-        continue;
-      }
-      if (shared) {
-        roundtrip::fillSmall(reinterpret_cast<float *>(shared->payload()), query);
-        int64_t answered;
-        std::memcpy(&answered, shared->exchange(sizeof small), sizeof answered);
-        if (answered != roundtrip::smallAnswer(query++))
-          fail("wrong answer");
-        continue;
-      }
-      roundtrip::fillSmall(small, query);
-      if (json)
-        send(text.data(), writeJson(small, roundtrip::SmallSize, text.data()));
-      else
-        send(small, sizeof small);
-      if (answered<int64_t>(json, parser) != roundtrip::smallAnswer(query))
-        fail("wrong answer");
-      ++query;
-    }
-    std::printf("%lld\n",
-                static_cast<long long>(std::chrono::nanoseconds(Clock::now() - start).count()));
-    std::fflush(stdout);
+  if (std::strcmp(arguments[2], "shm") == 0) {
+    Shared shared(arguments[4]);
+    float *const payload = reinterpret_cast<float *>(shared.payload());
+    if (sweep)
+      roundtrip::serveSweep([&](const float *x, size_t size) {
+        std::memcpy(payload, x, size * sizeof(float));
+        return ask<float>(shared, size * sizeof(float));
+      });
+    else
+      roundtrip::serveSmall(payload, [&] { return ask<int64_t>(shared, sizeof small); });
+    shared.exchange(0);
+    return 0;
   }
-  if (shared)
-    shared->exchange(0);
+  connectTo(std::strcmp(arguments[2], "pipe") == 0, arguments[4]);
+  if (sweep)
+    roundtrip::serveSweep([&](const float *x, size_t size) { return ask<float>(json, x, size); });
+  else
+    roundtrip::serveSmall(small, [&] { return ask<int64_t>(json, small, roundtrip::SmallSize); });
   return 0;
 }

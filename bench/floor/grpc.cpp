@@ -13,20 +13,12 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using bench::fail;
 using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
-
-[[noreturn]] void fail(const char *why) {
-  std::fprintf(stderr, "floor-grpc: %s\n", why);
-  std::exit(1);
-}
 
 template <typename T> T ask(Stream &stream, const void *data, size_t size) {
   grpc_slice raw = grpc_slice_malloc(size);
@@ -62,33 +54,12 @@ int main(int count, char **arguments) {
           channel.get(),
           grpc::internal::RpcMethod(FloorMethod, grpc::internal::RpcMethod::BIDI_STREAMING),
           &context));
-  const std::vector<float> x = roundtrip::sweepInput();
-  const std::vector<double> expected = roundtrip::sweepAnswers();
-  const std::vector<int64_t> sizes = roundtrip::sweepSizes();
   float small[roundtrip::SmallSize];
-  int64_t query = 0;
-  std::puts("ready");
-  std::fflush(stdout);
-  char line[64];
-  while (std::fgets(line, sizeof line, stdin)) {
-    const Clock::time_point start = Clock::now();
-    for (long passes = std::strtol(line, nullptr, 10); passes > 0; --passes) {
-      if (sweep) {
-        for (const int64_t size : sizes)
-          if (!roundtrip::isClose(ask<float>(*stream, x.data(), size_t(size) * sizeof(float)),
-                                  expected[size_t(size)]))
-            fail("wrong answer");
-        continue;
-      }
-      roundtrip::fillSmall(small, query);
-      if (ask<int64_t>(*stream, small, sizeof small) != roundtrip::smallAnswer(query))
-        fail("wrong answer");
-      ++query;
-    }
-    std::printf("%lld\n",
-                static_cast<long long>(std::chrono::nanoseconds(Clock::now() - start).count()));
-    std::fflush(stdout);
-  }
+  if (sweep)
+    roundtrip::serveSweep(
+        [&](const float *x, size_t size) { return ask<float>(*stream, x, size * sizeof(float)); });
+  else
+    roundtrip::serveSmall(small, [&] { return ask<int64_t>(*stream, small, sizeof small); });
   stream->WritesDone();
   stream->Finish();
   return 0;

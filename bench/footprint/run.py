@@ -10,9 +10,6 @@ is held against a bare one that runs the same passes. Sizes are of stripped file
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -22,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "in-process"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "in-process")]
+
 from networks import perceptron  # noqa: E402
+from shared import ROOT, parser, report, used  # noqa: E402
+from sizes import kilobytes  # noqa: E402
 
 ROUNDS = 7
 FUNCTIONS = 400
@@ -36,22 +35,6 @@ int f{0}(const int *p, int n) {{
   return sum;
 }}
 """
-
-
-def usage(command: list[str]) -> tuple[float, float]:
-    """Seconds of processor time and peak megabytes of a process that must succeed."""
-    process = os.posix_spawnp(command[0], command, os.environ)
-    _, status, used = os.wait4(process, 0)
-    if status != 0:
-        raise RuntimeError(f"{' '.join(command)}: ended with status {status}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-
-
-def kilobytes(path: Path, folder: Path) -> float:
-    """Of the file without symbols."""
-    stripped = folder / "stripped"
-    subprocess.run(["strip", "-o", stripped, path], check=True)
-    return stripped.stat().st_size / 1024
 
 
 def said(*command: str) -> list[str]:
@@ -81,17 +64,18 @@ class Tool:
         """The program, and the seconds that compiling and linking took."""
         program = self.folder / ("with" if bridge else "without")
         command = [*self.compile, *(self.bridge if bridge else []), "-o", str(program)]
-        return program, statistics.median(usage([*command, *self.link])[0] for _ in range(3))
+        return program, statistics.median(used([*command, *self.link])[0] for _ in range(3))
 
     def run(self, program: Path, ir: Path, *uri: str) -> tuple[float, float]:
         """Seconds and megabytes of one compilation."""
         command = [str(program), str(ir), str(self.folder / "out.bc"), *uri]
-        used = [usage(command) for _ in range(ROUNDS)]
-        return statistics.median(s for s, _ in used), statistics.median(m for _, m in used)
+        runs = [used(command) for _ in range(ROUNDS)]
+        return statistics.median(s for s, _ in runs), statistics.median(m for _, m in runs)
 
 
 def measure(build: Path, folder: Path) -> dict[str, Any]:
     source, ir, model = folder / "many.c", folder / "many.ll", folder / "policy.onnx"
+    stripped = folder / "stripped"
     source.write_text("".join(SOURCE.format(i, i % 7 + 1) for i in range(FUNCTIONS)))
     command = ["clang-22", "-O2", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S"]
     subprocess.run([*command, source, "-o", ir], check=True)
@@ -108,7 +92,7 @@ def measure(build: Path, folder: Path) -> dict[str, Any]:
         found["opt_like"].append(
             {
                 "what": name,
-                "kb": round(kilobytes(program, folder), 1),
+                "kb": round(kilobytes(program, stripped), 1),
                 "rss_mb": round(megabytes, 2),
                 "build_seconds": round(seconds, 2),
                 "compile_seconds": round(compile_seconds, 3),
@@ -117,23 +101,19 @@ def measure(build: Path, folder: Path) -> dict[str, Any]:
     for name in ("bare-phase-ordering", "mlbridge-phase-ordering"):
         path = build / f"lib/mlbridge/{name}.so"
         if path.exists():
-            found["plugin"].append({"what": name, "kb": round(kilobytes(path, folder), 1)})
+            found["plugin"].append({"what": name, "kb": round(kilobytes(path, stripped), 1)})
     return found
 
 
 def main() -> int:
     """Measure, write, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     if not shutil.which("llvm-config-22"):
         print("llvm-config-22 is not there: Debian's llvm-22-dev")
         return 1
     with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder:
         found = measure(options.build, Path(folder))
-    out = ROOT / "build/bench/footprint.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    report("footprint", found)
     print(
         f"{'a small opt, LLVM static':30}{'KB':>10}{'peak MB':>10}{'build s':>10}{'compile s':>11}"
     )

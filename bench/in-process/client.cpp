@@ -3,8 +3,8 @@
 //
 //   in-process-client ask URI EXAMPLES      says "ready"; each line "<passes>" of standard input is
 //                                           answered with the nanoseconds that they took
-//   in-process-client start URI             "<ms until the first answer> <resident KB before>
-//   <after>" in-process-client threads one|two URI EXAMPLES MS
+//   in-process-client start URI             "<ms until the first answer> <resident KB>"
+//   in-process-client threads one|two URI EXAMPLES MS
 //                       evaluations of two threads in that time, with one Model or two
 #include "examples.h"
 
@@ -16,6 +16,8 @@
 
 using namespace mlbridge;
 using namespace inprocess;
+using bench::Clock;
+using bench::milliseconds;
 
 namespace {
 

@@ -3,29 +3,17 @@
 #ifndef MLBRIDGE_BENCH_IN_PROCESS_EXAMPLES_H
 #define MLBRIDGE_BENCH_IN_PROCESS_EXAMPLES_H
 
-#include <chrono>
+#include "../timed.h"
+
 #include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <string>
 #include <vector>
 
 namespace inprocess {
 
-using Clock = std::chrono::steady_clock;
-
-[[noreturn]] inline void fail(const std::string &why) {
-  std::fprintf(stderr, "bench in-process: %s\n", why.c_str());
-  std::exit(1);
-}
-
-inline double milliseconds(Clock::time_point from) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
-}
+using bench::fail;
 
 inline std::string contents(const char *path) {
   std::ifstream file(path, std::ios::binary);
@@ -76,23 +64,18 @@ public:
     unsigned char element[2][8];
     std::memcpy(element[0], bytes_.data(), first.width);
     std::memcpy(element[1], bytes_.data() + size_, first.width);
-    std::puts("ready");
-    std::fflush(stdout);
-    char line[64];
-    while (std::fgets(line, sizeof line, stdin)) {
+    volatile float sink = 0; // whatever evaluates, the answers are looked at
+    bench::serveLines([&](long passes) {
       float sum = 0;
-      const Clock::time_point start = Clock::now();
-      for (long passes = std::strtol(line, nullptr, 10); passes > 0; --passes) {
+      for (; passes > 0; --passes) {
         if (first.width == 4)
           std::memcpy(first.data, element[passes & 1], 4);
         else
           std::memcpy(first.data, element[passes & 1], 8);
         sum += *evaluate();
       }
-      const std::chrono::nanoseconds took = Clock::now() - start;
-      std::printf("%lld %g\n", static_cast<long long>(took.count()), static_cast<double>(sum));
-      std::fflush(stdout);
-    }
+      sink = sum;
+    });
     check(evaluate);
   }
 

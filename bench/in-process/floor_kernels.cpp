@@ -266,19 +266,14 @@ int main(int count, char **arguments) {
     if (!(std::fabs(answer[i] - expected[i]) <= 2e-4F * (1 + std::fabs(expected[i]))))
       fail("the loops make " + std::to_string(answer[i]) + " of what OpenBLAS makes " +
            std::to_string(expected[i]));
-  std::puts("ready");
-  std::fflush(stdout);
-  char line[64];
-  while (std::fgets(line, sizeof line, stdin)) {
+  volatile float sink = 0;
+  bench::serveLines([&](long passes) {
     float sum = 0;
-    const Clock::time_point start = Clock::now();
-    for (long passes = std::strtol(line, nullptr, 10); passes > 0; --passes) {
+    for (; passes > 0; --passes) {
       work.input[0] = passes & 1 ? 0.5F : -0.5F;
       sum += *work.run(product);
     }
-    const std::chrono::nanoseconds took = Clock::now() - start;
-    std::printf("%lld %g\n", static_cast<long long>(took.count()), static_cast<double>(sum));
-    std::fflush(stdout);
-  }
+    sink = sum;
+  });
   return 0;
 }

@@ -5,25 +5,22 @@
 
 The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
 the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
-one core, each in three processes, and answers are checked before and after. Reported are medians
-of the processes' medians; aot: is beside the same network's C function, called without the library.
-Start-up is from opening
-to the first answer, in fresh processes; resident memory what these have more than one that asks a
-function of the program instead.
+one core, each in three processes, and answers are checked before and after. The report has medians
+of the processes' medians. Beside aot: is the same network's C function, called without the library.
+Start-up is from opening to the first answer, in new processes. Resident memory is what these have
+more than a process that asks a function of the program.
 build/bench/in-process-limits.json says which of the project's limits hold.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,55 +33,26 @@ from sizes import compiled as compiled_in
 from tfaot import Compiled, LeftOutError, compiled, linked_client
 from tqdm import tqdm
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from shared import ROOT, Asker, parser, report  # noqa: E402
+
 ENGINES = ("onnx", "native", "aot", "tfaot")
 C_FUNCTION = "aot's C function"
 ROUND_NS = 3e6  # a turn takes about that long
-PROCESSES = 3  # of each program: where the system puts their memory makes a tenth
+PROCESSES = 3  # of each program: where their memory lies changes times by a tenth
 STARTS = 15
 THREAD_MS = 150
 THREAD_PAIRS = 5
 THREADED = "300-256-128-15"
 
 
-class Asker:
-    """A program that times the passes it is asked for."""
-
-    def __init__(
-        self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str], core: int
-    ) -> None:
-        self.process = subprocess.Popen(
-            ["taskset", "-c", str(core), *map(str, command)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        stack.callback(self.end)
-        self.line()
-        self.passes = 1
-        while (took := self.nanoseconds(self.passes) * self.passes) < ROUND_NS / 2:
-            self.passes = max(2 * self.passes, int(self.passes * ROUND_NS / max(took, 1) / 4))
-
-    def line(self) -> str:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}")
-        return line
-
-    def nanoseconds(self, passes: int) -> float:
-        """The time of one pass, of so many."""
-        assert self.process.stdin
-        self.process.stdin.write(f"{passes}\n")
-        self.process.stdin.flush()
-        return float(self.line().split()[0]) / passes
-
-    def end(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(60)
+def passes_of_a_turn(asker: Asker) -> int:
+    """So many that a turn takes about ROUND_NS."""
+    passes = 1
+    while (took := asker.nanoseconds(passes)) < ROUND_NS / 2:
+        passes = max(2 * passes, int(passes * ROUND_NS / max(took, 1) / 4))
+    return passes
 
 
 def left_out(engine: str, model: Path, why: str) -> None:
@@ -199,11 +167,11 @@ def speeds(
         for _ in range(PROCESSES):
             for which, command in commands.items():
                 times[which].append([])
-                asker = Asker(command, stack, place.env, core)
-                askers.append((asker, times[which][-1]))
+                asker = Asker(stack, command, place.env, core)
+                askers.append((asker, passes_of_a_turn(asker), times[which][-1]))
         for number in range(rounds):
-            for asker, into in askers if number % 2 else reversed(askers):
-                into.append(asker.nanoseconds(asker.passes))
+            for asker, passes, into in askers if number % 2 else reversed(askers):
+                into.append(asker.nanoseconds(passes) / passes)
             bar.update()
     found = {
         which: statistics.median(map(statistics.median, processes)) / 1e3
@@ -365,12 +333,11 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Measure, write, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
-    parser.add_argument("--model", default="", help="models with this in their name")
-    parser.add_argument("--engine", action="append", choices=ENGINES)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--rounds", type=int, default=9)
+    arguments.add_argument("--model", default="", help="models with this in their name")
+    arguments.add_argument("--engine", action="append", choices=ENGINES)
+    options = arguments.parse_args()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
@@ -385,15 +352,13 @@ def main() -> int:
         place = Place(options.build, Path(folder), env, library)
         rows, threads = measure(place, options)
         runtime_kb = round(kilobytes(library, place.folder / "onnxruntime.so"), 1)
-    report = limits(rows, threads)
+    stated = limits(rows, threads)
     if not options.model and not options.engine:
-        out = ROOT / "build/bench"
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "in-process.json").write_text(json.dumps(rows, indent=1) + "\n")
-        found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": report}
-        (out / "in-process-limits.json").write_text(json.dumps(found, indent=1) + "\n")
+        report("in-process", rows)
+        found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": stated}
+        report("in-process-limits", found)
     print(table(rows))
-    for row in report:
+    for row in stated:
         mark = "holds" if row["holds"] else "DOES NOT HOLD"
         print(f"{row['what']:58}{row['value']:9.3f}  limit {row['limit']:<6} {mark}")
     return 0

@@ -14,9 +14,7 @@ ratio; the other engines' is in theirs.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import shlex
 import statistics
@@ -26,8 +24,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from shared import ROOT, parser, report, used
+
 CORPUS = ROOT / "build" / "programs" / "corpus" / "validation"
 LIMITS = {
     "larger": {"function": 1.05, "onnx": 1.10, "native": 1.05, "aot": 1.05},
@@ -38,11 +37,7 @@ TINY = "define i32 @f(i32 %x) minsize optsize {\n  ret i32 %x\n}\n"
 
 def cpu_seconds(command: list[str]) -> float:
     """User and system time of a process that must succeed."""
-    process = os.posix_spawnp(command[0], command, os.environ)
-    _, status, usage = os.wait4(process, 0)
-    if status != 0:
-        raise RuntimeError(f"{shlex.join(command)}: ended with status {status}")
-    return usage.ru_utime + usage.ru_stime
+    return used(command)[0]
 
 
 class Setup:
@@ -143,15 +138,14 @@ def chosen(count: int) -> dict[str, list[Path]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cmake" / "bench")
-    parser.add_argument(
+    options = parser(__doc__)
+    options.add_argument("--pairs", type=int, default=30)
+    options.add_argument("--files", type=int, default=8)
+    options.add_argument(
         "--model", type=Path, default=ROOT / "models" / "phase-ordering-size" / "policy.onnx"
     )
-    parser.add_argument("--only", choices=sorted(LIMITS), help="(then nothing is written)")
-    arguments = parser.parse_args()
+    options.add_argument("--only", choices=sorted(LIMITS), help="(then nothing is written)")
+    arguments = options.parse_args()
     bare = arguments.build / "lib" / "mlbridge" / "bare-phase-ordering.so"
     sets: dict[str, Any] = {}
     worst = 0
@@ -193,10 +187,8 @@ def main() -> int:
                 worst = 1
     print(f"{arguments.pairs} rounds; start-up of onnx, apart: {1000 * opening:.1f} ms a process")
     if arguments.only is None:
-        report = {"pairs": arguments.pairs, "onnx_start_up_ms": 1000 * opening, "sets": sets}
-        target = ROOT / "build" / "bench" / "phase-ordering.json"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(report, indent=1) + "\n")
+        found = {"pairs": arguments.pairs, "onnx_start_up_ms": 1000 * opening, "sets": sets}
+        report("phase-ordering", found)
     return worst
 
 

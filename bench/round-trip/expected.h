@@ -6,6 +6,8 @@
 #ifndef MLBRIDGE_BENCH_ROUND_TRIP_EXPECTED_H
 #define MLBRIDGE_BENCH_ROUND_TRIP_EXPECTED_H
 
+#include "../timed.h"
+
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -13,13 +15,6 @@
 namespace roundtrip {
 
 constexpr int64_t LargestSize = 50000, SizeStep = 500, SmallSize = 16;
-
-inline std::vector<int64_t> sweepSizes() {
-  std::vector<int64_t> sizes;
-  for (int64_t size = SizeStep; size <= LargestSize; size += SizeStep)
-    sizes.push_back(size);
-  return sizes;
-}
 
 inline std::vector<float> sweepInput() {
   std::vector<float> x;
@@ -49,6 +44,30 @@ inline void fillSmall(float *x, int64_t query) {
   x[query % SmallSize] = 100;
 }
 inline int64_t smallAnswer(int64_t query) { return query % SmallSize; }
+
+/// Times sweeps of `ask(x, size)`, which gives the answer for the first `size` floats of x.
+template <typename Ask> void serveSweep(Ask ask) {
+  const std::vector<float> x = sweepInput();
+  const std::vector<double> expected = sweepAnswers();
+  bench::serveLines([&](long passes) {
+    for (; passes > 0; --passes)
+      for (int64_t size = SizeStep; size <= LargestSize; size += SizeStep)
+        if (!isClose(ask(x.data(), static_cast<size_t>(size)), expected[size]))
+          bench::fail("wrong answer for " + std::to_string(size) + " floats");
+  });
+}
+
+/// Times small queries, each of which is written to `input`.
+template <typename Ask> void serveSmall(float *input, Ask ask) {
+  int64_t query = 0;
+  bench::serveLines([&](long passes) {
+    for (; passes > 0; --passes, ++query) {
+      fillSmall(input, query);
+      if (ask() != smallAnswer(query))
+        bench::fail("wrong answer");
+    }
+  });
+}
 
 } // namespace roundtrip
 

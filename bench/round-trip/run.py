@@ -4,22 +4,20 @@
     run.py [--rounds N] [--build FOLDER] [--only SUBSTRING]
 
 A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16
-floats to one int64), each of the library and of its floor right after one another, in an order that
-changes from round to round. Reported are medians. "pinned" has both processes on one core.
+floats to one int64), each by the library and by its floor, in an order that changes from round to
+round. The report has medians. "pinned" means that both processes run on one core.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,74 +25,18 @@ from typing import Any
 from policy import SIZES, SMALL, weights
 from tqdm import tqdm
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from shared import REPORTS, ROOT, Asker, parser, report, server  # noqa: E402
+
 SMALL_QUERIES = 3000
 SWEEPS = 20
 JSON_SWEEPS = 3  # each takes as long
-READY_SECONDS = 60
 ROUNDS_OF_A_PAIR = 3
-# Processes that are free to run anywhere have two speeds, by whether the kernel has both on one
-# core at the time. Their medians need many pairs, warmed up until the kernel has placed them.
+# Two processes that may run anywhere have two speeds: on one core, or on two. So medians need many
+# pairs, warmed up until the kernel has placed them.
 FREE_PAIRS = 15
 PLACING_SECONDS = 0.3
-
-
-class Asker:
-    """A program that times the passes it is asked for."""
-
-    def __init__(
-        self, command: Sequence[str | Path], stack: ExitStack, env: dict[str, str]
-    ) -> None:
-        """Start it and wait until it is connected."""
-        self.process = subprocess.Popen(
-            [str(part) for part in command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        stack.callback(self.end)
-        if not self._line().startswith("ready"):
-            raise RuntimeError(f"{command[0]} did not start")
-
-    def _line(self) -> str:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}")
-        return line
-
-    def nanoseconds(self, passes: int) -> float:
-        """The time of so many passes."""
-        assert self.process.stdin
-        self.process.stdin.write(f"{passes}\n")
-        self.process.stdin.flush()
-        return float(self._line().split()[0])
-
-    def end(self) -> None:
-        """Close its standard input and wait for it."""
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(READY_SECONDS)
-
-
-@contextmanager
-def server(command: Sequence[str | Path], env: dict[str, str], *, waits: bool) -> Iterator[int]:
-    """A server process; with `waits` it says that it listens."""
-    process = subprocess.Popen(
-        [sys.executable, *map(str, command)], stdout=subprocess.PIPE if waits else None, env=env
-    )
-    try:
-        if waits:
-            assert process.stdout
-            process.stdout.readline()
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(READY_SECONDS)
-        if process.stdout:
-            process.stdout.close()
 
 
 def free_place() -> str:
@@ -154,7 +96,7 @@ class Setting:
 
     def asker(self, stack: ExitStack, *command: str | Path) -> Asker:
         """Start a client."""
-        return Asker(["taskset", "-c", str(max(self.cores)), *command], stack, self.env)
+        return Asker(stack, command, self.env, max(self.cores))
 
     def server(self, stack: ExitStack, script: Path, *arguments: str | Path, waits: bool) -> int:
         """Start a server, on the client's core if pinned, otherwise on another; its process id."""
@@ -167,8 +109,8 @@ class Setting:
     def release(self, *processes: int) -> None:
         """Let them run where they like, unless pinned.
 
-        Which core a process is started on is luck, and often lasts; so that both pairs begin with
-        the same, they are started on two cores.
+        The core that a process starts on is luck, and it often stays there. So both pairs start on
+        two cores.
         """
         if self.pinned:
             return
@@ -256,7 +198,7 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
         with ExitStack() as stack:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, setting.client, which, *uris)
-            floor = setting.asker(stack, setting.floor_onnx, library, "bind", *models)
+            floor = setting.asker(stack, setting.floor_onnx, library, which, *models)
             found[which] = medians([measure(ours, floor, passes, rounds)])
             bar.update(rounds)
     return result("onnx", "none", setting.pinned, found)
@@ -292,30 +234,28 @@ def table(rows: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def save(rows: list[Any], out: Path) -> None:
+def save(rows: list[Any]) -> None:
     """Into the report; rows of other settings stay as they were measured."""
 
     def setting(row: Any) -> tuple[Any, ...]:
         return row["runner"], row["serdes"], row["pinned"]
 
     measured = {setting(row) for row in rows}
+    out = REPORTS / "round-trip.json"
     before = json.loads(out.read_text()) if out.exists() else []
-    out.parent.mkdir(parents=True, exist_ok=True)
-    kept = [row for row in before if setting(row) not in measured]
-    out.write_text(json.dumps(kept + rows, indent=1) + "\n")
+    report("round-trip", [row for row in before if setting(row) not in measured] + rows)
 
 
 def main() -> int:
     """Measure everything."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=11, help="counted rounds, at least 5")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/cmake/bench")
-    parser.add_argument(
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=11, help="counted rounds, at least 5")
+    options.add_argument(
         "--only",
         default="",
         help="settings whose name has this text in it; the report keeps its rows of the others",
     )
-    arguments = parser.parse_args()
+    arguments = options.parse_args()
     cases = [
         (pinned, kind, serdes)
         for pinned in (False, True)
@@ -344,7 +284,7 @@ def main() -> int:
                 rows.append(in_process(setting, Path(name), arguments.rounds, bar))
             else:
                 rows.append(channel(setting, Path(name), kind, serdes, arguments.rounds, bar))
-    save(rows, ROOT / "build/bench/round-trip.json")
+    save(rows)
     print(table(rows))
     return 0
 

@@ -43,62 +43,53 @@ Status convertAll(const void *from, size_t count, void *into) {
   return Status();
 }
 
-template <typename From>
-Status convertFrom(const BaseSerDes::Values &v, ElementType to, void *into) {
-  switch (to) {
+/// Calls `f` with a value of the C++ type, if it is one of replies and passes.
+template <typename F> void withType(ElementType type, F f) {
+  switch (type) {
   case ElementType::Int8:
-    return convertAll<int8_t, From>(v.data, v.count, into);
+    return f(int8_t{});
   case ElementType::Int16:
-    return convertAll<int16_t, From>(v.data, v.count, into);
+    return f(int16_t{});
   case ElementType::Int32:
-    return convertAll<int32_t, From>(v.data, v.count, into);
+    return f(int32_t{});
   case ElementType::Int64:
-    return convertAll<int64_t, From>(v.data, v.count, into);
+    return f(int64_t{});
   case ElementType::UInt8:
-    return convertAll<uint8_t, From>(v.data, v.count, into);
+  case ElementType::Bool:
+    return f(uint8_t{});
   case ElementType::UInt16:
-    return convertAll<uint16_t, From>(v.data, v.count, into);
+    return f(uint16_t{});
   case ElementType::UInt32:
-    return convertAll<uint32_t, From>(v.data, v.count, into);
+    return f(uint32_t{});
   case ElementType::UInt64:
-    return convertAll<uint64_t, From>(v.data, v.count, into);
+    return f(uint64_t{});
   case ElementType::Float32:
-    return convertAll<float, From>(v.data, v.count, into);
+    return f(float{});
   case ElementType::Float64:
-    return convertAll<double, From>(v.data, v.count, into);
+    return f(double{});
   default:
-    return Status(Code::Internal, "no answer has this type");
+    break;
   }
 }
 
 } // namespace
 
 Status convert(const BaseSerDes::Values &values, ElementType type, void *into) {
-  switch (values.type) {
-  case ElementType::Int32:
-    return convertFrom<int32_t>(values, type, into);
-  case ElementType::Int64:
-    return convertFrom<int64_t>(values, type, into);
-  case ElementType::UInt32:
-    return convertFrom<uint32_t>(values, type, into);
-  case ElementType::UInt64:
-    return convertFrom<uint64_t>(values, type, into);
-  case ElementType::Float32:
-    return convertFrom<float>(values, type, into);
-  case ElementType::Float64:
-    return convertFrom<double>(values, type, into);
-  case ElementType::Bool:
-    return convertFrom<uint8_t>(values, type, into);
-  case ElementType::String:
+  if (values.type == ElementType::String) {
     if (type != ElementType::Int8 && type != ElementType::UInt8)
       return Status(Code::Mismatch, "the model answered text where the pass asks for " +
                                         std::string(mlbridge::name(type)));
     if (values.count)
       std::memcpy(into, values.data, values.count);
     return Status();
-  default:
-    return Status(Code::Internal, "no reply has this type");
   }
+  Status status(Code::Internal, "no answer has this type");
+  withType(values.type, [&](auto from) {
+    withType(type, [&](auto to) {
+      status = convertAll<decltype(to), decltype(from)>(values.data, values.count, into);
+    });
+  });
+  return status;
 }
 
 } // namespace MLBridge

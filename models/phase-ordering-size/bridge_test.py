@@ -80,6 +80,19 @@ def test_shipped_policy_decides_in_process(files: list[File], tmp_path: Path) ->
     assert size <= 1.5 * files[0].oz_text
 
 
+def test_fixed_orders_are_measured_by_their_objects(files: list[File]) -> None:
+    from fixed_orders import Measurer
+
+    actions = load_actions()
+    nothing, good, fails = (0,), (26, 39), (26, 26)  # a group must not follow itself
+    with Bridge(actions) as bridge:
+        measurer = Measurer(files, bridge, actions.stop)
+        measurer.measure([nothing, good, fails])
+    assert measurer.finished() == [good, nothing, fails]
+    assert measurer.mean(fails) == 0.5
+    assert measurer.measured == 3 * len(files)
+
+
 def test_a_few_rounds_of_training(files: list[File]) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
     from improve import Memory
@@ -111,3 +124,14 @@ def test_a_few_rounds_of_training(files: list[File]) -> None:
         memory.inputs[0][:120], np.ones(54, np.float32), np.zeros(54, np.float32), 0
     )
     assert int(votes.argmax()) == 5
+
+
+def test_what_is_exported_decides_the_same(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
+    from export import check, write
+    from network import Policy
+
+    torch.manual_seed(0)
+    policy = Policy(120, 54, width=8).eval()
+    write(policy, tmp_path / "policy.onnx", {"phase-ordering.actions": "{}"})
+    assert check(policy, tmp_path / "policy.onnx", tries=100) == 0

@@ -3,10 +3,10 @@
 
     python models/phase-ordering-size/fixed_orders.py --minutes 10
 
-Orders that search.py found (seed-orders.json), random orders, then an evolution of the best so far
-(change, insert, remove, swap groups), measured by true size on 25 training files, and on more while
-they may be the best; the best few are compared on validation files as well. Writes
-best-fixed-order.json, and orders.json with all of them to the work folder.
+The orders of seed-orders.json, random orders, then an evolution of the best so far (change, insert,
+remove, swap groups). Stock clang compiles 25 training files with each, and more while an order may
+be the best; the best few are compared on validation files as well. Writes best-fixed-order.json,
+and orders.json with all of them to the work folder.
 """
 
 from __future__ import annotations
@@ -17,43 +17,35 @@ import math
 import random
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-from corpus import FIXED_ORDER, HERE, WORK, File, interleaved, load, load_actions
-from experience import Sequence, Tree
-from measuring import Lookahead, build_tool
+from bridge import Bridge, Episode
+from corpus import FIXED_ORDER, HERE, WORK, ActionList, File, interleaved, load, load_actions
 from tqdm import tqdm
 
+Sequence = tuple[int, ...]
 FAILED = 0.5  # log size of an order that crashes or runs too long
 BLOCK = 25  # files
 MARGINS = (0.004, 0.0025, 0.0015)  # how much worse than the best so far, after so many blocks
 
 
 def seed_orders() -> list[Sequence]:
-    """Orders that search.py found good on one file or another."""
+    """Orders that were found good on one file or another."""
     listed = json.loads((HERE / "seed-orders.json").read_text())
     return [tuple(order) for order in listed["orders"]]
 
 
 class Measurer:
-    """Measures orders by true size, with few files unless an order may be the best."""
+    """Measures orders by true size, on few files unless an order may be the best."""
 
-    def __init__(self, files: list[File], jobs: int) -> None:
-        """Keep a look-ahead process for each file, so that equal modules are compiled once."""
-        blocks = [files[first : first + BLOCK] for first in range(0, len(files), BLOCK)]
+    def __init__(self, files: list[File], bridge: Bridge, stop: int) -> None:
         self.files = files
-        self.measured = 0  # compilations, equal ones included
-        self._blocks = [[Lookahead(file) for file in block] for block in blocks]
-        self._pool = ThreadPoolExecutor(jobs)
+        self.measured = 0  # compilations
+        self._blocks = [files[first : first + BLOCK] for first in range(0, len(files), BLOCK)]
+        self._bridge = bridge
+        self._stop = stop
         self._known: dict[Sequence, list[list[float]]] = {}
-
-    def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown()
-        for ahead in (ahead for block in self._blocks for ahead in block):
-            ahead.__exit__()
 
     def __len__(self) -> int:
         """How many orders were measured."""
@@ -81,22 +73,14 @@ class Measurer:
             if number and (whole := self.finished()):
                 limit = self.mean(whole[0], number) + MARGINS[min(number, len(MARGINS)) - 1]
                 orders = [order for order in orders if self.mean(order) <= limit]
-            if not orders:
-                return
-
-            def one(ahead: Lookahead, orders: list[Sequence] = orders) -> list[float]:
-                tree = Tree(ahead.file.program, ahead.file.name, ahead.file.oz_text)
-                ahead.run(orders, tree)
-                sizes = [tree.states[o].size if o in tree.states else None for o in orders]
-                return [
-                    FAILED if size is None else math.log(max(size, 1) / ahead.file.oz_text)
-                    for size in sizes
-                ]
-
-            columns = list(self._pool.map(one, block))
-            self.measured += len(orders) * len(block)
-            for k, order in enumerate(orders):
-                self._known[order].append([column[k] for column in columns])
+            sizes: dict[Sequence, list[float]] = {order: [] for order in orders}
+            asked = [Episode(f, forced=(*order, self._stop)) for order in orders for f in block]
+            for episode in self._bridge.run(asked):
+                log_size = FAILED if episode.size is None else math.log(max(episode.ratio, 1e-3))
+                sizes[episode.forced[:-1]].append(log_size)
+            self.measured += len(asked)
+            for order, found in sizes.items():
+                self._known[order].append(found)
 
     def table(self) -> list[dict[str, Any]]:
         """All orders, for a file."""
@@ -130,28 +114,11 @@ def mutate(order: Sequence, groups: int, generator: random.Random) -> Sequence:
     return tuple(changed)
 
 
-def main(arguments: list[str]) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--files", type=int, default=100, help="training files")
-    parser.add_argument("--least", type=int, default=500, help="orders, however long it takes")
-    parser.add_argument("--low", type=int, default=400, help="skip smaller files (-Oz bytes)")
-    parser.add_argument("--high", type=int, default=12000, help="skip larger files")
-    parser.add_argument("--length", type=int, default=12)
-    parser.add_argument("--random", type=int, default=100, help="random orders to begin with")
-    parser.add_argument("--keep", type=int, default=8, help="best orders that are changed")
-    parser.add_argument("--finalists", type=int, default=8, help="orders compared on validation")
-    parser.add_argument("--batch", type=int, default=24)
-    parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args(arguments)
-    build_tool()
-    WORK.mkdir(parents=True, exist_ok=True)
-    actions = load_actions()
+def best_order(options: argparse.Namespace, actions: ActionList, bridge: Bridge) -> dict[str, Any]:
+    """The best order found, and how it was found."""
     generator = random.Random(options.seed)
     files = interleaved(load("training"), options.seed + 11, options.low, options.high)
-    measurer = Measurer(files[: options.files], options.jobs)
+    measurer = Measurer(files[: options.files], bridge, actions.stop)
     shuffled: list[Sequence] = []
     while len(shuffled) < options.random:
         order = tuple(generator.choices(range(actions.stop), k=generator.randint(4, 10)))
@@ -174,16 +141,12 @@ def main(arguments: list[str]) -> int:
             bar.n = len(measurer)
             bar.set_postfix_str(f"best {math.exp(measurer.mean(best)):.4f}: {best}")
             (WORK / "orders.json").write_text(json.dumps(measurer.table()) + "\n")
-    measurer.close()
     finalists = measurer.finished()[: options.finalists]
-    check = Measurer(
-        interleaved(load("validation"), options.seed, options.low, options.high)[:BLOCK],
-        options.jobs,
-    )
+    others = interleaved(load("validation"), options.seed, options.low, options.high)
+    check = Measurer(others[:BLOCK], bridge, actions.stop)
     check.measure(finalists)
-    check.close()
     best = min(finalists, key=lambda order: measurer.mean(order) + check.mean(order))
-    result = {
+    return {
         "order": list(best),
         "names": [actions.names[a] for a in best],
         "orders_tried": len(measurer),
@@ -197,6 +160,28 @@ def main(arguments: list[str]) -> int:
         "seed": options.seed,
         "minutes": round((time.monotonic() - begin) / 60, 1),
     }
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--files", type=int, default=100, help="training files")
+    parser.add_argument("--least", type=int, default=500, help="orders, however long it takes")
+    parser.add_argument("--low", type=int, default=400, help="skip smaller files (-Oz bytes)")
+    parser.add_argument("--high", type=int, default=12000, help="skip larger files")
+    parser.add_argument("--length", type=int, default=12)
+    parser.add_argument("--random", type=int, default=100, help="random orders to begin with")
+    parser.add_argument("--keep", type=int, default=8, help="best orders that are changed")
+    parser.add_argument("--finalists", type=int, default=8, help="orders compared on validation")
+    parser.add_argument("--batch", type=int, default=24)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    WORK.mkdir(parents=True, exist_ok=True)
+    actions = load_actions()
+    with Bridge(actions, max_steps=options.length, jobs=options.jobs) as bridge:
+        result = best_order(options, actions, bridge)
     FIXED_ORDER.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result))
     return 0

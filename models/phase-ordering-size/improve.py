@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 import torch
 from bridge import Episode
-from learning import history_of
 from network import Member, Policy
 from numpy.typing import NDArray
 from torch import Tensor
@@ -20,6 +19,11 @@ LARGEST = 0.06  # gains and losses beyond this count as this much
 OWN_SHARE = 0.5  # how sure the demonstrated policy is of its own action
 NOISE = 0.15  # of the inputs, in standard deviations, while fitting
 BATCH = 128
+
+
+def history_of(actions: list[int], choices: int) -> NDArray[np.float32]:
+    """How often each action was taken, as the plugin tells it."""
+    return np.bincount(actions, minlength=choices).astype(np.float32)
 
 
 def score(episode: Episode, stop: int) -> float:
@@ -42,7 +46,7 @@ class Memory:
     changes: list[float] = field(default_factory=list)
 
     def _encode(self, episode: Episode, step: int) -> NDArray[np.float32]:
-        history = history_of(tuple(episode.actions[:step]), self.policy.choices)
+        history = history_of(episode.actions[:step], self.policy.choices)
         return self.policy.encode(
             torch.from_numpy(episode.observations[step]),
             torch.from_numpy(history),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Train the policy over the bridge: stock clang asks it over a unix socket, several at once.
 
-    python models/phase-ordering-size/train.py --minutes 30 [--resume]
+    python models/phase-ordering-size/train.py --minutes 30
 
 Starts from a demonstration of the best fixed order (fixed_orders.py). Each round compiles some
 training files with the policy's own choices, and again with a deviation in one step after which the
@@ -32,7 +32,6 @@ from tqdm import tqdm
 CHECKPOINT = "checkpoint.pt"
 FEATURES = 120
 TRIED_FIRST = 12  # most deviations are among the policy's next choices
-MEMORY = ("kept_inputs", "kept_actions", "inputs", "actions", "changes")
 
 
 def chooser(policy: Policy) -> Chooser:
@@ -93,7 +92,7 @@ class Trainer:
         if found["score"] < self.best:
             self.best = found["score"]
             self.best_row = found
-            self.save(CHECKPOINT)
+            self.save()
         return found
 
     def demonstrate(self, order: tuple[int, ...]) -> float:
@@ -153,35 +152,18 @@ class Trainer:
         mean = geometric_mean([episode.ratio for episode in own.values()])
         return {"training": mean, "deviations": len(deviating), "better": better}
 
-    def save(self, name: str) -> None:
-        """Write the policy and the run's state."""
+    def save(self) -> None:
+        """Write the policy, and how it came about."""
         content = {
             "shape": self.policy.shape,
             "state": self.policy.state_dict(),
-            "curve": self.curve,
             "episodes": self.episodes,
-            "best": self.best,
             "best_row": self.best_row,
             "seed": self.options.seed,
-            "memory": {
-                name: torch.from_numpy(np.array(getattr(self.memory, name)))
-                for name in MEMORY
-                if getattr(self.memory, name)
-            },
         }
-        temporary = WORK / (name + ".tmp")
+        temporary = WORK / (CHECKPOINT + ".tmp")
         torch.save(content, temporary)
-        temporary.replace(WORK / name)
-
-    def restore(self, name: str) -> None:
-        """Go on where `save` was called."""
-        policy, content = load_policy(WORK / name)
-        self.policy.load_state_dict(policy.state_dict())
-        self.curve, self.episodes = content["curve"], content["episodes"]
-        self.best, self.best_row = content["best"], content["best_row"]
-        for part, values in content["memory"].items():
-            rows = values.numpy()
-            setattr(self.memory, part, list(rows) if rows.ndim > 1 else rows.tolist())
+        temporary.replace(WORK / CHECKPOINT)
 
 
 def load_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
@@ -221,7 +203,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rounds", type=int, default=1 << 30, help="the most rounds")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--resume", action="store_true", help="go on from the last round")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
     parser.add_argument("--demonstrations", type=int, default=150, help="training files")
     parser.add_argument("--clone-epochs", type=int, default=60)
@@ -252,17 +233,12 @@ def main(arguments: list[str]) -> int:
         trainer = Trainer(
             options, bridge, policy, Memory(policy, options.margin), training, validation, []
         )
-        if options.resume and (WORK / "last.pt").exists():
-            trainer.restore("last.pt")
-        else:
-            shown = trainer.demonstrate(order)
-            row = {"episodes": trainer.episodes, "demonstration": shown}
-            trainer.curve.append({**row, **trainer.validate()})
-            trainer.save("last.pt")
-            tqdm.write(f"demonstration: {trainer.curve[0]}")
-        number = len(trainer.curve) - 1
-        last = number + options.rounds
-        while number < last and time.monotonic() - begin < 60 * options.minutes:
+        shown = trainer.demonstrate(order)
+        row = {"episodes": trainer.episodes, "demonstration": shown, **trainer.validate()}
+        trainer.curve.append(row)
+        tqdm.write(f"demonstration: {row}")
+        number = 0
+        while number < options.rounds and time.monotonic() - begin < 60 * options.minutes:
             row = trainer.round(number)
             number += 1
             row["episodes"] = trainer.episodes
@@ -270,12 +246,10 @@ def main(arguments: list[str]) -> int:
             trainer.curve.append(row)
             if number % options.validate_every == 0:
                 row.update(trainer.validate())
-            trainer.save("last.pt")
             (WORK / "curve.json").write_text(json.dumps(trainer.curve, indent=1) + "\n")
             bar.n = min(row["minutes"], options.minutes)
             bar.set_postfix_str(f"round {number} {row} best score {trainer.best:.4f}")
             tqdm.write(str(row))
-        trainer.save("last.pt")
         plot(trainer.curve, WORK / "curve.png")
     print(f"best score {trainer.best:.4f} after {trainer.episodes} episodes")
     return 0

@@ -9,7 +9,7 @@ namespace mlbridge::python {
 
 void bindCompile(nb::module_ &m) {
 #ifdef MLBRIDGE_HAS_NATIVE
-  using Files = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
+  using Files = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes, nb::typed<nb::list, nb::str>>;
   m.def("_generate", [](const std::string &path, const std::string &name,
                         const std::map<std::string, int64_t> &dimensions,
                         const std::map<std::string, std::vector<int64_t>> &shapes,
@@ -21,7 +21,8 @@ void bindCompile(nb::module_ &m) {
     check(made.status());
     return Files(nb::make_tuple(nb::bytes(made->source.data(), made->source.size()),
                                 nb::bytes(made->header.data(), made->header.size()),
-                                nb::bytes(made->weights.data(), made->weights.size())));
+                                nb::bytes(made->weights.data(), made->weights.size()),
+                                made->files));
   });
 #else
   (void)m;

@@ -34,9 +34,9 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    assert COMMANDS == (
+    assert (
         "compile doctor flags inspect path record replay serve stats wrapper".split()
-    )
+    ) == COMMANDS
 
 
 @pytest.mark.parametrize("name", COMMANDS)

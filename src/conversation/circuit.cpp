@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
 
-#include <map>
+#include "core/backend.h"
+#include "core/registry.h"
 
 namespace mlbridge {
 
@@ -63,15 +64,12 @@ void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why)
 // Kept until the process ends: a model that was given up must not cost another deadline when it is
 // opened again.
 std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
+  const Duration budget = deadlineOf(options);
   if (!options.sharedBudget)
-    return std::make_shared<Circuit>(options.deadline);
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, Duration>, std::shared_ptr<Circuit>> circuits;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Circuit> &circuit = circuits[{uri.scheme + ":" + uri.place, options.deadline}];
-  if (!circuit)
-    circuit = std::make_shared<Circuit>(options.deadline);
-  return circuit;
+    return std::make_shared<Circuit>(budget);
+  static auto &circuits = *new Registry<std::shared_ptr<Circuit>>;
+  return circuits.findOrAdd(uri.scheme + ":" + uri.place + "?" + std::to_string(budget.count()),
+                            std::make_shared<Circuit>(budget));
 }
 
 } // namespace mlbridge

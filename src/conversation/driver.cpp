@@ -4,8 +4,6 @@
 #include "conversation/message_tensors.h"
 #include "conversation/remote.h"
 
-#include <cstring>
-
 namespace mlbridge {
 
 struct Driver::State {
@@ -24,11 +22,7 @@ struct Driver::State {
         return s;
       if (Status s = action.prepareFor(signature.outputs, serdes, Side::Outputs); !s)
         return s;
-      const size_t payload = action.layout() ? action.layout()->size : 0;
-      if (Status s = message.resize(FrameHeaderSize + payload); !s)
-        return s;
-      std::memset(message.data(), 0, message.size());
-      return Status();
+      return action.makeRoom(message);
     }
   };
 
@@ -182,18 +176,8 @@ Status Driver::State::take(Agent &asked) {
 }
 
 Status Driver::State::look(Agent &agent, const Buffer &at) {
-  const Span<const uint8_t> reply = at.span();
-  MessageTensors &observation = agent.observation;
-  if (const Codec::Layout *layout = observation.layout()) {
-    if (reply.size() != layout->size)
-      return Status(Code::Protocol, "the observation has " + std::to_string(reply.size()) +
-                                        " bytes, " + std::to_string(layout->size) +
-                                        " were expected");
-    if (Status s = observation.codec().check(reply); !s)
-      return s;
-  } else if (Status s = observation.codec().decode(reply, observation); !s) {
+  if (Status s = agent.observation.decode(at.span(), "the observation"); !s)
     return s;
-  }
   agent.seen = &at;
   return Status();
 }
@@ -293,9 +277,7 @@ TensorView Driver::action(size_t index) {
   State::Agent &agent = state_->agent();
   if (index >= agent.signature.outputs.size())
     return {};
-  return agent.action.layout()
-             ? agent.action.inMessage(index, agent.message.data() + FrameHeaderSize)
-             : agent.action.own(index);
+  return agent.action.view(index, agent.message.data() + FrameHeaderSize);
 }
 
 Expected<TensorView> Driver::resizeAction(size_t index, Span<const int64_t> shape) {
@@ -319,9 +301,7 @@ TensorView Driver::observation(size_t index) const {
   State::Agent &agent = state_->agent();
   if (index >= agent.signature.inputs.size() || !agent.seen)
     return {};
-  return agent.observation.layout()
-             ? agent.observation.inMessage(index, const_cast<uint8_t *>(agent.seen->data()))
-             : agent.observation.own(index);
+  return agent.observation.view(index, const_cast<uint8_t *>(agent.seen->data()));
 }
 
 } // namespace mlbridge

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 namespace mlbridge {
 
@@ -102,51 +103,14 @@ Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now) {
 }
 
 const char *name(FrameKind kind) {
-  switch (kind) {
-  case FrameKind::Hello:
-    return "hello";
-  case FrameKind::Welcome:
-    return "welcome";
-  case FrameKind::OpenStream:
-    return "open-stream";
-  case FrameKind::StreamOpened:
-    return "stream-opened";
-  case FrameKind::Request:
-    return "request";
-  case FrameKind::Reply:
-    return "reply";
-  case FrameKind::Error:
-    return "error";
-  case FrameKind::Cancel:
-    return "cancel";
-  case FrameKind::Ping:
-    return "ping";
-  case FrameKind::Pong:
-    return "pong";
-  case FrameKind::Busy:
-    return "busy";
-  case FrameKind::CloseStream:
-    return "close-stream";
-  case FrameKind::Reset:
-    return "reset";
-  case FrameKind::Step:
-    return "step";
-  case FrameKind::EpisodeBegin:
-    return "episode-begin";
-  case FrameKind::Reward:
-    return "reward";
-  case FrameKind::EpisodeEnd:
-    return "episode-end";
-  case FrameKind::Statistics:
-    return "statistics";
-  case FrameKind::Bye:
-    return "bye";
-  case FrameKind::Turn:
-    return "turn";
-  case FrameKind::Last:
-    return "last";
-  }
-  return nullptr;
+  static constexpr const char *Names[] = {
+      nullptr,        "hello", "welcome", "open-stream",   "stream-opened", "request",
+      "reply",        "error", "cancel",  "ping",          "pong",          "busy",
+      "close-stream", "reset", "step",    "episode-begin", "reward",        "episode-end",
+      "statistics",   "bye",   "turn",    "last"};
+  static_assert(std::size(Names) == static_cast<size_t>(FrameKind::Last) + 1);
+  const auto number = static_cast<size_t>(kind);
+  return number < std::size(Names) ? Names[number] : nullptr;
 }
 
 Status unexpectedFrame(const FrameHeader &header) {

@@ -35,12 +35,16 @@ enum class FrameKind : uint16_t {
   Last = 21,
 };
 
-/// "request", …; "kind 77" is spelt by the caller for one that is unknown (null).
+/// "request", "reply", …; null for a kind that is unknown.
 const char *name(FrameKind kind);
 
 inline constexpr size_t FrameHeaderSize = 40;
 inline constexpr uint32_t FrameMagic = 0x46424c4d; // "MLBF"
 inline constexpr uint16_t FlagSkippable = 1; ///< a receiver that does not know the kind goes on
+inline constexpr uint16_t FlagDone = 2;      ///< the answer to Reset or Step ends the episode
+inline constexpr uint16_t FlagInMemory = 4;  ///< large inputs of a Request lie in the arena
+inline constexpr uint16_t FlagTruncated = 8; ///< with FlagDone: because of a limit
+
 /// Of a tensor in a request with FlagInMemory. The payload is a u64 count, so many of these, and
 /// the message without them.
 struct MemoryPlace {
@@ -50,9 +54,6 @@ struct MemoryPlace {
   uint64_t bytes = 0;    ///< at its begin
 };
 
-inline constexpr uint16_t FlagInMemory = 4;  ///< large inputs of a Request lie in the arena
-inline constexpr uint16_t FlagDone = 2;      ///< the answer to Reset or Step ends the episode
-inline constexpr uint16_t FlagTruncated = 8; ///< with FlagDone: because of a limit
 inline constexpr uint64_t NoDeadline = UINT64_MAX;
 inline constexpr uint16_t ProtocolMajor = 1;
 inline constexpr uint16_t ProtocolMinor = 0;

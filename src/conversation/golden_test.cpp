@@ -74,42 +74,38 @@ private:
     const Span<const uint8_t> p = payload_.span();
     switch (header.kind) {
     case FrameKind::Hello: {
-      Expected<Hello> hello = decodeHello(p);
+      Expected<Hello> hello = decode<Hello>(p);
       if (hello && hello->major != ProtocolMajor)
         return Status(Code::Protocol, "version");
       return encodeAgain(std::move(hello), out);
     }
     case FrameKind::Welcome:
-      return encodeAgain(decodeWelcome(p), out);
+      return encodeAgain(decode<Welcome>(p), out);
     case FrameKind::OpenStream:
-      return encodeAgain(decodeOpenStream(p), out);
+      return encodeAgain(decode<OpenStream>(p), out);
     case FrameKind::EpisodeBegin:
-      return encodeAgain(decodeEpisodeBegin(p), out);
+      return encodeAgain(decode<EpisodeBegin>(p), out);
     case FrameKind::EpisodeEnd:
-      return encodeAgain(decodeEpisodeEnd(p), out);
+      return encodeAgain(decode<EpisodeEnd>(p), out);
     case FrameKind::Reset:
-      return encodeAgain(decodeReset(p), out);
+      return encodeAgain(decode<ResetMessage>(p), out);
     case FrameKind::Busy:
-      return encodeAgain(decodeBusy(p), out);
+      return encodeAgain(decode<BusyMessage>(p), out);
     case FrameKind::Turn:
-      return encodeAgain(decodeTurn(p), out);
+      return encodeAgain(decode<TurnMessage>(p), out);
     case FrameKind::Error: {
       const Status error = decodeError(p);
       return error.code() == Code::Protocol ? error : encodeError(error, out);
     }
-    case FrameKind::Reward: {
-      Expected<double> reward = decodeReward(p);
-      return reward ? encodeReward(*reward, out) : reward.status();
-    }
-    case FrameKind::Bye: {
-      Expected<std::string> text = decodeText(p);
-      return text ? encodeText(*text, out) : text.status();
-    }
+    case FrameKind::Reward:
+      return encodeAgain(decode<RewardMessage>(p), out);
+
+    case FrameKind::Bye:
+      return encodeAgain(decode<ByeMessage>(p), out);
+
     case FrameKind::Statistics:
-      if (!p.empty()) {
-        Expected<Metadata> map = decodeMap(p);
-        return map ? encodeMap(*map, out) : map.status();
-      }
+      if (!p.empty())
+        return encodeAgain(decode<StatisticsMessage>(p), out);
       break;
     default:
       break;

@@ -2,6 +2,7 @@
 #ifndef MLBRIDGE_CONVERSATION_MESSAGE_TENSORS_H
 #define MLBRIDGE_CONVERSATION_MESSAGE_TENSORS_H
 
+#include "conversation/frame.h"
 #include "serdes/serdes.h"
 #include "transport/arena.h"
 
@@ -48,9 +49,29 @@ public:
   }
   const Codec &codec() const { return *codec_; }
   const Codec::Layout *layout() const { return layout_; }
-  TensorView inMessage(size_t index, uint8_t *message) const {
+  /// Where it lies, if the payload of its message lies there.
+  TensorView view(size_t index, uint8_t *payload) {
     const TensorSpec &spec = (*specs_)[index];
-    return {spec.type, message + layout_->offsets[index], *spec.count(), spec.shape};
+    if (layout_)
+      return {spec.type, payload + layout_->offsets[index], *spec.count(), spec.shape};
+    return own(index);
+  }
+  /// Room for the header of a message and, where it has a fixed layout, for its payload.
+  Status makeRoom(Buffer &message) const {
+    if (Status s = message.resize(FrameHeaderSize + (layout_ ? layout_->size : 0)); !s)
+      return s;
+    std::memset(message.data(), 0, message.size());
+    return Status();
+  }
+  /// Errors: Protocol (`what` is not one message for these tensors).
+  Status decode(Span<const uint8_t> payload, const char *what) {
+    if (!layout_)
+      return codec_->decode(payload, *this);
+    if (payload.size() != layout_->size)
+      return Status(Code::Protocol, std::string(what) + " has " + std::to_string(payload.size()) +
+                                        " bytes, " + std::to_string(layout_->size) +
+                                        " were expected");
+    return codec_->check(payload);
   }
   /// Where tensors are put that become large; what lies elsewhere stays there.
   void useArena(std::shared_ptr<Arena> arena) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/messages.h"
 
+#include "conversation/frame.h"
 #include "core/nearest.h"
 #include "core/rank.h"
 
@@ -19,44 +20,45 @@ constexpr int32_t MaxCode = static_cast<int32_t>(Code::Internal);
 /// Appends fields; keeps the first failure.
 class Writer {
 public:
+  static constexpr bool Reads = false;
   explicit Writer(Buffer &out) : out_(out) {}
 
-  template <typename T> Writer &number(T value) { return raw(&value, sizeof value); }
-  Writer &raw(const void *bytes, size_t size) {
-    if (status_.ok())
-      status_ = out_.append(bytes, size);
-    return *this;
+  template <typename T> void number(const char *, T value) { append(&value, sizeof value); }
+  template <typename T> void numbers(const char *, const std::vector<T> &values) {
+    append(values.data(), values.size() * sizeof(T));
   }
-  Writer &text(std::string_view value) {
+  void raw(const char *, const void *bytes, size_t size) { append(bytes, size); }
+  void text(const char *, std::string_view value) {
     if (value.size() > UINT32_MAX)
       status_ = Status(Code::LimitExceeded, "a text of more than 4 GiB");
-    return number(static_cast<uint32_t>(value.size())).raw(value.data(), value.size());
+    count(value.size());
+    append(value.data(), value.size());
   }
-  Writer &map(const Metadata &values) {
-    number(static_cast<uint32_t>(values.size()));
-    for (const auto &[key, value] : values)
-      text(key).text(value);
-    return *this;
-  }
-  Writer &spec(const TensorSpec &spec) {
-    text(spec.name)
-        .number(static_cast<uint8_t>(spec.type))
-        .number(static_cast<uint8_t>(spec.shape.size()))
-        .number(static_cast<uint8_t>(!spec.maximum.empty()));
-    raw(spec.shape.data(), spec.shape.size() * sizeof(int64_t));
-    return raw(spec.maximum.data(), spec.maximum.size() * sizeof(int64_t));
-  }
-  Writer &signature(const Signature &signature) {
-    for (const auto *side : {&signature.inputs, &signature.outputs}) {
-      number(static_cast<uint32_t>(side->size()));
-      for (const TensorSpec &s : *side)
-        spec(s);
+  void map(const char *field, const Metadata &values) {
+    count(values.size());
+    for (const auto &[key, value] : values) {
+      text(field, key);
+      text(field, value);
     }
-    return *this;
   }
-  Status done() { return std::move(status_); }
+  template <typename List, typename Each>
+  void list(const char *, const List &values, const Each &each) {
+    count(values.size());
+    for (const auto &value : values)
+      each(value);
+  }
+  /// Whether an optional field follows, which need not be sent if it says nothing.
+  bool follows(bool isNeeded) const { return isNeeded; }
+  bool ok() const { return status_.ok(); }
+  Status &status() { return status_; }
 
 private:
+  void count(size_t number) { this->number("", static_cast<uint32_t>(number)); }
+  void append(const void *bytes, size_t size) {
+    if (status_.ok())
+      status_ = out_.append(bytes, size);
+  }
+
   Buffer &out_;
   Status status_;
 };
@@ -64,12 +66,15 @@ private:
 /// Reads fields; after the first failure everything reads as zero and status() says what was wrong.
 class Reader {
 public:
+  static constexpr bool Reads = true;
   Reader(const char *message, Span<const uint8_t> bytes) : message_(message), bytes_(bytes) {}
 
-  template <typename T> T number(const char *field) {
-    T value{};
+  template <typename T> void number(const char *field, T &value) {
+    value = T{};
     raw(field, &value, sizeof value);
-    return value;
+  }
+  template <typename T> void numbers(const char *field, std::vector<T> &values) {
+    raw(field, values.data(), values.size() * sizeof(T));
   }
   void raw(const char *field, void *to, size_t size) {
     if (!have(field, size))
@@ -78,81 +83,54 @@ public:
       std::memcpy(to, bytes_.data() + at_, size);
     at_ += size;
   }
-  std::string text(const char *field) {
-    const size_t size = number<uint32_t>(field);
+  void text(const char *field, std::string &value) {
+    const size_t size = count(field);
     if (!have(field, size))
-      return {};
-    std::string value(reinterpret_cast<const char *>(bytes_.data()) + at_, size);
+      return;
+    value.assign(reinterpret_cast<const char *>(bytes_.data()) + at_, size);
     at_ += size;
-    return value;
   }
-  uint32_t count(const char *field) {
-    const uint32_t count = number<uint32_t>(field);
+  void map(const char *field, Metadata &values) {
+    for (uint32_t left = count(field); left && ok(); --left) {
+      std::string key;
+      text(field, key);
+      text(field, values[key]);
+    }
+  }
+  template <typename List, typename Each>
+  void list(const char *field, List &values, const Each &each) {
+    const uint32_t count = this->count(field);
     if (count > MaxCount)
       fail("states a number of " + std::to_string(count) + ", the limit is " +
                std::to_string(MaxCount),
            field);
+    while (ok() && values.size() < count)
+      each(values.emplace_back());
+  }
+  uint32_t count(const char *field) {
+    uint32_t count = 0;
+    number(field, count);
     return count;
   }
-  Metadata map(const char *field) {
-    Metadata values;
-    const uint32_t count = number<uint32_t>(field);
-    for (uint32_t i = 0; i < count && status_.ok(); ++i) {
-      std::string key = text(field);
-      values[std::move(key)] = text(field);
-    }
-    return values;
-  }
-  TensorSpec spec(const char *field) {
-    TensorSpec spec;
-    spec.name = text(field);
-    spec.type = static_cast<ElementType>(number<uint8_t>(field));
-    const uint32_t rank = number<uint8_t>(field);
-    const uint8_t hasMaximum = number<uint8_t>(field);
-    if (rank > MaxRank)
-      fail("has a rank of " + std::to_string(rank), field);
-    if (!status_.ok())
-      return spec;
-    spec.shape.resize(rank);
-    raw(field, spec.shape.data(), rank * sizeof(int64_t));
-    if (hasMaximum) {
-      spec.maximum.resize(rank);
-      raw(field, spec.maximum.data(), rank * sizeof(int64_t));
-    }
-    return spec;
-  }
-  Signature signature() {
-    Signature signature;
-    for (auto *side : {&signature.inputs, &signature.outputs}) {
-      const uint32_t count = this->count("signature");
-      for (uint32_t i = 0; i < count && status_.ok(); ++i)
-        side->push_back(spec("signature"));
-    }
-    if (status_.ok())
-      if (Status s = signature.check(); !s)
-        status_ = Status(Code::Protocol, std::string(message_) + ": " + s.message());
-    return signature;
+  void fail(const std::string &what) {
+    if (ok())
+      status_ = Status(Code::Protocol, std::string(message_) + ": " + what);
   }
   void fail(const std::string &what, const char *field) {
-    if (status_.ok())
-      status_ = Status(Code::Protocol, std::string(message_) + ": field '" + field + "' " + what);
+    fail("field '" + std::string(field) + "' " + what);
   }
-  /// Whether an optional field follows.
-  bool hasMore() const { return status_.ok() && at_ < bytes_.size(); }
-  const Status &status() const { return status_; }
-  template <typename T> Expected<T> result(T value) {
-    if (!status_.ok())
-      return status_;
-    return value;
-  }
+  bool follows(bool) const { return ok() && at_ < bytes_.size(); }
+  size_t size() const { return bytes_.size(); }
+  bool ok() const { return status_.ok(); }
+  Status &status() { return status_; }
 
 private:
   bool have(const char *field, size_t size) {
-    if (status_.ok() && size > bytes_.size() - at_)
+    if (ok() && size > bytes_.size() - at_)
       fail("needs " + std::to_string(size) + " bytes at offset " + std::to_string(at_) +
                ", the message has " + std::to_string(bytes_.size()),
            field);
-    return status_.ok();
+    return ok();
   }
 
   const char *message_;
@@ -161,23 +139,149 @@ private:
   Status status_;
 };
 
-void readMagic(Reader &in) {
-  char magic[HelloMagicSize] = {};
-  in.raw("magic", magic, sizeof magic);
-  if (in.status().ok() && std::memcmp(magic, HelloMagic, sizeof magic) != 0)
-    in.fail("is not 'MLBRIDGE'", "magic");
+/// What a writer takes and a reader fills.
+template <typename Io, typename Message>
+using Of = std::conditional_t<Io::Reads, Message, const Message>;
+
+// The fields of each message, in their order, for both.
+
+template <typename Io, typename Spec> void specFields(Io &io, const char *field, Spec &spec) {
+  auto rank = static_cast<uint8_t>(spec.shape.size());
+  auto hasMaximum = static_cast<uint8_t>(!spec.maximum.empty());
+  io.text(field, spec.name);
+  io.number(field, spec.type);
+  io.number(field, rank);
+  io.number(field, hasMaximum);
+  if constexpr (Io::Reads) {
+    if (rank > MaxRank)
+      return io.fail("has a rank of " + std::to_string(rank), field);
+    spec.shape.resize(rank);
+    spec.maximum.resize(hasMaximum ? rank : 0);
+  }
+  io.numbers(field, spec.shape);
+  io.numbers(field, spec.maximum);
 }
 
-Status readStatus(Reader &in) {
-  const int32_t code = in.number<int32_t>("code");
-  std::string text = in.text("text");
-  if (!in.status().ok())
-    return in.status();
-  if (code == 0)
-    return Status();
-  // A code of a later version keeps its text.
-  return Status(code < 0 || code > MaxCode ? Code::PolicyFailed : static_cast<Code>(code),
-                shortened(std::move(text)));
+template <typename Io, typename S> void signatureFields(Io &io, S &signature) {
+  constexpr char Field[] = "signature";
+  for (auto *side : {&signature.inputs, &signature.outputs})
+    io.list(Field, *side, [&](auto &spec) { specFields(io, Field, spec); });
+  if constexpr (Io::Reads)
+    if (Status s = io.ok() ? signature.check() : Status(); !s)
+      io.fail(s.message());
+}
+
+template <typename Io, typename S> void statusFields(Io &io, S &status) {
+  auto code = static_cast<int32_t>(status.code());
+  std::string text = status.message();
+  io.number("code", code);
+  io.text("text", text);
+  if constexpr (Io::Reads)
+    if (io.ok() && code != 0) // a code of a later version keeps its text
+      status = Status(code < 0 || code > MaxCode ? Code::PolicyFailed : static_cast<Code>(code),
+                      shortened(std::move(text)));
+}
+
+template <typename Io> void fields(Io &io, Of<Io, Hello> &m) {
+  char magic[HelloMagicSize];
+  std::memcpy(magic, HelloMagic, sizeof magic);
+  io.raw("magic", magic, sizeof magic);
+  if constexpr (Io::Reads)
+    if (std::memcmp(magic, HelloMagic, sizeof magic) != 0)
+      io.fail("is not 'MLBRIDGE'", "magic");
+  io.number("major", m.major);
+  io.number("minor", m.minor);
+  if (m.major != ProtocolMajor)
+    return; // the rest may look different; the caller refuses it by its version
+  io.raw("nonce", m.nonce.data(), m.nonce.size());
+  io.number("max-message", m.maxMessage);
+  io.text("serdes", m.serdes);
+  io.text("software", m.software);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, Welcome> &m) {
+  fields(io, static_cast<Of<Io, Hello> &>(m));
+  if (m.major != ProtocolMajor)
+    return;
+  auto hasSignature = static_cast<uint8_t>(m.signature.has_value());
+  io.number("has-signature", hasSignature);
+  if constexpr (Io::Reads)
+    if (hasSignature)
+      m.signature.emplace();
+  if (m.signature)
+    signatureFields(io, *m.signature);
+  io.map("metadata", m.metadata);
+  if (io.follows(m.role != ServerRole::Model || !m.agents.empty())) {
+    io.number("role", m.role);
+    if constexpr (Io::Reads)
+      if (m.role > ServerRole::Environment)
+        io.fail("is " + std::to_string(static_cast<int>(m.role)), "role");
+  }
+  if (io.follows(!m.agents.empty())) {
+    io.list("agents", m.agents, [&](auto &agent) {
+      io.text("agents", agent.name);
+      signatureFields(io, agent.signature);
+    });
+    if constexpr (Io::Reads)
+      if (Status s = io.ok() ? checkAgents(m.agents) : Status(); !s)
+        io.fail("is wrong: " + s.message(), "agents");
+  }
+}
+
+template <typename Io> void fields(Io &io, Of<Io, OpenStream> &m) {
+  signatureFields(io, m.signature);
+  io.text("agent", m.agent);
+  io.text("episode", m.episode);
+  io.text("context", m.context);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, EpisodeBegin> &m) {
+  io.text("episode", m.episode);
+  io.text("context", m.context);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, EpisodeEnd> &m) {
+  statusFields(io, m.outcome);
+  io.number("steps", m.steps);
+  auto truncated = static_cast<uint8_t>(m.truncated);
+  if (io.follows(m.truncated))
+    io.number("truncated", truncated);
+  if constexpr (Io::Reads)
+    m.truncated = truncated != 0;
+}
+
+template <typename Io> void fields(Io &io, Of<Io, ResetMessage> &m) {
+  io.text("context", m.context);
+  io.number("seed", m.seed);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, BusyMessage> &m) {
+  io.number("retry-after", m.retryAfter);
+  io.text("text", m.text);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, TurnMessage> &m) {
+  auto count = static_cast<uint32_t>(m.rewards.size());
+  io.number("agent", m.agent);
+  io.number("rewards", count);
+  if constexpr (Io::Reads) {
+    if (count > io.size() / sizeof(double))
+      return io.fail("are said to be " + std::to_string(count) + ", in a message of " +
+                         std::to_string(io.size()) + " bytes",
+                     "rewards");
+    m.rewards.resize(count);
+  }
+  io.numbers("rewards", m.rewards);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, RewardMessage> &m) {
+  io.number("value", m.value);
+}
+
+template <typename Io> void fields(Io &io, Of<Io, ByeMessage> &m) { io.text("text", m.text); }
+
+template <typename Io> void fields(Io &io, Of<Io, StatisticsMessage> &m) {
+  io.map("entries", m.entries);
 }
 
 } // namespace
@@ -186,212 +290,52 @@ std::string softwareName() {
   return "mlbridge " MLBRIDGE_VERSION " pid " + std::to_string(::getpid());
 }
 
-Status encode(const Hello &m, Buffer &out) {
-  return Writer(out)
-      .raw(HelloMagic, HelloMagicSize)
-      .number(m.major)
-      .number(m.minor)
-      .raw(m.nonce.data(), m.nonce.size())
-      .number(m.maxMessage)
-      .text(m.serdes)
-      .text(m.software)
-      .done();
+template <typename Message> Status encode(const Message &message, Buffer &out) {
+  Writer writer(out);
+  fields(writer, message);
+  return std::move(writer.status());
 }
 
-Expected<Hello> decodeHello(Span<const uint8_t> bytes) {
-  Reader in("hello", bytes);
-  Hello m;
-  readMagic(in);
-  m.major = in.number<uint16_t>("major");
-  m.minor = in.number<uint16_t>("minor");
-  if (in.status().ok() && m.major != 1)
-    return m; // the rest may look different; the caller refuses it by its version
-  in.raw("nonce", m.nonce.data(), m.nonce.size());
-  m.maxMessage = in.number<uint64_t>("max-message");
-  m.serdes = in.text("serdes");
-  m.software = in.text("software");
-  return in.result(std::move(m));
+template <typename Message> Expected<Message> decode(Span<const uint8_t> bytes) {
+  Reader reader(Message::Name, bytes);
+  Message message;
+  fields(reader, message);
+  if (!reader.ok())
+    return reader.status();
+  if constexpr (std::is_same_v<Message, BusyMessage> || std::is_same_v<Message, ByeMessage>)
+    message.text = shortened(std::move(message.text));
+  return message;
 }
 
-Status encode(const Welcome &m, Buffer &out) {
-  Writer w(out);
-  w.raw(HelloMagic, HelloMagicSize)
-      .number(m.major)
-      .number(m.minor)
-      .raw(m.nonce.data(), m.nonce.size())
-      .number(m.maxMessage)
-      .text(m.serdes)
-      .text(m.software)
-      .number(static_cast<uint8_t>(m.signature.has_value()));
-  if (m.signature)
-    w.signature(*m.signature);
-  w.map(m.metadata);
-  if (m.role != ServerRole::Model || !m.agents.empty())
-    w.number(static_cast<uint8_t>(m.role));
-  if (!m.agents.empty()) {
-    w.number(static_cast<uint32_t>(m.agents.size()));
-    for (const AgentSpec &agent : m.agents)
-      w.text(agent.name).signature(agent.signature);
-  }
-  return w.done();
-}
-
-Expected<Welcome> decodeWelcome(Span<const uint8_t> bytes) {
-  Reader in("welcome", bytes);
-  Welcome m;
-  readMagic(in);
-  m.major = in.number<uint16_t>("major");
-  m.minor = in.number<uint16_t>("minor");
-  if (in.status().ok() && m.major != 1)
-    return m;
-  in.raw("nonce", m.nonce.data(), m.nonce.size());
-  m.maxMessage = in.number<uint64_t>("max-message");
-  m.serdes = in.text("serdes");
-  m.software = in.text("software");
-  if (in.number<uint8_t>("has-signature"))
-    m.signature = in.signature();
-  m.metadata = in.map("metadata");
-  if (in.hasMore()) {
-    const uint8_t role = in.number<uint8_t>("role");
-    if (role > static_cast<uint8_t>(ServerRole::Environment))
-      in.fail("is " + std::to_string(role), "role");
-    m.role = static_cast<ServerRole>(role);
-  }
-  if (in.hasMore()) {
-    const uint32_t count = in.count("agents");
-    for (uint32_t i = 0; i < count && in.status().ok(); ++i) {
-      std::string name = in.text("agents");
-      m.agents.push_back({std::move(name), in.signature()});
-    }
-    if (in.status().ok())
-      if (Status s = checkAgents(m.agents); !s)
-        in.fail("is wrong: " + s.message(), "agents");
-  }
-  return in.result(std::move(m));
-}
-
-Status encode(const OpenStream &m, Buffer &out) {
-  return Writer(out).signature(m.signature).text(m.agent).text(m.episode).text(m.context).done();
-}
-
-Expected<OpenStream> decodeOpenStream(Span<const uint8_t> bytes) {
-  Reader in("open-stream", bytes);
-  OpenStream m;
-  m.signature = in.signature();
-  m.agent = in.text("agent");
-  m.episode = in.text("episode");
-  m.context = in.text("context");
-  return in.result(std::move(m));
-}
-
-Status encode(const EpisodeBegin &m, Buffer &out) {
-  return Writer(out).text(m.episode).text(m.context).done();
-}
-
-Expected<EpisodeBegin> decodeEpisodeBegin(Span<const uint8_t> bytes) {
-  Reader in("episode-begin", bytes);
-  EpisodeBegin m;
-  m.episode = in.text("episode");
-  m.context = in.text("context");
-  return in.result(std::move(m));
-}
-
-Status encode(const EpisodeEnd &m, Buffer &out) {
-  Writer w(out);
-  w.number(static_cast<int32_t>(m.outcome.code())).text(m.outcome.message()).number(m.steps);
-  if (m.truncated)
-    w.number(static_cast<uint8_t>(m.truncated));
-  return w.done();
-}
-
-Expected<EpisodeEnd> decodeEpisodeEnd(Span<const uint8_t> bytes) {
-  Reader in("episode-end", bytes);
-  EpisodeEnd m;
-  m.outcome = readStatus(in);
-  m.steps = in.number<uint64_t>("steps");
-  if (in.hasMore())
-    m.truncated = in.number<uint8_t>("truncated") != 0;
-  return in.result(std::move(m));
-}
-
-Status encode(const ResetMessage &m, Buffer &out) {
-  return Writer(out).text(m.context).number(m.seed).done();
-}
-
-Expected<ResetMessage> decodeReset(Span<const uint8_t> bytes) {
-  Reader in("reset", bytes);
-  ResetMessage m;
-  m.context = in.text("context");
-  m.seed = in.number<uint64_t>("seed");
-  return in.result(std::move(m));
-}
-
-Status encode(const BusyMessage &m, Buffer &out) {
-  return Writer(out).number(m.retryAfter).text(m.text).done();
-}
-
-Expected<BusyMessage> decodeBusy(Span<const uint8_t> bytes) {
-  Reader in("busy", bytes);
-  BusyMessage m;
-  m.retryAfter = in.number<uint64_t>("retry-after");
-  m.text = shortened(in.text("text"));
-  return in.result(std::move(m));
-}
-
-Status encode(const TurnMessage &m, Buffer &out) {
-  Writer w(out);
-  w.number(m.agent).number(static_cast<uint32_t>(m.rewards.size()));
-  return w.raw(m.rewards.data(), m.rewards.size() * sizeof(double)).done();
-}
-
-Expected<TurnMessage> decodeTurn(Span<const uint8_t> bytes) {
-  Reader in("turn", bytes);
-  TurnMessage m;
-  m.agent = in.number<uint32_t>("agent");
-  const uint32_t count = in.number<uint32_t>("rewards");
-  if (in.status().ok() && count > bytes.size() / sizeof(double))
-    in.fail("are said to be " + std::to_string(count) + ", in a message of " +
-                std::to_string(bytes.size()) + " bytes",
-            "rewards");
-  if (in.status().ok()) {
-    m.rewards.resize(count);
-    in.raw("rewards", m.rewards.data(), m.rewards.size() * sizeof(double));
-  }
-  return in.result(std::move(m));
-}
+#define MESSAGE(Message)                                                                           \
+  template Status encode(const Message &, Buffer &);                                               \
+  template Expected<Message> decode(Span<const uint8_t>);
+MESSAGE(Hello)
+MESSAGE(Welcome)
+MESSAGE(OpenStream)
+MESSAGE(EpisodeBegin)
+MESSAGE(EpisodeEnd)
+MESSAGE(ResetMessage)
+MESSAGE(BusyMessage)
+MESSAGE(TurnMessage)
+MESSAGE(RewardMessage)
+MESSAGE(ByeMessage)
+MESSAGE(StatisticsMessage)
+#undef MESSAGE
 
 Status encodeError(const Status &status, Buffer &out) {
-  return Writer(out).number(static_cast<int32_t>(status.code())).text(status.message()).done();
+  Writer writer(out);
+  statusFields(writer, status);
+  return std::move(writer.status());
 }
 
 Status decodeError(Span<const uint8_t> bytes) {
-  Reader in("error", bytes);
-  Status status = readStatus(in);
+  Reader reader("error", bytes);
+  Status status;
+  statusFields(reader, status);
+  if (!reader.ok())
+    return reader.status();
   return status.ok() ? Status(Code::Protocol, "an error frame that says ok") : status;
-}
-
-Status encodeReward(double value, Buffer &out) { return Writer(out).number(value).done(); }
-
-Expected<double> decodeReward(Span<const uint8_t> bytes) {
-  Reader in("reward", bytes);
-  const double value = in.number<double>("value");
-  return in.result(value);
-}
-
-Status encodeText(std::string_view text, Buffer &out) { return Writer(out).text(text).done(); }
-
-Expected<std::string> decodeText(Span<const uint8_t> bytes) {
-  Reader in("text", bytes);
-  std::string text = shortened(in.text("text"));
-  return in.result(std::move(text));
-}
-
-Status encodeMap(const Metadata &values, Buffer &out) { return Writer(out).map(values).done(); }
-
-Expected<Metadata> decodeMap(Span<const uint8_t> bytes) {
-  Reader in("map", bytes);
-  Metadata values = in.map("entries");
-  return in.result(std::move(values));
 }
 
 } // namespace mlbridge

@@ -17,6 +17,7 @@ using Nonce = std::array<uint8_t, 16>;
 std::string softwareName();
 
 struct Hello {
+  static constexpr char Name[] = "hello";
   uint16_t major = 1, minor = 0;
   Nonce nonce{};
   uint64_t maxMessage = 0; ///< largest payload that the sender accepts
@@ -27,12 +28,9 @@ struct Hello {
 /// What a server is: something that answers requests, or something that is driven.
 enum class ServerRole : uint8_t { Model = 0, Environment = 1 };
 
-struct Welcome {
-  uint16_t major = 1, minor = 0;
-  Nonce nonce{}; ///< the one of the hello
-  uint64_t maxMessage = 0;
-  std::string serdes;
-  std::string software;
+/// Begins like the Hello, whose nonce it repeats.
+struct Welcome : Hello {
+  static constexpr char Name[] = "welcome";
   std::optional<Signature> signature;
   Metadata metadata;
   ServerRole role = ServerRole::Model;
@@ -40,15 +38,18 @@ struct Welcome {
 };
 
 struct OpenStream {
+  static constexpr char Name[] = "open-stream";
   Signature signature;
   std::string agent, episode, context;
 };
 
 struct EpisodeBegin {
+  static constexpr char Name[] = "episode-begin";
   std::string episode, context;
 };
 
 struct EpisodeEnd {
+  static constexpr char Name[] = "episode-end";
   Status outcome;
   uint64_t steps = 0;
   bool truncated = false;
@@ -56,49 +57,47 @@ struct EpisodeEnd {
 
 /// Before the answer to a reset or step, in an environment of several agents.
 struct TurnMessage {
+  static constexpr char Name[] = "turn";
   static constexpr uint32_t Nobody = UINT32_MAX;
   uint32_t agent = Nobody;     ///< who acts next, a number of the welcome's list
   std::vector<double> rewards; ///< of each agent, since it acted
 };
 
 struct ResetMessage {
+  static constexpr char Name[] = "reset";
   std::string context; ///< which module; "" = the same again
   uint64_t seed = 0;
 };
 
 struct BusyMessage {
+  static constexpr char Name[] = "busy";
   uint64_t retryAfter = 0; ///< nanoseconds
   std::string text;
 };
 
-/// Each appends to the buffer. Errors: LimitExceeded.
-Status encode(const Hello &, Buffer &);
-Status encode(const Welcome &, Buffer &);
-Status encode(const OpenStream &, Buffer &);
-Status encode(const EpisodeBegin &, Buffer &);
-Status encode(const EpisodeEnd &, Buffer &);
-Status encode(const ResetMessage &, Buffer &);
-Status encode(const BusyMessage &, Buffer &);
-Status encode(const TurnMessage &, Buffer &);
-Status encodeError(const Status &, Buffer &);
-Status encodeReward(double, Buffer &);
-Status encodeText(std::string_view, Buffer &); ///< Bye
-Status encodeMap(const Metadata &, Buffer &);  ///< Statistics
+struct RewardMessage {
+  static constexpr char Name[] = "reward";
+  double value = 0;
+};
+
+struct ByeMessage {
+  static constexpr char Name[] = "bye";
+  std::string text;
+};
+
+struct StatisticsMessage {
+  static constexpr char Name[] = "statistics";
+  Metadata entries;
+};
+
+/// Appends one of the messages above to the buffer. Errors: LimitExceeded.
+template <typename Message> Status encode(const Message &message, Buffer &out);
+Status encodeError(const Status &, Buffer &out);
 
 /// Errors: Protocol, naming the message, the field and the sizes.
-Expected<Hello> decodeHello(Span<const uint8_t>);
-Expected<Welcome> decodeWelcome(Span<const uint8_t>);
-Expected<OpenStream> decodeOpenStream(Span<const uint8_t>);
-Expected<EpisodeBegin> decodeEpisodeBegin(Span<const uint8_t>);
-Expected<EpisodeEnd> decodeEpisodeEnd(Span<const uint8_t>);
-Expected<ResetMessage> decodeReset(Span<const uint8_t>);
-Expected<BusyMessage> decodeBusy(Span<const uint8_t>);
-Expected<TurnMessage> decodeTurn(Span<const uint8_t>);
+template <typename Message> Expected<Message> decode(Span<const uint8_t> bytes);
 /// What the peer reported (never Ok: an error frame that says Ok is a Protocol error too).
-Status decodeError(Span<const uint8_t>);
-Expected<double> decodeReward(Span<const uint8_t>);
-Expected<std::string> decodeText(Span<const uint8_t>);
-Expected<Metadata> decodeMap(Span<const uint8_t>);
+Status decodeError(Span<const uint8_t> bytes);
 
 } // namespace mlbridge
 

@@ -19,13 +19,13 @@ TEST(Messages, ASignatureHasABoundedNumberOfTensors) {
   open.signature = manyInputs(1 << 16);
   Buffer most;
   ASSERT_TRUE(encode(open, most));
-  EXPECT_TRUE(decodeOpenStream(most.span()));
+  EXPECT_TRUE(decode<OpenStream>(most.span()));
 
   Welcome welcome;
   welcome.signature = manyInputs((1 << 16) + 1);
   Buffer tooMany;
   ASSERT_TRUE(encode(welcome, tooMany));
-  EXPECT_EQ(decodeWelcome(tooMany.span()).status().toString(),
+  EXPECT_EQ(decode<Welcome>(tooMany.span()).status().toString(),
             "protocol: welcome: field 'signature' states a number of 65537, the limit is 65536");
 }
 
@@ -37,11 +37,11 @@ TEST(Messages, ALongTextIsCutAtACharacter) {
   BusyMessage message;
   message.text = std::string(7 << 20, 'b');
   ASSERT_TRUE(encode(message, busy));
-  ASSERT_TRUE(encodeText(std::string(4096, 'c'), bye));
+  ASSERT_TRUE(encode(ByeMessage{std::string(4096, 'c')}, bye));
   const std::string mark = " [... cut, it has 4099 bytes]";
   EXPECT_EQ(decodeError(error.span()).message(), std::string(4095, 'a') + mark);
-  EXPECT_LT(decodeBusy(busy.span())->text.size(), 4200u);
-  EXPECT_EQ(*decodeText(bye.span()), std::string(4096, 'c'));
+  EXPECT_LT(decode<BusyMessage>(busy.span())->text.size(), 4200u);
+  EXPECT_EQ(decode<ByeMessage>(bye.span())->text, std::string(4096, 'c'));
 }
 
 } // namespace

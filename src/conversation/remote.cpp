@@ -23,11 +23,10 @@ std::string inSeconds(Duration duration) {
 
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
-  RemoteModel(Uri uri, const Transport &transport, const SerDes &serdes,
-              Connection::Options connecting, uint32_t retries, Duration deadline,
-              std::shared_ptr<Circuit> circuit)
-      : uri(std::move(uri)), serdes(serdes), circuit(std::move(circuit)), retries(retries),
-        transport_(transport), connecting_(std::move(connecting)), deadline_(deadline) {}
+  RemoteModel(Uri uri, RemoteAddress address, Duration deadline, std::shared_ptr<Circuit> circuit)
+      : uri(std::move(uri)), serdes(*address.serdes), circuit(std::move(circuit)),
+        retries(address.retries), transport_(*address.transport),
+        connecting_(std::move(address.connecting)), deadline_(deadline) {}
 
   Status open() {
     Expected<std::shared_ptr<Connection>> connection = reach(Deadline::after(deadline_));
@@ -51,8 +50,7 @@ public:
       return &welcome_.agents[static_cast<size_t>(known)].signature;
     const std::vector<std::string_view> names = namesOf(Span<const AgentSpec>(welcome_.agents));
     return Status(Code::NotFound, "the server has no agent '" + std::string(agent) + "'" +
-                                      didYouMean(agent, names) + " (agents: " + listOf(names) +
-                                      ")");
+                                      suggestion(agent, names, "agents"));
   }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override;
@@ -159,26 +157,19 @@ public:
       return s;
     if (Status s = outputs_.prepareFor(bound_.outputs, model_->serdes, Side::Outputs); !s)
       return s;
-    const size_t payload = inputs_.layout() ? inputs_.layout()->size : 0;
-    if (Status s = message_.resize(FrameHeaderSize + payload); !s)
-      return s;
-    std::memset(message_.data(), 0, message_.size());
-    return Status();
+    return inputs_.makeRoom(message_);
   }
 
   TensorView input(size_t index) override {
-    return inputs_.layout() ? inputs_.inMessage(index, message_.data() + FrameHeaderSize)
-                            : inputs_.own(index);
+    return inputs_.view(index, message_.data() + FrameHeaderSize);
   }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
     return inputs_.prepare(index, shape);
   }
   TensorView output(size_t index) override {
-    if (!outputs_.layout())
-      return outputs_.own(index);
-    if (slot_.reply.size() != outputs_.layout()->size)
+    if (outputs_.layout() && slot_.reply.size() != outputs_.layout()->size)
       return {bound_.outputs[index].type, nullptr, 0, {}};
-    return outputs_.inMessage(index, slot_.reply.data());
+    return outputs_.view(index, slot_.reply.data());
   }
 
   Status evaluate(Duration left) override {
@@ -201,7 +192,7 @@ public:
   }
   Status reward(double value) override {
     Buffer payload;
-    if (Status s = encodeReward(value, payload); !s)
+    if (Status s = encode(RewardMessage{value}, payload); !s)
       return s;
     return queue(FrameKind::Reward, payload);
   }
@@ -299,14 +290,7 @@ private:
       return Status(status.code(), status.message() + " (" + inSeconds(left) + ")");
     if (!status)
       return status;
-    if (const Codec::Layout *layout = outputs_.layout()) {
-      if (slot_.reply.size() != layout->size)
-        return Status(Code::Protocol, "the reply has " + std::to_string(slot_.reply.size()) +
-                                          " bytes, " + std::to_string(layout->size) +
-                                          " were expected");
-      return outputs_.codec().check(slot_.reply.span());
-    }
-    return outputs_.codec().decode(slot_.reply.span(), outputs_);
+    return outputs_.decode(slot_.reply.span(), "the reply");
   }
 
   /// Says where all gaps lie, if that is in the memory of this connection.
@@ -328,7 +312,7 @@ private:
   }
   Status rejoin() {
     leave();
-    return join(model_->reach(Deadline::after(context_.deadline)));
+    return join(model_->reach(Deadline::after(deadlineOf(context_))));
   }
   /// Opens a stream on a connection that works. The frame goes out with the first request.
   Status join(const Expected<std::shared_ptr<Connection>> &connection) {
@@ -388,41 +372,48 @@ Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature 
 
 } // namespace
 
+Status RemoteAddress::read(const Uri &uri, Span<const std::string_view> own) {
+  constexpr std::string_view Common[] = {"wait", "max-message", "retries"};
+  constexpr std::string_view OfModels[] = {"deadline", "agent", "episode", "context"};
+  const auto isOneOf = [](std::string_view key, Span<const std::string_view> keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  Expected<const Transport *> found = transportFor(uri.scheme);
+  if (!found)
+    return found.status();
+  transport = *found;
+  for (const auto &[key, value] : uri.options)
+    if (!isOneOf(key, own) && !isOneOf(key, Common) && !isOneOf(key, OfModels) &&
+        !transport->understands(key)) {
+      std::vector<std::string_view> known(own.begin(), own.end());
+      known.insert(known.end(), std::begin(Common), std::end(Common));
+      return unknownOption(uri.scheme, key, known);
+    }
+  Expected<Duration> wait = uri.duration("wait", Duration::zero());
+  Expected<uint64_t> message = uri.number("max-message", connecting.maxMessage);
+  Expected<uint64_t> welcome = uri.number("max-welcome", connecting.maxWelcome);
+  Expected<uint64_t> repeated = uri.number("retries", 0);
+  for (const Status &status :
+       {wait.status(), message.status(), welcome.status(), repeated.status()})
+    if (!status)
+      return status;
+  connecting.wait = *wait;
+  connecting.maxMessage = *message;
+  connecting.maxWelcome = *welcome;
+  retries = static_cast<uint32_t>(std::min<uint64_t>(*repeated, 1000));
+  return Status();
+}
+
 Expected<RemoteAddress> remoteAddress(const Uri &uri) {
+  constexpr std::string_view Own[] = {"serdes", "proto", "request", "reply", "max-welcome"};
   RemoteAddress address;
-  Expected<const Transport *> transport = transportFor(uri.scheme);
-  if (!transport)
-    return transport.status();
-  address.transport = *transport;
+  if (Status s = address.read(uri, Own); !s)
+    return s;
   Expected<ChosenSerDes> serdes = serdesOf(uri);
   if (!serdes)
     return serdes.status();
   address.connecting.serdes = serdes->name;
   address.serdes = serdes->serdes;
-  Expected<Duration> wait = uri.duration("wait", Duration::zero());
-  if (!wait)
-    return wait.status();
-  address.connecting.wait = *wait;
-  Expected<uint64_t> limit = uri.number("max-message", address.connecting.maxMessage);
-  if (!limit)
-    return limit.status();
-  address.connecting.maxMessage = *limit;
-  limit = uri.number("max-welcome", address.connecting.maxWelcome);
-  if (!limit)
-    return limit.status();
-  address.connecting.maxWelcome = *limit;
-  Expected<uint64_t> retries = uri.number("retries", 0);
-  if (!retries)
-    return retries.status();
-  address.retries = static_cast<uint32_t>(std::min<uint64_t>(*retries, 1000));
-  for (const auto &[key, value] : uri.options) {
-    constexpr std::string_view Known[] = {"serdes",   "wait",    "max-message", "max-welcome",
-                                          "proto",    "request", "reply",       "retries",
-                                          "deadline", "agent",   "episode",     "context"};
-    if (std::find(std::begin(Known), std::end(Known), key) == std::end(Known) &&
-        !(*transport)->understands(key))
-      return unknownOption(uri.scheme, key, {Known, 8});
-  }
   return address;
 }
 
@@ -430,10 +421,8 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
   Expected<RemoteAddress> address = remoteAddress(uri);
   if (!address)
     return address.status();
-  auto circuit = circuitOf(uri, options);
-  auto model = std::make_shared<RemoteModel>(uri, *address->transport, *address->serdes,
-                                             std::move(address->connecting), address->retries,
-                                             options.deadline, std::move(circuit));
+  auto model = std::make_shared<RemoteModel>(uri, std::move(*address), deadlineOf(options),
+                                             circuitOf(uri, options));
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

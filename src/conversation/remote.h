@@ -15,6 +15,10 @@ struct RemoteAddress {
   const SerDes *serdes = nullptr;
   Connection::Options connecting;
   uint32_t retries = 0;
+
+  /// All but the serdes. Errors: InvalidArgument (an option that is wrong, or is neither among
+  /// `own` nor one of `wait`, `max-message`, `retries`, the transport's and those of OpenOptions).
+  Status read(const Uri &uri, Span<const std::string_view> own);
 };
 /// Options of the URI, beside those of OpenOptions and of the transport: `serdes` (bitstream),
 /// `wait` (0: a missing server is an error at once), `max-message` (256M), `max-welcome`

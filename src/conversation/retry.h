@@ -6,10 +6,28 @@
 #include "conversation/circuit.h"
 
 #include <algorithm>
+#include <poll.h>
 #include <random>
 #include <thread>
 
 namespace mlbridge {
+
+constexpr int ConnectPauseMs = 10;
+
+/// Calls connect(Deadline), and again for as long as `wait` while there is no server or a busy one.
+/// Without `wait` a server that is missing is an error at once.
+template <typename Connect>
+auto connectWaiting(Duration wait, Deadline deadline, const Connect &connect) {
+  const bool waits = wait > Duration::zero();
+  const Deadline until = waits ? Deadline::after(wait) : deadline;
+  while (true) {
+    auto connected = connect(until);
+    const Code code = connected.status().code();
+    if (!waits || until.hasPassed() || (code != Code::Unavailable && code != Code::Busy))
+      return connected;
+    ::poll(nullptr, 0, ConnectPauseMs);
+  }
+}
 
 /// Of one thread.
 class Retry {

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/unary.h"
-#include "core/nearest.h"
 
 #include "conversation/message_tensors.h"
+#include "conversation/remote.h"
 #include "conversation/retry.h"
-#include "transport/transport.h"
 
 #include <algorithm>
-#include <poll.h>
 
 namespace mlbridge {
 
 namespace {
-
-constexpr int ConnectPauseMs = 20;
 
 /// What all runners share.
 struct Service {
@@ -22,7 +18,7 @@ struct Service {
   std::unique_ptr<Caller> caller;
   std::shared_ptr<Circuit> circuit;
   uint32_t retries = 0;
-  uint64_t maxMessage = uint64_t(256) << 20;
+  uint64_t maxMessage = 0;
 };
 
 class UnaryRunner final : public RunnerBackend {
@@ -57,7 +53,7 @@ public:
         });
     if (!status)
       return status;
-    return outputs_.codec().decode(reply_.span(), outputs_).withContext(service_->method);
+    return outputs_.decode(reply_.span(), "the reply").withContext(service_->method);
   }
 
 private:
@@ -109,15 +105,7 @@ bool isIdentifier(std::string_view text, std::string_view more) {
   });
 }
 
-Status checkOptions(const Uri &uri, const Transport &transport) {
-  for (const auto &[key, value] : uri.options) {
-    constexpr std::string_view Known[] = {"call",     "proto", "request",     "reply",
-                                          "serdes",   "wait",  "max-message", "retries",
-                                          "deadline", "agent", "episode",     "context"};
-    if (std::find(std::begin(Known), std::end(Known), key) == std::end(Known) &&
-        !transport.understands(key))
-      return unknownOption(uri.scheme, key, {Known, 8});
-  }
+Status checkOptions(const Uri &uri) {
   const std::string method = uri.option("call");
   const size_t slash = method.find('/');
   if (slash == method.npos || !isIdentifier(std::string_view(method).substr(0, slash), ".") ||
@@ -148,51 +136,31 @@ Expected<std::unique_ptr<SerDes>> serdesFor(const Uri &uri) {
   return Expected<std::unique_ptr<SerDes>>(std::move(serdes));
 }
 
-/// As of a conversation: without `wait` a server that is missing is an error at once.
-Expected<std::unique_ptr<Caller>> reach(const Transport &transport, const Uri &uri, Duration wait,
-                                        Deadline deadline) {
-  if (wait <= Duration::zero())
-    return transport.caller(uri, deadline);
-  const Deadline until = Deadline::after(wait);
-  while (true) {
-    Expected<std::unique_ptr<Caller>> caller = transport.caller(uri, until);
-    if (caller || until.hasPassed() || caller.status().code() != Code::Unavailable)
-      return caller;
-    ::poll(nullptr, 0, ConnectPauseMs);
-  }
-}
-
 } // namespace
 
 Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const OpenOptions &options) {
-  Expected<const Transport *> transport = transportFor(uri.scheme);
-  if (!transport)
-    return transport.status();
-  if (Status s = checkOptions(uri, **transport); !s)
+  constexpr std::string_view Own[] = {"call", "proto", "request", "reply", "serdes"};
+  RemoteAddress address;
+  if (Status s = address.read(uri, Own); !s)
+    return s;
+  if (Status s = checkOptions(uri); !s)
     return s;
   auto service = std::make_shared<Service>();
   service->method = uri.option("call");
-  Expected<Duration> wait = uri.duration("wait", Duration::zero());
-  if (!wait)
-    return wait.status();
-  Expected<uint64_t> retries = uri.number("retries", 0);
-  if (!retries)
-    return retries.status();
-  service->retries = static_cast<uint32_t>(std::min<uint64_t>(*retries, 1000));
-  Expected<uint64_t> limit = uri.number("max-message", service->maxMessage);
-  if (!limit)
-    return limit.status();
-  service->maxMessage = *limit;
+  service->retries = address.retries;
+  service->maxMessage = address.connecting.maxMessage;
   Expected<std::unique_ptr<SerDes>> serdes = serdesFor(uri);
   if (!serdes)
     return serdes.status();
   service->serdes = std::move(*serdes);
   service->circuit = circuitOf(uri, options);
-  Expected<Deadline> admitted = service->circuit->admit(Deadline::after(options.deadline));
+  Expected<Deadline> admitted = service->circuit->admit(Deadline::after(deadlineOf(options)));
   if (!admitted)
     return admitted.status();
   const Deadline::Clock::time_point since = Deadline::Clock::now();
-  Expected<std::unique_ptr<Caller>> caller = reach(**transport, uri, *wait, *admitted);
+  Expected<std::unique_ptr<Caller>> caller =
+      connectWaiting(address.connecting.wait, *admitted,
+                     [&](Deadline until) { return address.transport->caller(uri, until); });
   if (!caller) {
     service->circuit->waitedInVain(since, caller.status());
     return caller.status();

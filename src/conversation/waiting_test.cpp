@@ -2,7 +2,7 @@
 // Who waits for what, and for how long: a server that reads nothing, deadlines that are short or
 // without limit, handshakes that take long.
 #include "conversation/outbox.h"
-#include "conversation/testing.h"
+#include "testing/fake_server.h"
 
 #include <csignal>
 #include <future>
@@ -33,11 +33,11 @@ std::vector<Heard> hear(const Peer &peer) {
     if (header.kind == FrameKind::Request)
       peer.write(replyOf(42, header.request, header.stream));
     else if (header.kind == FrameKind::EpisodeBegin)
-      heard.push_back({header.kind, std::stoi(decodeEpisodeBegin(payload)->episode)});
+      heard.push_back({header.kind, std::stoi(decode<EpisodeBegin>(payload)->episode)});
     else if (header.kind == FrameKind::Reward)
-      heard.push_back({header.kind, int(*decodeReward(payload))});
+      heard.push_back({header.kind, int(decode<RewardMessage>(payload)->value)});
     else if (header.kind == FrameKind::EpisodeEnd)
-      heard.push_back({header.kind, std::stoi(decodeEpisodeEnd(payload)->outcome.message())});
+      heard.push_back({header.kind, std::stoi(decode<EpisodeEnd>(payload)->outcome.message())});
   }
   return heard;
 }

@@ -2,6 +2,8 @@
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
 
+#include "core/registry.h"
+
 #include <mlbridge/engine.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <map>
-#include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,6 +142,7 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
 
 // How much of a table every component has.
 template <typename Table> constexpr size_t NeededSize = sizeof(Table);
+template <> constexpr size_t NeededSize<mlb_engine> = offsetof(mlb_engine, open_memory);
 template <> constexpr size_t NeededSize<mlb_serdes> = offsetof(mlb_serdes, create_with);
 template <> constexpr size_t NeededSize<mlb_transport> = offsetof(mlb_transport, understands);
 
@@ -226,20 +227,11 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   return component;
 }
 
-namespace {
-
-/// What was opened or registered, by file name. Never destroyed, so that threads may run until the
-/// process has ended.
-struct Known {
-  std::mutex lock;
-  std::map<std::string, const mlb_component *> byFile;
-  static Known &get() {
-    static auto *known = new Known;
-    return *known;
-  }
-};
-
-} // namespace
+/// What was opened or registered, by file name.
+static Registry<const mlb_component *> &components() {
+  static auto &all = *new Registry<const mlb_component *>;
+  return all;
+}
 
 Status registerComponent(const mlb_component &component) {
   const std::string name(component.name.data ? component.name.data : "",
@@ -269,13 +261,8 @@ Status registerComponent(const mlb_component &component) {
       return s;
   if (files.empty())
     return Status(Code::Unsupported, "component '" + name + "' has no table");
-  Known &known = Known::get();
-  const std::lock_guard<std::mutex> guard(known.lock);
-  for (const std::string &file : files)
-    if (known.byFile.count(file))
-      return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
-  for (std::string &file : files)
-    known.byFile.emplace(std::move(file), &component);
+  if (!components().add(files, &component))
+    return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
   return Status();
 }
 
@@ -284,21 +271,15 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     return Status(Code::InvalidArgument, "'" + std::string(name.substr(0, 64)) +
                                              "' cannot name a component: it may have lower-case "
                                              "letters, digits, '+', '-' and '.'");
-  Known &known = Known::get();
   const std::string file = filePrefix(kind) + std::string(name) + ".so";
-  const auto find = [&]() -> const mlb_component * {
-    const std::lock_guard<std::mutex> guard(known.lock);
-    const auto it = known.byFile.find(file);
-    return it == known.byFile.end() ? nullptr : it->second;
-  };
-  if (const mlb_component *component = find())
-    return component;
+  if (const auto component = components().find(file))
+    return *component;
   // One at a time, as dlopen is: a table may be filled in when it is asked for, and only once. Who
   // wants what is open already does not wait.
   static std::mutex opening;
   const std::lock_guard<std::mutex> one(opening);
-  if (const mlb_component *component = find())
-    return component;
+  if (const auto component = components().find(file))
+    return *component;
   std::string looked;
   for (const std::string &folder : componentFolders()) {
     std::string path = folder;
@@ -308,8 +289,7 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
       Expected<const mlb_component *> component = openFile(path, kind, name);
       if (!component)
         return component;
-      const std::lock_guard<std::mutex> guard(known.lock);
-      return known.byFile.emplace(file, *component).first->second;
+      return components().findOrAdd(file, *component);
     }
     looked.append(looked.empty() ? "" : ", ").append(folder);
   }

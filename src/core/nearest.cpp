@@ -46,21 +46,25 @@ std::string didYouMean(std::string_view word, Span<const std::string_view> known
   return best.empty() ? std::string() : "; did you mean '" + std::string(best) + "'?";
 }
 
-std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) {
+std::string suggestion(std::string_view word, Span<const std::string_view> known,
+                       std::string_view what) {
+  return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
+}
+
+std::vector<std::string_view> viewsOf(Span<const std::string> words) {
+  return {words.begin(), words.end()};
+}
+
+template <typename Named> static std::vector<std::string_view> namesOfAll(Span<const Named> all) {
   std::vector<std::string_view> names;
-  names.reserve(specs.size());
-  for (const TensorSpec &spec : specs)
-    names.push_back(spec.name);
+  names.reserve(all.size());
+  for (const Named &one : all)
+    names.push_back(one.name);
   return names;
 }
 
-std::vector<std::string_view> namesOf(Span<const AgentSpec> agents) {
-  std::vector<std::string_view> names;
-  names.reserve(agents.size());
-  for (const AgentSpec &agent : agents)
-    names.push_back(agent.name);
-  return names;
-}
+std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) { return namesOfAll(specs); }
+std::vector<std::string_view> namesOf(Span<const AgentSpec> agents) { return namesOfAll(agents); }
 
 std::string listOf(Span<const std::string_view> words) {
   if (words.empty())

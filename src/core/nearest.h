@@ -17,6 +17,10 @@ namespace mlbridge {
 std::string_view nearest(std::string_view word, Span<const std::string_view> known);
 /// "; did you mean 'x'?" or nothing.
 std::string didYouMean(std::string_view word, Span<const std::string_view> known);
+/// The same and all that is known: "; did you mean 'a'? (agents: a, b)".
+std::string suggestion(std::string_view word, Span<const std::string_view> known,
+                       std::string_view what);
+std::vector<std::string_view> viewsOf(Span<const std::string> words);
 std::vector<std::string_view> namesOf(Span<const TensorSpec> specs);
 std::vector<std::string_view> namesOf(Span<const AgentSpec> agents);
 /// "a, b, c", or "none". Cut where there are very many.

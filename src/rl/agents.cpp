@@ -21,8 +21,7 @@ struct Agents::State {
       return Status();
     const std::vector<std::string_view> names = mlbridge::namesOf(specs);
     return Status(Code::InvalidArgument, "there is no agent '" + std::string(agent) + "'" +
-                                             didYouMean(agent, names) +
-                                             " (agents: " + listOf(names) + ")");
+                                             suggestion(agent, names, "agents"));
   }
   std::string nameOf(size_t agent) const {
     return specs[agent].name.empty() ? "the agent" : "agent '" + specs[agent].name + "'";

@@ -78,10 +78,9 @@ Observation &Observation::forAgent(size_t agent) {
 Observation &Observation::forAgent(std::string_view name) {
   if (const int agent = findAgent(specs_, name); agent >= 0)
     return forAgent(static_cast<size_t>(agent));
-  const std::vector<std::string_view> names = mlbridge::namesOf(specs_);
+  const std::vector<std::string_view> names = namesOf(specs_);
   unknown_ = Status(Code::InvalidArgument, "there is no agent '" + std::string(name) + "'" +
-                                               didYouMean(name, names) +
-                                               " (agents: " + listOf(names) + ")");
+                                               suggestion(name, names, "agents"));
   return *this;
 }
 
@@ -168,7 +167,7 @@ Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
   const Duration left = end.left();
   if (left <= Duration::zero())
     return Status(Code::DeadlineExceeded, "the time of the episode is over");
-  return agent.evaluateWithin(std::min(left, agent.state_->options.deadline));
+  return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
 }
 
 /// Tells an agent what it was given since it acted.

@@ -2,13 +2,11 @@
 // Finds serdes by name.
 #include "serdes/serdes.h"
 #include "core/component.h"
-#include "core/nearest.h"
+#include "core/registry.h"
 #include "serdes/bitstream/bitstream.h"
 #include "serdes/component_serdes.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 namespace mlbridge {
 
@@ -23,38 +21,64 @@ Status Codec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
   return decode(message, sink);
 }
 
+Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
+                  Span<const TensorView> tensors) {
+  const auto wrong = [&](const std::string &why) {
+    return Status(Code::InvalidArgument, serdes + ": " + why);
+  };
+  if (tensors.size() != specs.size())
+    return wrong("expected " + std::to_string(specs.size()) + " tensors, got " +
+                 std::to_string(tensors.size()));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const TensorView &view = tensors[i];
+    const auto about = [&] { return "tensor '" + specs[i].name + "' "; };
+    if (view.type != specs[i].type)
+      return wrong(about() + "is " + name(specs[i].type) + ", got " + name(view.type));
+    if (Status s = checkShape(specs[i], view.shape); !s)
+      return wrong(s.message());
+    if (elementCount(view.shape) != view.count)
+      return wrong(about() + "of shape " + toString(view.shape) + " has " +
+                   std::to_string(view.count) + " elements");
+  }
+  return Status();
+}
+
+size_t findNoBool(const uint8_t *bytes, size_t count) {
+  uint8_t all = 0;
+  for (size_t k = 0; k < count; ++k)
+    all |= bytes[k];
+  if (all <= 1)
+    return count;
+  return static_cast<size_t>(std::find_if(bytes, bytes + count, [](uint8_t b) { return b > 1; }) -
+                             bytes);
+}
+
+/// Those of components: by name, and by the URI of their options.
+static Registry<std::shared_ptr<const SerDes>> &opened() {
+  static auto &all = *new Registry<std::shared_ptr<const SerDes>>;
+  return all;
+}
+
 Expected<const SerDes *> serdesNamed(std::string_view name) {
   if (name == "bitstream")
     return &bitstreamSerDes();
-
-  struct Opened {
-    std::mutex mutex;
-    std::map<std::string, std::unique_ptr<SerDes>, std::less<>> byName;
-  };
-  static Opened &opened = *new Opened; // lives for ever: threads may decode while the process ends
-  {
-    const std::lock_guard<std::mutex> lock(opened.mutex);
-    if (auto it = opened.byName.find(name); it != opened.byName.end())
-      return it->second.get();
-  }
+  if (const auto known = opened().find(name))
+    return known->get();
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
   if (!component) {
-    const std::vector<std::string> found = componentNames(ComponentKind::SerDes);
-    std::vector<std::string_view> known(found.begin(), found.end());
-    known.push_back("bitstream");
-    known.push_back("json"); // these say themselves what they need
-    known.push_back("protobuf");
+    // What belongs to MLBridge says itself what it needs.
     if (component.status().code() != Code::NotFound || name == "json" || name == "protobuf")
       return component.status();
+    std::vector<std::string> known = componentNames(ComponentKind::SerDes);
+    known.insert(known.end(), {"bitstream", "json", "protobuf"});
     return Status(Code::NotFound, "no serializer '" + std::string(name) + "'" +
-                                      didYouMean(name, known) + " (" +
+                                      didYouMean(name, viewsOf(known)) + " (" +
                                       component.status().message() + ")");
   }
   auto made = newComponentSerDes(std::string(name), (*component)->serdes);
   if (!made)
     return made.status();
-  const std::lock_guard<std::mutex> lock(opened.mutex);
-  return opened.byName.emplace(name, std::move(*made)).first->second.get();
+  return opened().findOrAdd(name, std::move(*made)).get();
 }
 
 constexpr std::string_view MessageOptions[] = {"proto", "request", "reply"};
@@ -91,14 +115,8 @@ Expected<ChosenSerDes> serdesOf(const Uri &uri) {
                   "messages of one's own take the options 'proto', 'request' and 'reply'; '" +
                       std::string(missing) + "' is missing");
   chosen.hasMessages = true;
-  static std::mutex mutex;
-  static auto &known = *new std::map<std::string, std::unique_ptr<SerDes>>;
-  const std::lock_guard<std::mutex> lock(mutex);
   options.scheme = chosen.name;
-  std::unique_ptr<SerDes> &kept = known[options.toString()];
-  if (!kept)
-    kept = std::move(made);
-  chosen.serdes = kept.get();
+  chosen.serdes = opened().findOrAdd(options.toString(), std::move(made)).get();
   chosen.name += ":" + uri.option("request") + "/" + uri.option("reply");
   return chosen;
 }

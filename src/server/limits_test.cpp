@@ -265,7 +265,7 @@ TEST_P(Limits, EventsOfEpisodesGiveWayAndTheConnectionLives) {
   constexpr int Rewards = 1000, Kept = 256;
   for (int i = 0; i < Rewards; ++i) {
     Buffer reward;
-    ASSERT_TRUE(encodeReward(i, reward));
+    ASSERT_TRUE(encode(RewardMessage{double(i)}, reward));
     RawPeer::append(bytes, FrameKind::Reward, 1, 0, reward.span());
   }
   const auto peer = std::make_unique<RawPeer>(address());

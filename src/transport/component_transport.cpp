@@ -4,11 +4,10 @@
 #include "core/component.h"
 #include "core/component_buffer.h"
 #include "core/component_values.h"
+#include "core/registry.h"
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 
 namespace mlbridge {
 
@@ -197,21 +196,14 @@ private:
 } // namespace
 
 Expected<const Transport *> componentTransport(std::string_view scheme) {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<ComponentTransport>, std::less<>> known;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (const auto found = known.find(scheme); found != known.end())
-      return static_cast<const Transport *>(found->second.get());
-  }
+  static auto &opened = *new Registry<std::shared_ptr<const Transport>>;
+  if (const auto known = opened.find(scheme))
+    return known->get();
   Expected<const mlb_component *> component = findComponent(ComponentKind::Transport, scheme);
   if (!component)
     return component.status();
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto &entry = known[std::string(scheme)];
-  if (!entry)
-    entry = std::make_unique<ComponentTransport>(*(*component)->transport);
-  return static_cast<const Transport *>(entry.get());
+  return opened.findOrAdd(scheme, std::make_shared<ComponentTransport>(*(*component)->transport))
+      .get();
 }
 
 } // namespace mlbridge

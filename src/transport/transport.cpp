@@ -37,14 +37,11 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
   Expected<const Transport *> found = componentTransport(scheme);
   if (found || found.status().code() != Code::NotFound)
     return found;
-  const std::vector<std::string> others = componentNames(ComponentKind::Transport);
-  std::vector<std::string_view> known(others.begin(), others.end());
-  known.push_back("pipe");
-  known.push_back("shm");
-  known.push_back("unix");
+  std::vector<std::string> known = componentNames(ComponentKind::Transport);
+  known.insert(known.end(), {"pipe", "shm", "unix"});
   return Status(Code::NotFound, "no transport '" + std::string(scheme) + "'" +
-                                    didYouMean(scheme, known) + " (" + found.status().message() +
-                                    ")");
+                                    didYouMean(scheme, viewsOf(known)) + " (" +
+                                    found.status().message() + ")");
 }
 
 Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {

@@ -21,8 +21,7 @@ from packages import Files, Package, closure, installed_packages, is_below, link
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from common import BUILD, environment  # noqa: E402
-from test_suites import recording  # noqa: E402
+from common import BUILD, environment, recording  # noqa: E402
 
 APT = (ROOT / "tools/requirements/apt.txt").read_text()
 # The tree's own, what tests build, and a Python that the user has chosen (MLBRIDGE_PYTHON).

@@ -6,26 +6,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from building import DEV, ROOT, run
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-EXAMPLES = ROOT / "examples" / "published-2024"
-DEV = ROOT / "build" / "cmake" / "dev"
 
 os.environ["MLBRIDGE_COMPAT_BESIDE"] = "1"  # the published package is the peer
-
-
-def run(*command: str | Path, timeout: float = 800) -> str:
-    """Runs a program that must succeed; its output."""
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, timeout=timeout, check=False
-    )
-    assert done.returncode == 0, f"{command} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +41,6 @@ def programs(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("MLBRIDGE_COMPAT_PROGRAMS"):  # built before, for quick rounds
         return Path(given)
     folder = tmp_path_factory.mktemp("published")
-    for source in (HERE / "published", EXAMPLES):
+    for source in (HERE / "published", ROOT / "examples" / "published-2024"):
         build_outside(prefix, source, folder)
     return folder

@@ -10,7 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from conftest import ROOT, run
+from building import ROOT, run
 
 FILES = """
 BaseCompilerInterface.py GrpcCompilerInterface.py PipeCompilerInterface.py SerDes.py __init__.py

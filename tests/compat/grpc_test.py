@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from building import ROOT, run
 
-from conftest import EXAMPLES, HERE, run
-
+HERE = Path(__file__).parent
+EXAMPLES = ROOT / "examples" / "published-2024"
 MODULES = ("compilerinterface", "CompilerInterface")
 
 
@@ -92,11 +93,9 @@ def test_training(programs: Path, generated: Path, port: int, module: str) -> No
 
 
 def test_no_server(programs: Path, port: int) -> None:
-    start = time.monotonic()
     lines = lines_of(compiler(programs, "infer", f"127.0.0.1:{port}", "400ms"))
     assert all(line.startswith("-1 ") for line in lines)
     assert lines[0].split(":")[0] in ("-1 deadline exceeded", "-1 unavailable")
-    assert time.monotonic() - start < 30
 
 
 def test_a_server_without_the_method(programs: Path, generated: Path, port: int) -> None:

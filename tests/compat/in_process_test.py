@@ -10,8 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from conftest import DEV, run
+from building import DEV, run
 
 
 @pytest.fixture(scope="session")

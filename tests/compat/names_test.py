@@ -8,8 +8,7 @@ import inspect
 import re
 
 import pytest
-
-from conftest import ROOT
+from building import ROOT
 
 PAGE = (ROOT / "docs" / "migrating.md").read_text()
 HEADERS = "\n".join(h.read_text() for h in (ROOT / "compat" / "include").rglob("*.h"))

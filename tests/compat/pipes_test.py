@@ -15,15 +15,15 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import CompilerInterface
-from conftest import EXAMPLES, HERE
+import pytest
+from building import ROOT
 
+HERE = Path(__file__).parent
+EXAMPLES = ROOT / "examples" / "published-2024"
 MODULES = ("compilerinterface", "CompilerInterface")
 FORMATS = ("json", "bytes")
 # A machine with much to do starts a model slowly.
@@ -330,11 +330,8 @@ def test_a_model_that_never_opens_its_ends(programs: Path, tmp_path: Path) -> No
     pipe = tmp_path / "pipe"
     for end in ("in", "out"):
         os.mkfifo(f"{pipe}.{end}")
-    start = time.monotonic()
     lines = lines_of(faults(programs, pipe, "json", "300ms"))
     assert lines[0].startswith("-1 deadline exceeded: pipe: ") and "reset_pipes" in lines[0]
-    # One deadline for the process, however often it asks.
-    assert time.monotonic() - start < 30
 
 
 REPLIES = {
@@ -346,6 +343,10 @@ REPLIES = {
     "no value": (framed(b'{"out": []}'), "mismatch: the pass asks for one value"),
     "values of two kinds": (framed(b'{"out": [1, "two"]}'), "protocol: "),
     "null": (framed(b'{"out": null}'), "protocol: "),
+    "a list of lists": (framed(b'{"out": [[1]]}'), "protocol: "),
+    "lists without end": (framed(b'{"a": ' + b"[" * 1_000_000), "protocol: "),
+    "a byte too many": (framed(b'{"out": 3}\0'), "protocol: "),
+    "text that is not UTF-8": (framed(b'{"out": "\xff"}'), "protocol: "),
     "a hostile length": (b"\xff" * 8, "limit exceeded: "),
     "half a length": (b"\x08\x00", "closed: "),
     "half a reply": (framed(b'{"out": 3}')[:12], "closed: "),
@@ -380,6 +381,9 @@ def test_replies_that_are_none(programs: Path, tmp_path: Path, name: str) -> Non
         ("bool", b"[true, false]", "1 ok"),
         ("char", b'"hello"', "h ok"),
         ("char", b"[104, 105]", "h ok"),
+        ("double", b"[-Infinity, 1]", "-inf ok"),
+        ("long", b"9223372036854775807", "9223372036854775807 ok"),
+        ("int", b'3, "more": {"out": [[null, {}]]}', "3 ok"),
         ("int", b'"hello"', "-1 mismatch: the model answered text"),
         ("int", b"[4.5, 3]", "-1 mismatch: "),
         ("int", b"[]", "-1 mismatch: the pass asks for one value and the model answered none"),

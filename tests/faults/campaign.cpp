@@ -2,7 +2,9 @@
 // Harms one conversation after another, in every way and at every place, and says what a compiler
 // saw of it.
 //
-//   fault-campaign FOLDER TRANSPORT... > report
+//   fault-campaign EVERY FOLDER TRANSPORT... > report
+//
+// Of the faults that have a place, one in EVERY.
 //
 // A conversation: open, bind, an episode of three requests. It counts as correct advice if all
 // answers were right, and as a clear error if some failed with a status and all others were right.
@@ -12,6 +14,7 @@
 #include <mlbridge/server.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -114,19 +117,22 @@ Outcome converse(const std::string &uri, Duration deadline) {
   return outcome;
 }
 
-std::vector<Fault> allFaults(const std::array<Seen, 2> &seen) {
+std::vector<Fault> someFaults(const std::array<Seen, 2> &seen, size_t every) {
   std::vector<Fault> faults;
+  size_t places = 0;
   for (const Direction direction : {ToServer, ToCompiler}) {
     const Seen &all = seen[direction];
     for (const Kind kind : {Kind::Cut, Kind::Stall, Kind::Split})
       for (size_t at = 0; at < all.bytes; ++at)
-        faults.push_back({kind, direction, at, 0, 0});
+        if (places++ % every == 0)
+          faults.push_back({kind, direction, at, 0, 0});
     for (size_t frame = 0; frame < all.frames; ++frame) {
       for (const Kind kind : {Kind::Drop, Kind::Duplicate, Kind::Swap})
         faults.push_back({kind, direction, 0, frame, 0});
       for (size_t at = 0; at < FrameHeaderSize; ++at)
         for (const uint8_t mask : {0x01, 0x80, 0xff})
-          faults.push_back({Kind::Header, direction, at, frame, mask});
+          if (places++ % every == 0)
+            faults.push_back({Kind::Header, direction, at, frame, mask});
     }
   }
   return faults;
@@ -140,7 +146,8 @@ std::string place(const std::string &transport, const std::string &folder,
 }
 
 /// Everything over one transport. Returns what made it impossible.
-Status campaign(const std::string &transport, const std::string &folder, Totals &totals) {
+Status campaign(const std::string &transport, const std::string &folder, size_t every,
+                Totals &totals) {
   struct Lane {
     std::unique_ptr<Answering> server;
     std::unique_ptr<Proxy> proxy;
@@ -165,7 +172,7 @@ Status campaign(const std::string &transport, const std::string &folder, Totals 
   lanes[0].proxy->drain();
   if (clean.right != Requests)
     return Status(Code::Internal, "without a fault: " + clean.error.toString());
-  const std::vector<Fault> faults = allFaults(lanes[0].proxy->seen());
+  const std::vector<Fault> faults = someFaults(lanes[0].proxy->seen(), every);
 
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
@@ -209,13 +216,14 @@ Status campaign(const std::string &transport, const std::string &folder, Totals 
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 3) {
-    std::fputs("usage: fault-campaign FOLDER TRANSPORT...\n", stderr);
+  const size_t every = argc < 4 ? 0 : std::strtoul(argv[1], nullptr, 10);
+  if (every == 0) {
+    std::fputs("usage: fault-campaign EVERY FOLDER TRANSPORT...\n", stderr);
     return 2;
   }
   Totals totals;
-  for (int i = 2; i < argc; ++i)
-    if (const Status s = campaign(argv[i], argv[1], totals); !s) {
+  for (int i = 3; i < argc; ++i)
+    if (const Status s = campaign(argv[i], argv[2], every, totals); !s) {
       std::fprintf(stderr, "%s: %s\n", argv[i], s.toString().c_str());
       return 1;
     }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden/hostile"))
-from common import BOOL, FLOAT, HUGE, INT64, build, constant, info, node
+from nodes import BOOL, FLOAT, HUGE, INT64, build, constant, info, node
 
 ROOT = Path(__file__).resolve().parents[2]
 Feed = dict[str, NDArray[Any]]

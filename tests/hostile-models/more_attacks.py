@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from attacks import ATTACKS as ATTACKS
 from attacks import X23, Attack, attack, f32, graph, i64, register
-from common import BOOL, FLOAT, INT64, build, constant, info, node
+from nodes import BOOL, FLOAT, INT64, build, constant, info, node
 from onnx import TensorProto, helper
 
 # ---- functions and names -----------------------------------------------------------------------

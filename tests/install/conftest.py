@@ -3,23 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-DEV = ROOT / "build" / "cmake" / "dev"
-
-
-def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """Runs a program that must succeed; its output."""
-    done = subprocess.run(
-        [str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=800, check=False
-    )
-    assert done.returncode == 0, f"{command} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+from building import DEV, ROOT, run
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from conftest import ROOT, run
+from building import ROOT, run
 
 
 def build(prefix: Path, example: str, folder: Path) -> Path:

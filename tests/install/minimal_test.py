@@ -10,9 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from building import ROOT, run
 from package_test import CONSUMER, ask, configure
-
-from conftest import ROOT, run
 
 BUILD = ROOT / "build" / "cmake" / "minimal"
 PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "NATIVE")

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from conftest import ROOT, run
+from building import ROOT, run
 
 sys.path.insert(0, str(ROOT / "bench/in-process"))
 from sizes import Sizes

@@ -9,8 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from conftest import run
+from building import run
 
 CONSUMER = Path(__file__).parent / "consumer"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import run
+from building import run
 
 
 def exported(file: Path) -> list[str]:

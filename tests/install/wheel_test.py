@@ -9,8 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from conftest import ROOT, run
+from building import ROOT, run
 
 #: All files of a wheel, on every machine; * is the version of Python or of MLBridge.
 EXPECTED = Path(__file__).with_name("wheel-files.txt").read_text().splitlines()
@@ -35,17 +34,18 @@ def test_a_part_without_its_library_is_an_error_that_says_how_to_leave_it_out(
     tmp_path: Path,
 ) -> None:
     done = subprocess.run(
-        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(tmp_path), "-DMLBRIDGE_GRPC=ON"]
-        + ["-DMLBRIDGE_GRPC_LIBRARY=MLBRIDGE_GRPC_LIBRARY-NOTFOUND", "-DCMAKE_FIND_ROOT_PATH=/none"]
-        + ["-DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY", "-DMLBRIDGE_BUILD_TESTS=OFF"],
+        [
+            *("cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(tmp_path)),
+            *("-DMLBRIDGE_JSON=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_simdjson=TRUE"),
+        ],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode != 0
-    assert "MLBRIDGE_GRPC=ON" in done.stderr and "libgrpc++-dev" in done.stderr
-    assert "MLBRIDGE_GRPC=OFF" in done.stderr
+    assert "MLBRIDGE_JSON=ON" in done.stderr and "libsimdjson-dev" in done.stderr
+    assert "--config-settings=cmake.define.MLBRIDGE_JSON=OFF" in done.stderr
 
 
 def test_it_is_imported_and_asked(installed: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 #include "allocator.h"
 #include "policies.h"
 
+#include "testing/campaign.h"
 #include "testing/server_thread.h"
 
 #include <csignal>
@@ -78,7 +79,7 @@ class Killed : public ::testing::TestWithParam<const char *> {};
 
 TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
   const std::string kind = GetParam();
-  constexpr uint64_t Campaign = 250;
+  const uint64_t episodes = campaign(250, 50);
   TemporaryFolder folder;
   RegisterAllocator pass;
   ASSERT_TRUE(policies::registerAs(("allocation-" + kind).c_str()));
@@ -86,7 +87,7 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
   std::vector<AgentSpec> agents(pass.agents().begin(), pass.agents().end());
   std::array<unsigned, 15> codes{};
   unsigned fallbacks = 0;
-  for (uint64_t seed = 1; seed <= Campaign; ++seed) {
+  for (uint64_t seed = 1; seed <= episodes; ++seed) {
     SCOPED_TRACE(seed);
     EpisodeOptions options;
     options.seed = seed;
@@ -126,7 +127,7 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
     ++codes[static_cast<size_t>(result.status.code())];
     EXPECT_TRUE(allocation_is_complete(&pass.allocation()));
   }
-  EXPECT_GT(fallbacks, Campaign * 9 / 10);
+  EXPECT_GT(fallbacks, episodes * 9 / 10);
   EXPECT_GT(codes[static_cast<size_t>(Code::Closed)], 0u);
   EXPECT_GT(codes[static_cast<size_t>(Code::PolicyFailed)], 0u);
   EXPECT_GT(codes[static_cast<size_t>(Code::DeadlineExceeded)], 0u);

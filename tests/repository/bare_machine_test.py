@@ -113,7 +113,7 @@ def test_the_results_page_tells_what_the_report_says(tmp_path: Path) -> None:
     path = ROOT / "build/test/bare-machine-report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report))
-    text = "\n".join(results_page.bare_machine(path))
+    text = "\n".join(results_page.part(results_page.bare_machine, str(path)))
     for part in (
         "0123456789ab",
         "trixie",
@@ -124,4 +124,4 @@ def test_the_results_page_tells_what_the_report_says(tmp_path: Path) -> None:
         "7 passed, 1 failed",
     ):
         assert part in text, part
-    assert results_page.bare_machine(tmp_path / "none.json") == []
+    assert results_page.part(results_page.bare_machine, str(tmp_path / "none.json")) == []

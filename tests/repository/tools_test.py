@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import run_tests  # noqa: E402
-import test_suites  # noqa: E402
-from test_suites import Context, Counts, Suite  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +21,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The logs of these suites lie beside those of the run that this is part of."""
     folder = ROOT / "build" / "test" / "tools_test"
     folder.mkdir(parents=True, exist_ok=True)
-    monkeypatch.setattr(test_suites, "RESULTS", folder)
     monkeypatch.setattr(run_tests, "RESULTS", folder)
     return folder
 
@@ -62,57 +56,23 @@ def test_setup_refuses_unknown_arguments() -> None:
     assert done.returncode != 0 and "'--fast'" in done.stderr
 
 
-def schedule(*suites: Suite) -> run_tests.Scheduler:
-    scheduler = run_tests.Scheduler(list(suites), 2)
-    scheduler.run()
-    return scheduler
+def test_a_step_that_fails_counts_and_stops_only_what_needs_it() -> None:
+    bad = run_tests.tool(sys.executable, "-c", "raise SystemExit(3)")
+    good = run_tests.tool(sys.executable, "-c", "")
+    suites = run_tests.run({"bad": (bad, ()), "after": (good, ("bad",)), "apart": (good, ())})
+    assert [(s.name, s.passed, s.failed) for s in suites] == [
+        *(("bad", 0, 1), ("after", 0, 1), ("apart", 1, 0)),
+    ]
+    assert "bad" in suites[1].failures[0]
 
 
-def program(code: str) -> list[str]:
-    return [sys.executable, "-c", code]
+def test_a_program_that_reports_nothing_is_a_failure() -> None:
+    (suite,) = run_tests.pytest("no/such/folder")("empty")
+    assert suite.failed == 1
 
 
-def test_a_failed_suite_counts_and_stops_only_what_needs_it() -> None:
-    scheduler = schedule(
-        Suite("bad", test_suites.tool(*program("raise SystemExit(3)"))),
-        Suite("after", lambda _: Counts(passed=5), needs=("bad",)),
-        Suite("apart", lambda _: Counts(passed=7), cores=2),
-    )
-    counts = scheduler.results
-    assert (counts["bad"].failed, counts["bad"].passed) == (1, 0)
-    assert (counts["after"].failed, counts["after"].passed) == (1, 0)
-    assert "bad" in counts["after"].failures[0]
-    assert (counts["apart"].failed, counts["apart"].passed) == (0, 7)
-
-
-def test_a_runner_that_raises_is_a_failure() -> None:
-    def broken(_: Context) -> Counts:
-        raise RuntimeError("no counts")
-
-    assert schedule(Suite("broken", broken)).results["broken"].failed == 1
-
-
-def test_a_suite_that_hangs_is_ended_with_its_children(results: Path) -> None:
-    child = results / "child.pid"
-    child.unlink(missing_ok=True)
-    script = f"sleep 600 & echo $! > '{child}'; wait"
-    start = time.monotonic()
-    scheduler = schedule(Suite("hang", test_suites.tool("sh", "-c", script), timeout=2))
-    assert scheduler.results["hang"].failed == 1
-    assert time.monotonic() - start < 300
-    try:
-        descriptor = os.pidfd_open(int(child.read_text()))
-    except ProcessLookupError:
-        return
-    try:
-        ended, _, _ = select.select([descriptor], [], [], 60)
-        assert ended, "the child of a suite that was ended lives on"
-    finally:
-        os.close(descriptor)
-
-
-def test_counts_are_read_from_reports(tmp_path: Path) -> None:
-    report = tmp_path / "report.xml"
+def test_counts_are_read_from_reports(results: Path) -> None:
+    report = results / "report.xml"
     report.write_text(
         "<testsuites><testsuite>"
         '<testcase classname="A" name="good"/>'
@@ -120,13 +80,17 @@ def test_counts_are_read_from_reports(tmp_path: Path) -> None:
         '<testcase classname="A" name="worse"><error message="m"/></testcase>'
         '<testcase classname="A" name="not"><skipped message="no reason"/></testcase>'
         '<testcase classname="A" name="off" status="notrun"/>'
+        '<testcase name="many"><properties><property name="cases" value="9"/></properties>'
+        "</testcase>"
         "</testsuite></testsuites>"
     )
-    counts = test_suites.read_junit(report)
-    assert (counts.passed, counts.failed, counts.skipped) == (1, 2, 2)
-    assert counts.failures == ["A.bad", "A.worse"]
+    suite = run_tests.Suite("suite")
+    for case in run_tests.cases(report):
+        suite.read(case)
+    assert (suite.passed, suite.failed, suite.skipped) == (10, 2, 1)
+    assert suite.failures == ["A.bad", "A.worse"] and suite.skips == ["A.not: no reason"]
     report.write_text("<testsuites><testsuite>")
-    assert test_suites.read_junit_of(report) is None
+    assert run_tests.cases(report) == []
 
 
 def test_every_folder_with_tests_is_a_suite() -> None:
@@ -134,8 +98,49 @@ def test_every_folder_with_tests_is_a_suite() -> None:
     for pattern in ("*_test.py", "test_*.py"):
         for path in ROOT.rglob(pattern):
             inner = path.relative_to(ROOT)
-            if inner.parts[0] not in ("build", "tools") and not inner.parts[0].startswith("."):
+            if inner.parts[0] != "build" and not inner.parts[0].startswith("."):
                 folders.add(inner.parent)
-    known = [Path(folder) for folder, _ in test_suites.PYTEST_FOLDERS]
+    known = [Path(folder) for folder in (*run_tests.testpaths(), "tests/closure")]
     missed = [f for f in folders if not any(f.is_relative_to(k) for k in known)]
-    assert not missed, f"no suite of tools/test_suites.py runs {missed}"
+    assert not missed, f"testpaths of pyproject.toml do not have {missed}"
+
+
+PLANTED = {
+    "src/core/a.h": '#include "runner/b.h"\n',
+    "src/runner/b.h": '#include "engine/onnx/c.h"\n',
+    "src/engine/onnx/c.h": '#include "engine/native/d.h"\n',
+    "src/engine/native/d.h": "",
+    "src/server/e.h": '#include "c.h"\n',
+    "src/server/e_test.cpp": '#include "engine/native/d.h"\n',
+    "python/mlbridge/__init__.py": "",
+    "python/mlbridge/one.py": "from .two import something\n",
+    "python/mlbridge/two.py": "def f() -> None:\n    from . import one\n",
+}
+
+
+def rooms(tree: Path) -> subprocess.CompletedProcess[str]:
+    command: list[str | Path] = [sys.executable, ROOT / "tools/rooms.py", tree]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_no_room_includes_what_it_must_not() -> None:
+    done = rooms(ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_include_against_the_rule_is_found(tmp_path: Path) -> None:
+    for name, text in PLANTED.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = rooms(tmp_path)
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if "->" not in line] == [
+        "against the rule: src/core/a.h includes src/runner/b.h",
+        "against the rule: src/engine/onnx/c.h includes src/engine/native/d.h",
+    ]
+    (tmp_path / "src/engine/native/d.h").write_text('#include "engine/onnx/c.h"\n')
+    circles = [line for line in rooms(tmp_path).stdout.splitlines() if line.startswith("circle")]
+    assert circles == [
+        "circle: src/engine/onnx -> src/engine/native -> src/engine/onnx",
+        "circle: mlbridge.one -> mlbridge.two -> mlbridge.one",
+    ]

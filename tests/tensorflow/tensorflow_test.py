@@ -3,24 +3,25 @@
 
 The compiler is examples/inlining, in C++ and in C, which asks either by the same source. TensorFlow
 lies in build/tensorflow, in an environment of its own, and stays there; the first run takes some
-minutes. Left out, with the reason, where it cannot be installed.
+minutes. Left out, with the reason, where it cannot be installed. `make test` asks the policy as
+TensorFlow's compiler makes it, in C++ and C; what takes TensorFlow's converter, or another of its
+compiles, is left to `make nightly`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import pytest
+from building import ROOT, attempt, run
 
 import mlbridge
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "inlining"
 POLICY = Path(__file__).with_name("policy.py")
 FOLDER = ROOT / "build" / "tensorflow"
@@ -28,23 +29,12 @@ TOOL = ROOT / "cmake" / "tensorflow_aot.py"
 CONVERTER = ("tf2onnx>=1.16,<1.18", "onnx>=1.16,<1.18", "flatbuffers")
 TOLERANCE = 1e-5
 CASE = dict[str, Any]
-
-
-def run(*command: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=800, check=False, **more
-    )
-
-
-def must(*command: str | Path, **more: Any) -> str:
-    done = run(*command, **more)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+LONG = "MLBRIDGE_LONG_TESTS" in os.environ
 
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    done = run(sys.executable, TOOL, "--set-up", FOLDER)
+    done = attempt(sys.executable, TOOL, "--set-up", FOLDER)
     if done.returncode:
         pytest.skip(f"TensorFlow cannot be installed: {done.stderr.strip().splitlines()[-1]}")
     return Path(done.stdout.strip())
@@ -54,7 +44,7 @@ def python() -> Path:
 def saved(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the SavedModel and cases.json."""
     folder = tmp_path_factory.mktemp("policy")
-    must(python, POLICY, folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    run(python, POLICY, folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
     return folder
 
 
@@ -66,7 +56,7 @@ def test_the_saved_model_is_inspected(python: Path, saved: Path) -> None:
         "from mlbridge.inspection import inspect\n"
         "print(json.dumps(inspect(sys.argv[1]).as_json()))"
     )
-    found = json.loads(must(python, "-c", script, saved / "policy").splitlines()[-1])
+    found = json.loads(run(python, "-c", script, saved / "policy").splitlines()[-1])
     assert found["format"] == "TensorFlow SavedModel"
     assert found["signature"] in found["signatures"].values()
     assert all(" -> (" in text and ": float32[" in text for text in found["signatures"].values())
@@ -83,12 +73,12 @@ def cases(saved: Path) -> list[CASE]:
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prefix")
-    must("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", folder)
+    run("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", folder)
     return folder
 
 
 def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
-    must(
+    run(
         *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"),
         *(f"-DSAVED_MODEL={saved / 'policy'}", f"-DMLBRIDGE_TENSORFLOW_FOLDER={FOLDER}", *options),
         "-DCMAKE_CXX_FLAGS=-fno-exceptions -fno-rtti -Wall -Wextra -Werror",
@@ -96,13 +86,19 @@ def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def build(prefix: Path, converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both programs, with the policy linked in twice: by TensorFlow's compiler and by ours."""
+def build(
+    prefix: Path,
+    saved: Path,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Both programs, with the policy linked in by TensorFlow's compiler; at night also by ours."""
     folder = tmp_path_factory.mktemp("build")
-    command = Path(sys.executable).with_name("mlbridge")
-    network = f"-DNETWORK={converted / 'plain.onnx'}"
-    configure(folder, prefix, converted, network, f"-DMLBRIDGE_COMMAND={command}")
-    must("cmake", "--build", folder)
+    options = [f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}"]
+    if LONG:
+        options.append(f"-DNETWORK={request.getfixturevalue('converted') / 'plain.onnx'}")
+    configure(folder, prefix, saved, *options)
+    run("cmake", "--build", folder)
     return folder
 
 
@@ -127,19 +123,28 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("language", ["cpp", "c"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", [pytest.param(e, marks=[] if e == "tfaot" else pytest.mark.nightly) for e in ENGINES]
+)
 def test_each_engine_advises_as_tensorflow(
-    build: Path, converted: Path, module: Path, cases: list[CASE], language: str, engine: str
+    request: pytest.FixtureRequest,
+    build: Path,
+    saved: Path,
+    module: Path,
+    cases: list[CASE],
+    language: str,
+    engine: str,
 ) -> None:
+    converted = saved if engine == "tfaot" else request.getfixturevalue("converted")
     shared = converted / "plain.so"
     if engine == "aot" and not shared.is_file():
         compiler = (sys.executable, "-m", "mlbridge", "compile")
-        must(*compiler, converted / "plain.onnx", "--shared", "-o", shared)
+        run(*compiler, converted / "plain.onnx", "--shared", "-o", shared)
     uri = ENGINES[engine].format(language=language, folder=converted)
     modules = [module] * 4  # in C++ each in its own thread
     runtime = str(Path(onnxruntime.__file__).parent / "capi")
     env = {"MLBRIDGE_ONNXRUNTIME": runtime, **os.environ}
-    out = must(build / f"inlining-{language}", uri, *modules, env=env).splitlines()
+    out = run(build / f"inlining-{language}", uri, *modules, env=env).splitlines()
     for line, case in zip(out, cases * len(modules), strict=True):
         advice, *logits = line.removeprefix("0: ").rsplit(" ", 3)
         assert advice == ADVICES[case["action"]]
@@ -149,24 +154,25 @@ def test_each_engine_advises_as_tensorflow(
 
 
 def test_the_program_needs_nothing_of_tensorflow(build: Path, tmp_path: Path) -> None:
-    libraries = must("ldd", build / "inlining-cpp")
+    libraries = run("ldd", build / "inlining-cpp")
     assert "tensorflow" not in libraries and "python" not in libraries
-    must("strip", "-o", tmp_path / "stripped", build / "inlining-cpp")
+    run("strip", "-o", tmp_path / "stripped", build / "inlining-cpp")
     assert (tmp_path / "stripped").stat().st_size < 4_000_000
 
 
 def test_the_second_build_does_nothing(build: Path) -> None:
-    assert "no work to do" in must("cmake", "--build", build)
+    assert "no work to do" in run("cmake", "--build", build)
 
 
 def test_what_is_not_linked_in_is_named(build: Path, module: Path) -> None:
-    done = run(build / "inlining-cpp", "tfaot:Advice", module)
+    done = attempt(build / "inlining-cpp", "tfaot:Advice", module)
     assert "no model 'Advice' is linked into this program" in done.stderr
     assert "Advice_cpp" in done.stderr
-    done = run(build / "inlining-cpp", "tfaot:Advice_cpp?threads=2", module)
+    done = attempt(build / "inlining-cpp", "tfaot:Advice_cpp?threads=2", module)
     assert "no option threads" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("signature", "says"),
     [("batch", "XLA compiles fixed shapes only"), ("nothing", "it has action, batch, plain")],
@@ -175,7 +181,7 @@ def test_a_signature_that_cannot_be_compiled_fails_the_build(
     prefix: Path, saved: Path, tmp_path: Path, signature: str, says: str
 ) -> None:
     configure(tmp_path, prefix, saved, f"-DSIGNATURE={signature}")
-    done = run("cmake", "--build", tmp_path)
+    done = attempt("cmake", "--build", tmp_path)
     assert done.returncode
     assert says in done.stdout + done.stderr
 
@@ -186,10 +192,10 @@ def converted(python: Path, saved: Path) -> Path:
     packages = FOLDER / "tf2onnx"
     if not (packages / "tf2onnx").is_dir():
         pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        must(*pip, "--no-deps", "--target", packages, *CONVERTER)
+        run(*pip, "--no-deps", "--target", packages, *CONVERTER)
     env = {**os.environ, "PYTHONPATH": str(packages), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for signature, more in (("action", ("--custom-ops", "Bucketize")), ("plain", ())):
-        must(
+        run(
             *(python, "-m", "tf2onnx.convert", "--saved-model", saved / "policy", "--tag", "serve"),
             *("--signature_def", signature, "--opset", "17", *more),
             *("--output", saved / f"{signature}.onnx"),
@@ -208,6 +214,7 @@ def expect(uri: str, cases: list[CASE]) -> None:
         )
 
 
+@pytest.mark.nightly
 def test_a_converted_policy_runs_with_bucketize_from_a_library(
     converted: Path, cases: list[CASE]
 ) -> None:
@@ -215,6 +222,7 @@ def test_a_converted_policy_runs_with_bucketize_from_a_library(
     expect(f"onnx:{converted / 'action.onnx'}?custom_ops={library}", cases)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("engine", ["onnx", "native"])
 def test_a_converted_policy_in_plain_operators_runs_everywhere(
     converted: Path, cases: list[CASE], engine: str

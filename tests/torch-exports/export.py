@@ -3,7 +3,8 @@
 
     export.py FOLDER [--only PART] [--sample]
 
---sample: only those that are in tests/golden/torch, which this made. Needs `tools/setup --train`.
+--sample: only those that are in tests/golden/torch-exports, which this made. Needs
+`tools/setup --train`.
 What an exporter can't do is printed. Integers have the range in the model's metadata `inputs`.
 """
 
@@ -23,7 +24,7 @@ from layers import LAYERS, Layer
 
 # The newest operator sets that both make.
 OPSETS = {"script": 17, "dynamo": 20}
-SAMPLE = Path(__file__).resolve().parents[1] / "golden" / "torch"
+SAMPLE = Path(__file__).resolve().parents[1] / "golden" / "torch-exports"
 
 
 def slim(model: onnx.ModelProto) -> None:

@@ -117,60 +117,48 @@ private:
     else
       wrongType(field);
   }
-  template <typename T> bool inRange(const Field &field, long value) {
-    // Compared as signed: a long has no value above that of uint64_t.
-    const bool fits = std::is_same_v<T, uint64_t>
-                          ? value >= 0
-                          : value >= static_cast<long>(std::numeric_limits<T>::min()) &&
-                                value <= static_cast<long>(std::numeric_limits<T>::max());
-    if (!fits)
-      fail(Code::InvalidArgument, field.full_name() + " cannot be " + std::to_string(value));
-    return fits;
+  /// Whether a field of that type can have the value.
+  template <typename T, typename Value> bool canBe(const Field &field, Value value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return true;
+    } else if constexpr (std::is_floating_point_v<Value> ||
+                         (std::is_same_v<T, bool> && !std::is_same_v<Value, bool>)) {
+      wrongType(field);
+      return false;
+    } else {
+      // Compared as signed: a long has no value above that of uint64_t.
+      const long number = static_cast<long>(value);
+      const bool fits = std::is_same_v<T, uint64_t>
+                            ? number >= 0
+                            : number >= static_cast<long>(std::numeric_limits<T>::min()) &&
+                                  number <= static_cast<long>(std::numeric_limits<T>::max());
+      if (!fits)
+        fail(Code::InvalidArgument, field.full_name() + " cannot be " + std::to_string(value));
+      return fits;
+    }
   }
+
+// Of the types of fields that are numbers: protobuf's kind and the names of its functions.
+#define MLBRIDGE_COMPAT_NUMBERS(M)                                                                 \
+  M(INT32, Int32, int32_t)                                                                         \
+  M(INT64, Int64, int64_t)                                                                         \
+  M(UINT32, UInt32, uint32_t)                                                                      \
+  M(UINT64, UInt64, uint64_t)                                                                      \
+  M(ENUM, EnumValue, int32_t)                                                                      \
+  M(FLOAT, Float, float)                                                                           \
+  M(DOUBLE, Double, double)                                                                        \
+  M(BOOL, Bool, bool)
+
   template <typename T> void put(const Field &field, T value) {
     const auto &reflection = *Request->GetReflection();
-    const bool isReal = std::is_floating_point_v<T>;
     switch (field.cpp_type()) {
-    case Field::CPPTYPE_INT32:
-      if (isReal)
-        return wrongType(field);
-      if (inRange<int32_t>(field, static_cast<long>(value)))
-        MLBRIDGE_COMPAT_PUT(Int32, static_cast<int32_t>(value));
-      return;
-    case Field::CPPTYPE_INT64:
-      if (isReal)
-        return wrongType(field);
-      MLBRIDGE_COMPAT_PUT(Int64, static_cast<int64_t>(value));
-      return;
-    case Field::CPPTYPE_UINT32:
-      if (isReal)
-        return wrongType(field);
-      if (inRange<uint32_t>(field, static_cast<long>(value)))
-        MLBRIDGE_COMPAT_PUT(UInt32, static_cast<uint32_t>(value));
-      return;
-    case Field::CPPTYPE_UINT64:
-      if (isReal)
-        return wrongType(field);
-      if (inRange<uint64_t>(field, static_cast<long>(value)))
-        MLBRIDGE_COMPAT_PUT(UInt64, static_cast<uint64_t>(value));
-      return;
-    case Field::CPPTYPE_ENUM:
-      if (isReal)
-        return wrongType(field);
-      if (inRange<int32_t>(field, static_cast<long>(value)))
-        MLBRIDGE_COMPAT_PUT(EnumValue, static_cast<int>(value));
-      return;
-    case Field::CPPTYPE_FLOAT:
-      MLBRIDGE_COMPAT_PUT(Float, static_cast<float>(value));
-      return;
-    case Field::CPPTYPE_DOUBLE:
-      MLBRIDGE_COMPAT_PUT(Double, static_cast<double>(value));
-      return;
-    case Field::CPPTYPE_BOOL:
-      if (!std::is_same_v<T, bool>)
-        return wrongType(field);
-      MLBRIDGE_COMPAT_PUT(Bool, static_cast<bool>(value));
-      return;
+#define MLBRIDGE_COMPAT_CASE(KIND, NAME, TYPE)                                                     \
+  case Field::CPPTYPE_##KIND:                                                                      \
+    if (canBe<TYPE>(field, value))                                                                 \
+      MLBRIDGE_COMPAT_PUT(NAME, static_cast<TYPE>(value));                                         \
+    return;
+      MLBRIDGE_COMPAT_NUMBERS(MLBRIDGE_COMPAT_CASE)
+#undef MLBRIDGE_COMPAT_CASE
     default:
       return wrongType(field);
     }
@@ -189,47 +177,18 @@ private:
     return deserialize(Response);
   }
 
-  template <typename T> T read(const Field &field, int i) const {
-    const auto &reflection = *Response->GetReflection();
-    const bool many = field.is_repeated();
-    const auto &from = *Response;
-    if constexpr (std::is_same_v<T, int32_t>)
-      return field.cpp_type() == Field::CPPTYPE_ENUM
-                 ? (many ? reflection.GetRepeatedEnumValue(from, &field, i)
-                         : reflection.GetEnumValue(from, &field))
-                 : (many ? reflection.GetRepeatedInt32(from, &field, i)
-                         : reflection.GetInt32(from, &field));
-    else if constexpr (std::is_same_v<T, int64_t>)
-      return many ? reflection.GetRepeatedInt64(from, &field, i)
-                  : reflection.GetInt64(from, &field);
-    else if constexpr (std::is_same_v<T, uint32_t>)
-      return many ? reflection.GetRepeatedUInt32(from, &field, i)
-                  : reflection.GetUInt32(from, &field);
-    else if constexpr (std::is_same_v<T, uint64_t>)
-      return many ? reflection.GetRepeatedUInt64(from, &field, i)
-                  : reflection.GetUInt64(from, &field);
-    else if constexpr (std::is_same_v<T, float>)
-      return many ? reflection.GetRepeatedFloat(from, &field, i)
-                  : reflection.GetFloat(from, &field);
-    else if constexpr (std::is_same_v<T, double>)
-      return many ? reflection.GetRepeatedDouble(from, &field, i)
-                  : reflection.GetDouble(from, &field);
-    else
-      return many ? reflection.GetRepeatedBool(from, &field, i) : reflection.GetBool(from, &field);
-  }
-  template <typename T> void *readAll(const Field &field, mlbridge::ElementType type) {
+  template <typename T, typename Get> void *readAll(const Field &field, Get get) {
     const int count =
         field.is_repeated() ? Response->GetReflection()->FieldSize(*Response, &field) : 1;
     Numbers.assign((static_cast<size_t>(count) * sizeof(T)) / sizeof(uint64_t) + 1, 0);
     T *const to = reinterpret_cast<T *>(Numbers.data());
     for (int i = 0; i < count; ++i)
-      to[i] = read<T>(field, i);
+      to[i] = get(i);
     MessageLength = static_cast<size_t>(count) * sizeof(T);
-    Read = {to, type, to, static_cast<size_t>(count)};
+    Read = {to, mlbridge::ElementTypeOf<T>::value, to, static_cast<size_t>(count)};
     return to;
   }
   void *deserialize(Message *reply) {
-    using mlbridge::ElementType;
     Read = {};
     MessageLength = 0;
     cleanDataStructures();
@@ -240,27 +199,22 @@ private:
       return nullptr;
     }
     const Field &field = *type->field(0);
+    const auto &reflection = *reply->GetReflection();
     switch (field.cpp_type()) {
-    case Field::CPPTYPE_INT32:
-    case Field::CPPTYPE_ENUM:
-      return readAll<int32_t>(field, ElementType::Int32);
-    case Field::CPPTYPE_INT64:
-      return readAll<int64_t>(field, ElementType::Int64);
-    case Field::CPPTYPE_UINT32:
-      return readAll<uint32_t>(field, ElementType::UInt32);
-    case Field::CPPTYPE_UINT64:
-      return readAll<uint64_t>(field, ElementType::UInt64);
-    case Field::CPPTYPE_FLOAT:
-      return readAll<float>(field, ElementType::Float32);
-    case Field::CPPTYPE_DOUBLE:
-      return readAll<double>(field, ElementType::Float64);
-    case Field::CPPTYPE_BOOL:
-      return readAll<bool>(field, ElementType::Bool);
+#define MLBRIDGE_COMPAT_CASE(KIND, NAME, TYPE)                                                     \
+  case Field::CPPTYPE_##KIND:                                                                      \
+    return readAll<TYPE>(field, [&](int i) {                                                       \
+      return field.is_repeated() ? reflection.GetRepeated##NAME(*reply, &field, i)                 \
+                                 : reflection.Get##NAME(*reply, &field);                           \
+    });
+      MLBRIDGE_COMPAT_NUMBERS(MLBRIDGE_COMPAT_CASE)
+#undef MLBRIDGE_COMPAT_CASE
+#undef MLBRIDGE_COMPAT_NUMBERS
     case Field::CPPTYPE_STRING:
       if (!field.is_repeated()) {
-        Text = reply->GetReflection()->GetString(*reply, &field);
+        Text = reflection.GetString(*reply, &field);
         MessageLength = Text.size();
-        Read = {Text.data(), ElementType::String, Text.data(), Text.size()};
+        Read = {Text.data(), mlbridge::ElementType::String, Text.data(), Text.size()};
         return Text.data();
       }
       break;

@@ -132,6 +132,65 @@ unsigned sizeEstimate(const Instruction &I) {
   }
 }
 
+// What an instruction is counted as, if its opcode alone says so.
+constexpr std::pair<unsigned, Count> Kinds[] = {
+    {Instruction::Alloca, Count::allocas},
+    {Instruction::Load, Count::loads},
+    {Instruction::Store, Count::stores},
+    {Instruction::GetElementPtr, Count::address_computations},
+    {Instruction::Invoke, Count::exception_handling},
+    {Instruction::LandingPad, Count::exception_handling},
+    {Instruction::Resume, Count::exception_handling},
+    {Instruction::CatchPad, Count::exception_handling},
+    {Instruction::CatchRet, Count::exception_handling},
+    {Instruction::CatchSwitch, Count::exception_handling},
+    {Instruction::CleanupPad, Count::exception_handling},
+    {Instruction::CleanupRet, Count::exception_handling},
+    {Instruction::Switch, Count::switches},
+    {Instruction::Ret, Count::returns},
+    {Instruction::Unreachable, Count::unreachables},
+    {Instruction::PHI, Count::phis},
+    {Instruction::Select, Count::selects},
+    {Instruction::ICmp, Count::integer_compares},
+    {Instruction::FCmp, Count::float_compares},
+    {Instruction::Add, Count::additions},
+    {Instruction::Sub, Count::additions},
+    {Instruction::Mul, Count::multiplications},
+    {Instruction::UDiv, Count::divisions},
+    {Instruction::SDiv, Count::divisions},
+    {Instruction::URem, Count::divisions},
+    {Instruction::SRem, Count::divisions},
+    {Instruction::Shl, Count::shifts},
+    {Instruction::LShr, Count::shifts},
+    {Instruction::AShr, Count::shifts},
+    {Instruction::And, Count::bitwise},
+    {Instruction::Or, Count::bitwise},
+    {Instruction::Xor, Count::bitwise},
+    {Instruction::FNeg, Count::float_arithmetic},
+    {Instruction::FAdd, Count::float_arithmetic},
+    {Instruction::FSub, Count::float_arithmetic},
+    {Instruction::FMul, Count::float_arithmetic},
+    {Instruction::FDiv, Count::float_arithmetic},
+    {Instruction::FRem, Count::float_arithmetic},
+    {Instruction::Trunc, Count::truncations},
+    {Instruction::ZExt, Count::extensions},
+    {Instruction::SExt, Count::extensions},
+    {Instruction::ExtractValue, Count::aggregates},
+    {Instruction::InsertValue, Count::aggregates},
+    {Instruction::Fence, Count::atomics},
+    {Instruction::AtomicCmpXchg, Count::atomics},
+    {Instruction::AtomicRMW, Count::atomics},
+};
+
+constexpr auto KindOfOpcode = [] {
+  std::array<unsigned, Instruction::OtherOpsEnd> Kind{};
+  for (unsigned &Each : Kind)
+    Each = NumCounts;
+  for (const auto &[Opcode, Which] : Kinds)
+    Kind[Opcode] = unsigned(Which);
+  return Kind;
+}();
+
 class Counter {
 public:
   Counter(Counts &Result) : Result(Result) {}
@@ -198,109 +257,30 @@ private:
   }
 
   void visitOpcode(const Instruction &I, const Function &F) {
+    const unsigned Kind = KindOfOpcode[I.getOpcode()];
+    if (Kind != NumCounts)
+      add(Count(Kind));
     switch (I.getOpcode()) {
     case Instruction::Alloca:
-      add(Count::allocas);
       add(Count::promotable_allocas, isAllocaPromotable(cast<AllocaInst>(&I)));
       break;
-    case Instruction::Load:
-      add(Count::loads);
-      break;
-    case Instruction::Store:
-      add(Count::stores);
-      break;
     case Instruction::GetElementPtr:
-      add(Count::address_computations);
       add(Count::constant_addresses, cast<GetElementPtrInst>(I).hasAllConstantIndices());
       break;
     case Instruction::Call:
       visitCall(cast<CallInst>(I), F);
       break;
-    case Instruction::Invoke:
-    case Instruction::LandingPad:
-    case Instruction::Resume:
-    case Instruction::CatchPad:
-    case Instruction::CatchRet:
-    case Instruction::CatchSwitch:
-    case Instruction::CleanupPad:
-    case Instruction::CleanupRet:
-      add(Count::exception_handling);
-      break;
     case Instruction::Br:
       add(cast<BranchInst>(I).isConditional() ? Count::branches : Count::jumps);
       break;
     case Instruction::Switch:
-      add(Count::switches);
       add(Count::switch_cases, cast<SwitchInst>(I).getNumCases());
       break;
-    case Instruction::Ret:
-      add(Count::returns);
-      break;
-    case Instruction::Unreachable:
-      add(Count::unreachables);
-      break;
     case Instruction::PHI:
-      add(Count::phis);
       add(Count::phi_operands, I.getNumOperands());
       break;
-    case Instruction::Select:
-      add(Count::selects);
-      break;
-    case Instruction::ICmp:
-      add(Count::integer_compares);
-      break;
-    case Instruction::FCmp:
-      add(Count::float_compares);
-      break;
-    case Instruction::Add:
-    case Instruction::Sub:
-      add(Count::additions);
-      break;
-    case Instruction::Mul:
-      add(Count::multiplications);
-      break;
-    case Instruction::UDiv:
-    case Instruction::SDiv:
-    case Instruction::URem:
-    case Instruction::SRem:
-      add(Count::divisions);
-      break;
-    case Instruction::Shl:
-    case Instruction::LShr:
-    case Instruction::AShr:
-      add(Count::shifts);
-      break;
-    case Instruction::And:
-    case Instruction::Or:
-    case Instruction::Xor:
-      add(Count::bitwise);
-      break;
-    case Instruction::FNeg:
-    case Instruction::FAdd:
-    case Instruction::FSub:
-    case Instruction::FMul:
-    case Instruction::FDiv:
-    case Instruction::FRem:
-      add(Count::float_arithmetic);
-      break;
-    case Instruction::Trunc:
-      add(Count::truncations);
-      break;
-    case Instruction::ZExt:
-    case Instruction::SExt:
-      add(Count::extensions);
-      break;
-    case Instruction::ExtractValue:
-    case Instruction::InsertValue:
-      add(Count::aggregates);
-      break;
-    case Instruction::Fence:
-    case Instruction::AtomicCmpXchg:
-    case Instruction::AtomicRMW:
-      add(Count::atomics);
-      break;
     default:
-      add(Count::other_casts, I.isCast());
+      add(Count::other_casts, Kind == NumCounts && I.isCast());
       break;
     }
   }

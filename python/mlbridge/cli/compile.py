@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge compile: an ONNX network as an object file or shared object."""
+"""mlbridge compile: an ONNX network as sources, an object file or a shared object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import shlex
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from .. import _core
 from ..errors import Error
-from ..files import PACKAGE
 from .common import DONE, CommandError, UsageError
+from .sources import INSTRUCTION_SETS, write_depfile, write_sources
 
 FLAGS = [
     "-std=c++17",
@@ -34,16 +35,9 @@ FLAGS = [
     "-ffp-contract=off",
     "-w",
 ]
-# From the least to the most preferred: the one that is chosen at run time is the last of those that
-# the CPU has.
-AVX2 = ["-mavx2", "-mfma", "-mf16c", "-DMLBRIDGE_NATIVE_SPECIALIZE"]
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*(f"-mavx512{part}" for part in ("f", "dq", "bw", "vl")), "-mprefer-vector-width=512"]
-INSTRUCTION_SETS = {
-    "portable": ("Portable", ["-Os"]),
-    "neon": ("Neon", ["-DMLBRIDGE_NATIVE_SPECIALIZE"]),
-    "avx2": ("Avx2", AVX2),
-    "avx512": ("Avx512", AVX2 + AVX512),
-}
+FLAGS_OF = {"portable": ["-Os"], "neon": [], "avx2": AVX2, "avx512": AVX2 + AVX512}
 OF_MACHINE = {
     "x86_64": ["portable", "avx2", "avx512"],
     "aarch64": ["portable", "neon"],
@@ -58,38 +52,65 @@ def run(options: argparse.Namespace) -> int:
     elif options.shared and output.endswith((".o", ".weights")):
         raise UsageError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
     name = options.name or identifier_of(output)
+    to_folder = options.output.endswith("/")
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights
     weights_file = os.path.splitext(output)[0] + ".weights"
-    header = os.path.abspath(options.header) if options.header else None
-    others = [header] if header else []
-    if external and not only_weights:
+    header_file = os.path.abspath(options.header) if options.header else None
+    others = [header_file] if header_file else []
+    if external and not only_weights and not to_folder:
         others.append(weights_file)
     check_places(options.model, [output, *others])
     compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
-    sets = instruction_sets(options.isa, machine_of(compiler))
+    wanted = instruction_sets(options.isa)
+    if not to_folder:
+        wanted = of_machine(wanted, machine_of(compiler))
     try:
         generate = _core._generate
     except AttributeError as error:
         raise CommandError("this build has no native engine, which the compiler needs") from error
-    dims, shapes, most = dict(options.dim), dict(options.shape), options.memory or 0
+    lengths, shapes, memory = dict(options.dim), dict(options.shape), options.memory or 0
     try:
-        source, declarations, weights = generate(options.model, name, dims, shapes, external, most)
+        source, header, weights, files = generate(
+            options.model, name, lengths, shapes, external, memory
+        )
     except Error as error:
         raise CommandError(str(error)) from error
     if only_weights:
         write(output, weights)
         return DONE
+    if to_folder:
+        return to_sources(options, Path(output), name, (source, header, weights), wanted, files)
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
-        write(os.path.join(folder, "model.cpp"), source)
-        write(os.path.join(folder, "weights.bin"), weights)
-        build(compiler, sets, options.shared, folder)
-        with open(os.path.join(folder, "made"), "rb") as file:
+        write_sources(Path(folder), name, (source, header, weights), wanted)
+        with open(build(compiler, wanted, name, options.shared, folder), "rb") as file:
             write(output, file.read())
-    if header:
-        write(header, declarations)
+    if header_file:
+        write(header_file, header)
     if external:
         write(weights_file, weights)
+    return DONE
+
+
+def to_sources(
+    options: argparse.Namespace,
+    folder: Path,
+    name: str,
+    made: tuple[bytes, bytes, bytes],
+    sets: list[str],
+    files: list[str],
+) -> int:
+    """Sources for a build of the user's own."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_sources(folder, name, made, sets)
+        if options.weights == "external":
+            (folder / f"{name}_weights.bin").rename(folder / f"{name}.weights")
+        if options.depfile:
+            model = os.path.abspath(options.model)
+            write_depfile(Path(options.depfile), folder / f"{name}.cpp", [model, *files])
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from error
     return DONE
 
 
@@ -110,45 +131,45 @@ def identifier_of(path: str) -> str:
     return name if name and not name[0].isdigit() else "model_" + name
 
 
-def instruction_sets(listed: str | None, machine: str) -> list[str]:
-    """Those of --isa, or all of the machine, the preferred one last."""
-    known = OF_MACHINE.get(machine, ["portable"])
-    wanted = listed.split(",") if listed else known
+def instruction_sets(listed: str | None) -> list[str]:
+    """Those of --isa, the preferred one last."""
+    wanted = listed.split(",") if listed else []
     if unknown := [name for name in wanted if name not in INSTRUCTION_SETS]:
         raise UsageError(
             f"--isa: there is no instruction set '{unknown[0]}'; there are "
             f"{', '.join(INSTRUCTION_SETS)}"
         )
+    return [name for name in INSTRUCTION_SETS if name in wanted]
+
+
+def of_machine(wanted: list[str], machine: str) -> list[str]:
+    """All of the machine if none is wanted."""
+    known = OF_MACHINE.get(machine, ["portable"])
     if foreign := [name for name in wanted if name not in known]:
         raise CommandError(
             f"--isa: the C++ compiler is for {machine}, which has {', '.join(known)}, not "
             f"{foreign[0]}; state another compiler with --cxx"
         )
-    return [name for name in INSTRUCTION_SETS if name in wanted]
+    return wanted or known
 
 
-def build(compiler: list[str], sets: list[str], shared: bool, folder: str) -> None:
-    """Makes the file `made` in the folder."""
-    include = [f"-I{os.path.join(PACKAGE, part)}" for part in ("include", "kernels")]
-    commands = []
-    for name in sets:
-        isa, flags = INSTRUCTION_SETS[name]
-        vector = f'-DMLBRIDGE_AOT_VECTOR="vector_{name}.h"'
-        commands.append([f"-DMLBRIDGE_AOT_ISA={isa}", vector, *flags, "-o", f"{name}.o"])
-    listed = " ".join(f"X({INSTRUCTION_SETS[name][0]})" for name in sets)
-    kind = ["-DMLBRIDGE_AOT_SHARED"] if shared else []
-    commands.append([f"-DMLBRIDGE_AOT_ISAS(X)={listed}", *kind, "-o", "interface.o"])
+def build(compiler: list[str], sets: list[str], name: str, shared: bool, folder: str) -> str:
+    """Compiles the sources in the folder; the made file's path."""
+    commands = [[f"{name}_{isa}", *FLAGS_OF[isa]] for isa in sets]
+    commands.append([name, *(["-DMLBRIDGE_AOT_SHARED"] if shared else [])])
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         tasks = [
-            pool.submit(call, [*compiler, *FLAGS, *include, *command, "-c", "model.cpp"], folder)
-            for command in commands
+            pool.submit(call, [*compiler, *FLAGS, *flags, "-c", f"{file}.cpp"], folder)
+            for file, *flags in commands
         ]
         for task in tasks:
             task.result()
     # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
     whole = ["-shared", "-nostartfiles", "-Wl,--as-needed", "-Wl,-z,noexecstack", "-s"]
     link = whole if shared else ["-r", "-nostdlib"]
-    call([*compiler, *link, "-o", "made", *(f"{name}.o" for name in [*sets, "interface"])], folder)
+    objects = [f"{file}.o" for file, *_ in commands]
+    call([*compiler, *link, "-o", "made", *objects], folder)
+    return os.path.join(folder, "made")
 
 
 def machine_of(compiler: list[str]) -> str:

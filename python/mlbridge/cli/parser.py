@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
 
     def command(
         name: str,
-        help: str,
+        summary: str,
         description: str,
         example: str,
         *,
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     ) -> argparse.ArgumentParser:
         made = commands.add_parser(
             name,
-            help=help,
+            help=summary,
             description=description,
             epilog=f"{example}\n\n{EXIT_CODES}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -290,11 +290,16 @@ bit by bit, on every CPU.""",
 example:
   mlbridge compile policy.onnx -o policy.o --header policy.h
   mlbridge compile policy.onnx -o policy.so
+  mlbridge compile policy.onnx -o policy/         # sources: policy/policy.h, policy/*.cpp
   mlbridge compile other.onnx -o other.weights    # of the same network, for --weights external""",
     )
     compiling.add_argument("model", metavar="FILE", help="the network: policy.onnx")
     compiling.add_argument(
-        "-o", dest="output", metavar="FILE", required=True, help="policy.o, or .so, or .weights"
+        "-o",
+        dest="output",
+        metavar="FILE",
+        required=True,
+        help="policy.o, or .so, or .weights; FOLDER/: C++ for a build of your own",
     )
     compiling.add_argument("--header", metavar="FILE", help="write a C header")
     compiling.add_argument(
@@ -330,6 +335,9 @@ example:
         metavar="LIST",
         help="instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise "
         "all of the machine",
+    )
+    compiling.add_argument(
+        "--depfile", metavar="FILE", help="with -o FOLDER/: what it was made of, for make and Ninja"
     )
     compiling.add_argument("--cxx", metavar="COMMAND", help="the C++ compiler; otherwise $CXX, c++")
     compiling.add_argument(

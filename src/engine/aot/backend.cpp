@@ -4,7 +4,7 @@
 #include "engine/aot/backend.h"
 
 #include "core/buffer.h"
-#include "core/nearest.h"
+#include "core/registry.h"
 #include "engine/file.h"
 
 #include <mlbridge/compiled.h>
@@ -15,11 +15,13 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <map>
-#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// A program has it if networks are linked into it.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const mlb_aot_model *
+mlbridge_linked_model(uint64_t index);
 
 namespace mlbridge {
 namespace aot {
@@ -245,33 +247,31 @@ private:
   const std::shared_ptr<const Compiled> compiled_;
 };
 
-struct Registered {
-  std::mutex lock;
-  std::map<std::string, const mlb_aot_model *, std::less<>> models;
-};
-// Never destroyed, so that threads may run until the process has ended.
-Registered &registered() {
-  static auto *all = new Registered;
-  return *all;
+/// Those that are linked in, by mlbridge_compile_model or registered.
+Registry<const mlb_aot_model *> &linked() {
+  static auto &all = *[] {
+    auto *made = new Registry<const mlb_aot_model *>;
+    for (uint64_t i = 0; mlbridge_linked_model; ++i) {
+      const mlb_aot_model *const model = mlbridge_linked_model(i);
+      if (!model)
+        break;
+      if (check(model))
+        made->findOrAdd(text(model->name), model);
+    }
+    return made;
+  }();
+  return all;
 }
 
 /// The model at a place; `compiled` keeps what it lies in.
 Expected<const mlb_aot_model *> find(const std::string &place, Compiled &compiled) {
-  std::vector<std::string> names;
-  {
-    const std::lock_guard<std::mutex> guard(registered().lock);
-    if (const auto it = registered().models.find(place); it != registered().models.end())
-      return it->second;
-    for (const auto &[name, model] : registered().models)
-      names.push_back(name);
-  }
+  if (const auto model = linked().find(place))
+    return *model;
   const bool isFile = place.find('/') != std::string::npos || place.find('.') != std::string::npos;
-  if (!isFile) {
-    const std::vector<std::string_view> views(names.begin(), names.end());
+  if (!isFile)
     return Status(Code::NotFound, "no compiled network is registered as '" + place + "'" +
-                                      didYouMean(place, views) + " (registered: " + listOf(views) +
-                                      "), and a file has a suffix or a folder");
-  }
+                                      linked().suggestion(place) +
+                                      ", and a file has a suffix or a folder");
   if (Status s = compiled.object.open(place); !s)
     return s.code() == Code::InvalidModel ? s.withContext(place) : s;
   const mlb_aot_model *model = compiled.object.model();
@@ -310,11 +310,9 @@ Status readWeights(const std::string &path, Compiled &compiled) {
 Status registerCompiled(const mlb_aot_model *model) {
   if (Status s = aot::check(model); !s)
     return s;
-  std::string name(aot::text(model->name));
-  const std::lock_guard<std::mutex> guard(aot::registered().lock);
-  const auto [it, isNew] = aot::registered().models.emplace(std::move(name), model);
-  if (!isNew && it->second != model)
-    return {Code::InvalidArgument, "compiled network '" + it->first + "' is registered already"};
+  const std::string name(aot::text(model->name));
+  if (aot::linked().findOrAdd(name, model) != model)
+    return {Code::InvalidArgument, "compiled network '" + name + "' is registered already"};
   return Status();
 }
 

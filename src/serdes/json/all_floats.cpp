@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Writes and reads float32 bit patterns as JSON and compares the bits: all 2^32 of them, or every
-// STRIDE-th.  Usage: serdes_json_all_floats [STRIDE]
-#include "serdes/testing.h"
+// STRIDE-th from FIRST on.  Usage: serdes_json_all_floats [STRIDE [FIRST]]
+#include "testing/tensors.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ int complain(const Status &status) {
   return 1;
 }
 
-int run(uint64_t stride) {
+int run(uint64_t stride, uint64_t first) {
   Expected<const SerDes *> json = serdesNamed("json");
   if (!json)
     return complain(json.status());
@@ -41,7 +41,7 @@ int run(uint64_t stride) {
   const auto *came = static_cast<const uint32_t *>(to.view().data);
   Buffer message;
   uint64_t done = 0;
-  for (uint64_t bits = 0; bits <= UINT32_MAX;) {
+  for (uint64_t bits = first; bits <= UINT32_MAX;) {
     for (size_t k = 0; k < Block; ++k) {
       sent[k] = static_cast<uint32_t>(std::min<uint64_t>(bits, UINT32_MAX));
       bits += stride;
@@ -67,9 +67,10 @@ int run(uint64_t stride) {
 
 int main(int argc, char **argv) {
   uint64_t stride = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
-  if (stride == 0 || argc > 2) {
-    std::fprintf(stderr, "usage: %s [STRIDE]\n", argv[0]);
+  uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  if (stride == 0 || argc > 3) {
+    std::fprintf(stderr, "usage: %s [STRIDE [FIRST]]\n", argv[0]);
     return 2;
   }
-  return run(stride);
+  return run(stride, first);
 }

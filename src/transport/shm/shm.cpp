@@ -7,42 +7,21 @@ namespace mlbridge {
 
 namespace {
 
-class ShmListener final : public Listener {
+class ShmTransport final : public SocketTransport {
 public:
-  explicit ShmListener(ListeningSocket socket) : socket_(std::move(socket)) {}
-
-  Expected<std::unique_ptr<Channel>> accept() override {
-    Expected<Descriptor> socket = socket_.accept();
-    if (!socket)
-      return socket.status();
-    return std::unique_ptr<Channel>(*socket ? new ShmChannel(std::move(*socket)) : nullptr);
+  ShmTransport() : SocketTransport("shm") {}
+  Expected<std::unique_ptr<Channel>> connected(Descriptor socket) const override {
+    return ShmChannel::connect(std::move(socket));
   }
-  int descriptor() const override { return socket_.descriptor(); }
-
-private:
-  const ListeningSocket socket_;
-};
-
-class ShmTransport final : public Transport {
-public:
-  Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
-    Expected<Descriptor> socket = connectSocket("shm", uri.place, deadline);
-    if (!socket)
-      return socket.status();
-    return ShmChannel::connect(std::move(*socket));
-  }
-  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
-    Expected<ListeningSocket> socket = ListeningSocket::at("shm", uri.place);
-    if (!socket)
-      return socket.status();
-    return std::unique_ptr<Listener>(new ShmListener(std::move(*socket)));
+  std::unique_ptr<Channel> accepted(Descriptor socket) const override {
+    return std::make_unique<ShmChannel>(std::move(socket));
   }
 };
 
 } // namespace
 
 const Transport &shmTransport() {
-  static const ShmTransport transport;
+  static const auto &transport = *new ShmTransport; // threads may run until the process ends
   return transport;
 }
 

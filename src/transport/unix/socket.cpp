@@ -43,35 +43,6 @@ Expected<Descriptor> newSocket(const std::string &scheme) {
 
 } // namespace
 
-Expected<size_t> readSocket(int socket, uint8_t *to, size_t size) {
-  while (true) {
-    const ssize_t n = ::recv(socket, to, size, MSG_DONTWAIT);
-    if (n > 0)
-      return static_cast<size_t>(n);
-    if (n == 0)
-      return Status(Code::Closed, "the peer closed the connection");
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("read from the socket", errno));
-  }
-}
-
-Expected<size_t> writeSocket(int socket, const iovec *parts, int count) {
-  msghdr message{};
-  message.msg_iov = const_cast<iovec *>(parts);
-  message.msg_iovlen = static_cast<size_t>(count);
-  while (true) {
-    const ssize_t n = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n >= 0)
-      return static_cast<size_t>(n);
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("write to the socket", errno));
-  }
-}
-
 Expected<Descriptor> connectSocket(const std::string &scheme, const std::string &path,
                                    Deadline deadline) {
   Expected<sockaddr_un> address = addressOf(scheme, path);
@@ -108,27 +79,6 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
   return socket;
 }
 
-ListeningSocket::~ListeningSocket() {
-  struct stat info{};
-  if (socket_ && ::stat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
-      info.st_ino == inode_)
-    ::unlink(path_.c_str());
-}
-
-Expected<Descriptor> ListeningSocket::accept() const {
-  while (true) {
-    Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
-      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
-      return socket;
-    }
-    if (errno == EAGAIN || errno == ECONNABORTED)
-      return Descriptor();
-    if (errno != EINTR)
-      return Status(Code::LimitExceeded, describeErrno(scheme_ + ": accept at " + path_, errno));
-  }
-}
-
 namespace {
 
 /// Of all servers that begin in a folder one at a time looks who is there and takes the place. The
@@ -147,13 +97,86 @@ Descriptor lockFolderOf(const std::string &path) {
   return lock;
 }
 
+/// A socket that listens; its file is gone when it is destroyed.
+class SocketListener final : public Listener {
+public:
+  SocketListener(const SocketTransport &transport, Descriptor socket, std::string path,
+                 const struct stat &file)
+      : transport_(transport), socket_(std::move(socket)), path_(std::move(path)), file_(file) {}
+  ~SocketListener() override {
+    struct stat info{};
+    if (::stat(path_.c_str(), &info) == 0 && info.st_dev == file_.st_dev &&
+        info.st_ino == file_.st_ino)
+      ::unlink(path_.c_str());
+  }
+
+  Expected<std::unique_ptr<Channel>> accept() override {
+    while (true) {
+      Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (socket) {
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
+        return transport_.accepted(std::move(socket));
+      }
+      if (errno == EAGAIN || errno == ECONNABORTED)
+        return std::unique_ptr<Channel>();
+      if (errno != EINTR)
+        return Status(Code::LimitExceeded, describeErrno("accept at " + path_, errno));
+    }
+  }
+  int descriptor() const override { return socket_.get(); }
+
+private:
+  const SocketTransport &transport_;
+  const Descriptor socket_;
+  const std::string path_;
+  const struct stat file_;
+};
+
 } // namespace
 
-Expected<ListeningSocket> ListeningSocket::at(const std::string &scheme, const std::string &path) {
-  Expected<sockaddr_un> address = addressOf(scheme, path);
+Expected<size_t> readSocket(int socket, uint8_t *to, size_t size) {
+  while (true) {
+    const ssize_t n = ::recv(socket, to, size, MSG_DONTWAIT);
+    if (n > 0)
+      return static_cast<size_t>(n);
+    if (n == 0)
+      return Status(Code::Closed, "the peer closed the connection");
+    if (errno == EAGAIN)
+      return size_t(0);
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno("read from the socket", errno));
+  }
+}
+
+Expected<size_t> writeSocket(int socket, const iovec *parts, int count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec *>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  while (true) {
+    const ssize_t n = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0)
+      return static_cast<size_t>(n);
+    if (errno == EAGAIN)
+      return size_t(0);
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno("write to the socket", errno));
+  }
+}
+
+Expected<std::unique_ptr<Channel>> SocketTransport::connect(const Uri &uri,
+                                                            Deadline deadline) const {
+  Expected<Descriptor> socket = connectSocket(scheme_, uri.place, deadline);
+  if (!socket)
+    return socket.status();
+  return connected(std::move(*socket));
+}
+
+Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) const {
+  const std::string &path = uri.place;
+  Expected<sockaddr_un> address = addressOf(scheme_, path);
   if (!address)
     return address.status();
-  const std::string where = scheme + ": listen at " + path;
+  const std::string where = scheme_ + ": listen at " + path;
   const Descriptor lock = lockFolderOf(path);
   struct stat info{};
   if (::lstat(path.c_str(), &info) == 0) {
@@ -161,12 +184,12 @@ Expected<ListeningSocket> ListeningSocket::at(const std::string &scheme, const s
       return Status(Code::InvalidArgument, where + ": there is something else than a socket");
     // Only a socket that nobody answers is removed.
     Expected<Descriptor> other =
-        connectSocket(scheme, path, Deadline::after(std::chrono::seconds(1)));
+        connectSocket(scheme_, path, Deadline::after(std::chrono::seconds(1)));
     if (other || other.status().code() != Code::Unavailable)
       return Status(Code::Busy, where + ": another server is there");
     ::unlink(path.c_str());
   }
-  Expected<Descriptor> socket = newSocket(scheme);
+  Expected<Descriptor> socket = newSocket(scheme_);
   if (!socket)
     return socket.status();
   // On Linux the mode of the socket itself becomes that of the file that bind makes.
@@ -177,10 +200,7 @@ Expected<ListeningSocket> ListeningSocket::at(const std::string &scheme, const s
   if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
       ::listen(socket->get(), Backlog) != 0)
     return Status(Code::Unavailable, describeErrno(where, errno));
-  ListeningSocket listener(std::move(*socket), scheme, path);
-  listener.device_ = info.st_dev;
-  listener.inode_ = info.st_ino;
-  return listener;
+  return std::unique_ptr<Listener>(new SocketListener(*this, std::move(*socket), path, info));
 }
 
 } // namespace mlbridge

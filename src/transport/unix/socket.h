@@ -5,8 +5,6 @@
 
 #include "transport/transport.h"
 
-#include <sys/types.h>
-
 namespace mlbridge {
 
 /// Errors: those of Transport::connect. `scheme` is for their texts.
@@ -17,26 +15,18 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
 Expected<size_t> readSocket(int socket, uint8_t *to, size_t size);
 Expected<size_t> writeSocket(int socket, const iovec *parts, int count);
 
-/// A socket that listens; its file is gone when it is destroyed.
-class ListeningSocket {
+/// SCHEME:PATH. What goes over the socket is the derived class's.
+class SocketTransport : public Transport {
 public:
-  /// Errors: those of Transport::listen.
-  static Expected<ListeningSocket> at(const std::string &scheme, const std::string &path);
-  ListeningSocket(ListeningSocket &&) noexcept = default;
-  ~ListeningSocket();
+  explicit SocketTransport(std::string scheme) : scheme_(std::move(scheme)) {}
+  Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override;
+  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override;
 
-  /// Empty if nobody is waiting.
-  Expected<Descriptor> accept() const;
-  int descriptor() const { return socket_.get(); }
+  virtual Expected<std::unique_ptr<Channel>> connected(Descriptor socket) const = 0;
+  virtual std::unique_ptr<Channel> accepted(Descriptor socket) const = 0;
 
 private:
-  ListeningSocket(Descriptor socket, std::string scheme, std::string path)
-      : socket_(std::move(socket)), scheme_(std::move(scheme)), path_(std::move(path)) {}
-
-  Descriptor socket_;
-  std::string scheme_, path_;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  const std::string scheme_;
 };
 
 } // namespace mlbridge

@@ -23,42 +23,21 @@ private:
   const Descriptor socket_;
 };
 
-class UnixListener final : public Listener {
+class UnixTransport final : public SocketTransport {
 public:
-  explicit UnixListener(ListeningSocket socket) : socket_(std::move(socket)) {}
-
-  Expected<std::unique_ptr<Channel>> accept() override {
-    Expected<Descriptor> socket = socket_.accept();
-    if (!socket)
-      return socket.status();
-    return std::unique_ptr<Channel>(*socket ? new UnixChannel(std::move(*socket)) : nullptr);
+  UnixTransport() : SocketTransport("unix") {}
+  Expected<std::unique_ptr<Channel>> connected(Descriptor socket) const override {
+    return accepted(std::move(socket));
   }
-  int descriptor() const override { return socket_.descriptor(); }
-
-private:
-  const ListeningSocket socket_;
-};
-
-class UnixTransport final : public Transport {
-public:
-  Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override {
-    Expected<Descriptor> socket = connectSocket("unix", uri.place, deadline);
-    if (!socket)
-      return socket.status();
-    return std::unique_ptr<Channel>(new UnixChannel(std::move(*socket)));
-  }
-  Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
-    Expected<ListeningSocket> socket = ListeningSocket::at("unix", uri.place);
-    if (!socket)
-      return socket.status();
-    return std::unique_ptr<Listener>(new UnixListener(std::move(*socket)));
+  std::unique_ptr<Channel> accepted(Descriptor socket) const override {
+    return std::make_unique<UnixChannel>(std::move(socket));
   }
 };
 
 } // namespace
 
 const Transport &unixTransport() {
-  static const UnixTransport transport;
+  static const auto &transport = *new UnixTransport; // threads may run until the process ends
   return transport;
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from common import BOOL, FLOAT, INT64, branch, build, constant, info, model, node
+from nodes import BOOL, FLOAT, INT64, branch, build, constant, info, model, node
 from onnx import TensorProto, helper
 
 

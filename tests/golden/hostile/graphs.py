@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import onnx
-from common import FLOAT, HUGE, INT64, branch, build, info, model, node, of_one
+from nodes import FLOAT, HUGE, INT64, branch, build, info, model, node, of_one
 from onnx import TensorProto, helper
 
 

@@ -17,7 +17,7 @@ import good
 import graphs
 import shapes
 import values
-from common import MODELS
+from nodes import MODELS
 
 PARTS = (good, graphs, shapes, values)  # each registers its models
 

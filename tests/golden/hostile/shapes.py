@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from common import BOOL, FLOAT, HUGE, INT64, branch, build, constant, info, model, node, of_one
+from nodes import BOOL, FLOAT, HUGE, INT64, branch, build, constant, info, model, node, of_one
 from onnx import helper
 
 

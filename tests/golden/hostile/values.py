@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from common import BOOL, HUGE, INT64, build, constant, info, model, node
+from nodes import BOOL, HUGE, INT64, build, constant, info, model, node
 from onnx import helper
 
 BODY = (info("i", kind=INT64), info("go", kind=BOOL))

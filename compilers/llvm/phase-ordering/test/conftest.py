@@ -1,107 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stock clang-22 and opt-22 with the plugin, as the tests run them."""
+"""The plugin, and the compilers that load it."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from stock import Compiler
 
-ROOT = Path(__file__).resolve().parents[4]
-SOURCES = Path(__file__).resolve().parent / "inputs"
-LEVELS = ("-O1", "-O2", "-O3", "-Os", "-Oz")
-
-
-def find_plugin() -> Path:
-    stated = os.environ.get("MLBRIDGE_PHASE_ORDERING_PLUGIN")
-    if stated:
-        return Path(stated)
-    import mlbridge.files
-
-    return Path(mlbridge.files.plugin("phase-ordering"))
-
-
-@dataclass
-class Compiler:
-    """Runs the compilers in a folder of its own."""
-
-    plugin: Path
-    folder: Path
-
-    def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [str(c) for c in command],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
-
-    def options(self, model: str | None, **settings: object) -> list[str]:
-        """What `mlbridge flags` would print; at all levels, unless `levels` states them."""
-        settings.setdefault("levels", ",".join(level[1:] for level in LEVELS))
-        line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
-        if model is not None:
-            settings["model"] = model
-        for name, value in settings.items():
-            if value is None:
-                continue
-            option = f"-phase-ordering-{name.replace('_', '-')}={value}"
-            line += ["-Xclang", "-mllvm", "-Xclang", option]
-        return [*line, "-Wno-error=backend-plugin"]
-
-    def object(
-        self,
-        source: str | Path,
-        *flags: str,
-        model: str | None = None,
-        plugin: bool = True,
-        **settings: object,
-    ) -> tuple[bytes, str]:
-        """The object's bytes and what the compiler said."""
-        target = self.folder / "object.o"
-        target.unlink(missing_ok=True)
-        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
-        extra = self.options(model, **settings) if plugin else []
-        path = source if isinstance(source, Path) else SOURCES / source
-        done = self.run(compiler, *flags, *extra, "-c", path, "-o", target)
-        return target.read_bytes(), done.stderr
-
-    def plain(self, source: str | Path, *flags: str) -> bytes:
-        return self.object(source, *flags, plugin=False)[0]
-
-    def program(
-        self, source: str | Path, *flags: str, model: str | None = None, plugin: bool = True
-    ) -> Path:
-        """Compiles and links in one command."""
-        target = self.folder / "program"
-        target.unlink(missing_ok=True)
-        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
-        extra = self.options(model) if plugin else []
-        path = source if isinstance(source, Path) else SOURCES / source
-        done = self.run(compiler, *flags, *extra, path, "-o", target)
-        assert "-Wbackend-plugin" not in done.stderr, done.stderr
-        return target
-
-    def log(self, name: str = "log") -> list[dict[str, Any]]:
-        """The lines of the only log in a folder."""
-        (path,) = (self.folder / name).iterdir()
-        return [json.loads(line) for line in path.read_text().splitlines()]
+import mlbridge.files
 
 
 @pytest.fixture(scope="session")
 def plugin() -> Path:
-    path = find_plugin()
+    stated = os.environ.get("MLBRIDGE_PHASE_ORDERING_PLUGIN")
+    path = Path(stated or mlbridge.files.plugin("phase-ordering"))
     assert path.is_file(), f"the plugin is not there: {path}"
     return path
 

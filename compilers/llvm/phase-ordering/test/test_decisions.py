@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from conftest import LEVELS, ROOT, SOURCES, Compiler
+from stock import LEVELS, ROOT, SOURCES, Compiler
 
 SEQUENCE = "function:sequence?actions=30,5,23,39"
 ACTIONS = json.loads((ROOT / "compilers/llvm/phase-ordering/actions.json").read_text())["actions"]

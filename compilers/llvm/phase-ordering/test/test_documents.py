@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 
-from conftest import ROOT
+from stock import ROOT
 
 HERE = ROOT / "compilers/llvm/phase-ordering"
 README = (HERE / "README.md").read_text()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stock import SOURCES, Compiler
 
 import mlbridge
-from conftest import SOURCES, Compiler
 
 ORDER = (30, 5, 23, 39)
 STOP = 48

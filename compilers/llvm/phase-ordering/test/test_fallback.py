@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from conftest import LEVELS, SOURCES, Compiler
+from stock import LEVELS, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
 

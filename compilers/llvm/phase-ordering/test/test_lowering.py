@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import Compiler
+from stock import Compiler
 
 MODELS = (
     "function:stop",

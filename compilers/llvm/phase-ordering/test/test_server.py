@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from conftest import SOURCES, Compiler
+from stock import SOURCES, Compiler
 
 ORDER = "30,5,23,39"
 

@@ -60,7 +60,8 @@ struct ValueInfo {
   bool isTensor = false;
   DataType type = DataType(0);
   bool hasShape = false;
-  Shape shape; ///< Dynamic where no number stands
+  Shape shape;                              ///< Dynamic where no number stands
+  std::vector<std::string_view> dimensions; ///< their names, empty where there is none
 };
 
 struct Graph {
