@@ -128,7 +128,7 @@ static Expected<std::shared_ptr<ModelBackend>> openMemory(Uri uri, const OpenOpt
   if (uri.scheme == "native")
     return openNative(uri, options, &bytes);
 #endif
-  if (!mayBeFile(uri.scheme) || contains(BuiltIn, uri.scheme))
+  if (!mayBeFile(uri.scheme) || uri.scheme == "aot")
     return Status(Code::Unsupported,
                   "the scheme '" + uri.scheme + "' takes no model from memory; native and onnx do");
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);

@@ -95,7 +95,7 @@ def must_open(uri: str) -> None:
 
 def compiler_of(options: argparse.Namespace) -> str:
     """The file of --compiler."""
-    found = shutil.which(options.compiler)
+    found = shutil.which(str(options.compiler))
     if found is None:
         raise CommandError(
             f"--compiler: there is no command {options.compiler}; install it or state another"
