@@ -173,8 +173,8 @@ void infer(PyRunner &self, const nb::dict &features) {
     signature.inputs.push_back(specOf(std::string(nameOf(key, storage)), value));
   signature.outputs.push_back({"output", *self.inferred, {}, {}});
   check(signature.check());
-  Model model = self.model->open();
-  check(model.bind(signature));
+  self.model->open();
+  check(self.model->model.bind(signature));
   self.use(newRunner(*self.model, {}));
   self.inferred.reset();
 }
@@ -271,6 +271,15 @@ std::shared_ptr<PyModel> openModel(const nb::object &uri, const std::optional<Ti
   return self;
 }
 
+std::shared_ptr<PyModel> modelFromBytes(const std::string &uri, const nb::bytes &data) {
+  auto self = std::make_shared<PyModel>();
+  const std::string address = withRuntime(uri);
+  const std::string_view bytes(data.c_str(), data.size()); // the caller keeps them meanwhile
+  self->model = withoutGil([&] { return Model::fromMemory(address, bytes.data(), bytes.size()); });
+  check(self->model.status());
+  return self;
+}
+
 std::optional<Signature> copyOf(const Signature *signature) {
   return signature ? std::optional<Signature>(*signature) : std::nullopt;
 }
@@ -300,6 +309,10 @@ void bindModel(nb::module_ &m) {
                   "None, agent: str = '', episode: str = '', context: str = '') -> Model"),
           "Opens the model or raises the reason why not. `deadline` (seconds or text like "
           "\"250ms\") is the longest that opening and each evaluation may wait.")
+      .def_static(
+          "from_bytes", &modelFromBytes, nb::arg("uri"), nb::arg("data"),
+          "A model whose file is in memory: an ONNX file for \"native:\" and \"onnx:\". The "
+          "rest of the URI is a name for messages, and options.")
       .def_prop_ro(
           "uri", [](const PyModel &self) { return self.isClosed ? self.uri : self.model.uri(); },
           "What it was opened from.")
@@ -328,8 +341,8 @@ void bindModel(nb::module_ &m) {
           [](PyModel &self, const nb::object &signature) {
             if (!nb::isinstance<Signature>(signature))
               refuseType("bind", "a Signature", signature);
-            Model model = self.open();
-            check(model.bind(nb::cast<const Signature &>(signature)));
+            self.open();
+            check(self.model.bind(nb::cast<const Signature &>(signature)));
           },
           nb::arg("signature").none(), nb::sig("def bind(self, signature: Signature) -> None"),
           "Holds the model to the caller's signature; raises Mismatch, which names both sides.")

@@ -83,6 +83,20 @@ def test_with_closes_a_model_and_its_runners_go_on() -> None:
     assert runner.evaluate(x=np.ones((1, 4), np.float32))["y"].shape == (1, 1)
 
 
+@pytest.mark.parametrize("scheme", ["native", "onnx"])
+def test_a_model_from_memory(scheme: str) -> None:
+    data = (GOLDEN / "linear.onnx").read_bytes()
+    with mlbridge.Model.from_bytes(f"{scheme}:linear", data) as model:
+        assert model.model_signature is not None and model.metadata["unit"] == "µs"
+        model.bind(model.model_signature)
+        whole = mlbridge.open(f"{scheme}:{GOLDEN}/linear.onnx")
+        x = np.ones((1, 4), np.float32)
+        with model.new_runner() as runner:
+            assert runner.evaluate(x=x)["y"] == whole.evaluate(x=x)["y"]
+    with pytest.raises(mlbridge.Unsupported):
+        mlbridge.Model.from_bytes("unix:/s", data)
+
+
 def test_a_runner_in_use_is_not_closed(address: str) -> None:
     """Nor does a second thread: it is told so, as for every call."""
     closed: list[str] = []
