@@ -152,7 +152,7 @@ def test_inputs_in_a_mapping_and_as_keywords(address: str) -> None:
 def test_any_integer_is_one(number: Any, address: str) -> None:
     spec = mlbridge.TensorSpec("x", "float32", number)
     assert spec.shape == (3,)
-    assert mlbridge.TensorSpec("x", "float32", [None, 2], [number, None]).maximum == (2, 0)
+    assert mlbridge.TensorSpec("x", "float32", [None, 2], [number, None]).maximum == (3, 0)
     model = mlbridge.from_function(
         lambda o, _: float(o["x"].sum()),
         mlbridge.Signature(
@@ -199,11 +199,10 @@ def test_a_wrong_type_is_told_in_our_own_words(call: Callable[[], object], messa
     assert str(caught.value).startswith(message)
 
 
-def test_a_deadline_of_nothing_fails_at_once(address: str) -> None:
-    with running(total, address, SMALL) as server:
-        for uri, options in ((server.uri + "?deadline=0s", {}), (server.uri, {"deadline": 0})):
-            with pytest.raises(mlbridge.DeadlineExceeded):
-                mlbridge.open(uri, **options).evaluate(x=[1, 2, 3, 4])  # type: ignore[arg-type]
+def test_a_deadline_of_nothing_waits_for_nothing() -> None:
+    for uri, options in ((LINEAR + "?deadline=0s", {}), (LINEAR, {"deadline": 0})):
+        with pytest.raises(mlbridge.DeadlineExceeded):
+            untyped.open(uri, **options)
 
 
 def test_a_policy_that_ends_a_generator_fails_one_request(address: str) -> None:

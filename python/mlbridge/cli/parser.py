@@ -49,7 +49,10 @@ def duration(text: str) -> str:
 
 def limit(text: str) -> tuple[str, int | str]:
     name, value = assignment("NAME=NUMBER", text)
-    return name, value if name == "handshake_time" else number_from_one(value)
+    try:
+        return name, value if name == "handshake_time" else number_from_one(value)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
 
 
 def dimension(text: str) -> tuple[str, int]:
