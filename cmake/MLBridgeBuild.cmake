@@ -12,6 +12,12 @@ endif()
 
 set(MLBRIDGE_COMPONENT_OUTPUT ${CMAKE_BINARY_DIR}/lib/mlbridge)
 
+# mlbridge_missing(PART WHAT): a part that is ON, and something that it needs is not there.
+function(mlbridge_missing part what)
+  message(FATAL_ERROR "MLBRIDGE_${part}=ON: ${what}\nTo do without it: -DMLBRIDGE_${part}=OFF, or "
+          "pip install . --config-settings=cmake.define.MLBRIDGE_${part}=OFF")
+endfunction()
+
 # Sets Protobuf_FOUND; by the package file that comes with versions from 22 on, and brings Abseil, or by CMake's module.
 macro(mlbridge_find_protobuf)
   find_package(Protobuf CONFIG QUIET)

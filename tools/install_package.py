@@ -50,7 +50,8 @@ def main() -> int:
     start = time.monotonic()
     STAMP.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-v"]
-    command += ["--no-build-isolation", "--no-deps", "--force-reinstall", str(ROOT)]
+    command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
+    command += [str(ROOT), str(ROOT / "python" / "compat")]
     with LOG.open("w") as log:
         code = subprocess.run(
             command, cwd=ROOT, env=environment(), stdout=log, stderr=log, check=False

@@ -170,28 +170,28 @@ bool sameShape(PyArrayObject *array, Span<const int64_t> shape) {
 
 /// The tensor that the array goes into, once its shape is known to fit.
 Expected<TensorView> place(PyArrayObject *array, const TensorSpec &spec, bool dynamic,
-                           const char *what, Target &target) {
+                           const char *what, Target &target, size_t index) {
   const int rank = PyArray_NDIM(array);
   const Shape shape(PyArray_DIMS(array), PyArray_DIMS(array) + rank);
   if (dynamic) {
     if (Status fit = checkShape(spec, shape); !fit)
       return wrongShape(what, spec, array);
-    Expected<TensorView> view = target.resize(shape);
+    Expected<TensorView> view = target.resize(index, shape);
     if (!view)
       return view.status().withContext(where(what, spec));
     return view;
   }
-  TensorView view = target.view();
+  TensorView view = target.view(index);
   if (sameShape(array, spec.shape) || (view.count == 1 && PyArray_SIZE(array) == 1))
     return view;
   return wrongShape(what, spec, array);
 }
 
 Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
-                    Target &target) {
+                    Target &target, size_t index) {
   nb::object array = own(
       PyArray_FromAny(value, PyArray_DescrFromType(NPY_OBJECT), 0, 0, NPY_ARRAY_CARRAY, nullptr));
-  Expected<TensorView> view = place(arrayOf(array), spec, dynamic, what, target);
+  Expected<TensorView> view = place(arrayOf(array), spec, dynamic, what, target, index);
   if (!view)
     return view.status();
   auto *to = static_cast<std::string *>(view->data);
@@ -257,7 +257,7 @@ Status toFloats(PyArrayObject *from, const TensorSpec &spec, const TensorView &v
 }
 
 Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
-                  Target &target) {
+                  Target &target, size_t index) {
   nb::object array = own(PyArray_FROM_O(value));
   PyArrayObject *from = arrayOf(array);
   const char kind = PyArray_DESCR(from)->kind;
@@ -271,7 +271,7 @@ Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const c
       return outOfRange(what, spec, shown(value));
     return refuse(what, spec, describe(from));
   }
-  Expected<TensorView> view = place(from, spec, dynamic, what, target);
+  Expected<TensorView> view = place(from, spec, dynamic, what, target, index);
   if (!view)
     return view.status();
   if (view->count == 0)
@@ -285,19 +285,17 @@ Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const c
   return isInteger(spec.type) ? narrow(from, spec, *view, what) : toFloats(from, spec, *view, what);
 }
 
-PyObject *newStrings(const TensorView &tensor) {
+Array newStrings(const TensorView &tensor) {
   nb::object array =
       own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
                             reinterpret_cast<const npy_intp *>(tensor.shape.data()), NPY_OBJECT));
   auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
   auto *from = static_cast<const std::string *>(tensor.data);
   for (size_t i = 0; i < tensor.count; ++i) {
-    PyObject *text = toPython(from[i]);
-    if (!text)
-      throw nb::python_error();
+    PyObject *text = toPython(from[i]).release().ptr();
     Py_XSETREF(to[i], text);
   }
-  return array.release().ptr();
+  return nb::borrow<Array>(array);
 }
 
 } // namespace
@@ -309,7 +307,7 @@ void importNumpy() {
     scalarTypes[i] = reinterpret_cast<PyTypeObject *>(PyArray_TypeObjectFromType(typeNumbers[i]));
 }
 
-PyObject *newView(const TensorView &tensor, PyObject *base, bool writable) {
+Array newView(const TensorView &tensor, PyObject *base, bool writable) {
   if (tensor.type == ElementType::String)
     return newStrings(tensor);
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
@@ -325,7 +323,7 @@ PyObject *newView(const TensorView &tensor, PyObject *base, bool writable) {
   } else if (!writable) {
     PyArray_CLEARFLAGS(arrayOf(array), NPY_ARRAY_WRITEABLE);
   }
-  return array.release().ptr();
+  return nb::borrow<Array>(array);
 }
 
 bool isViewOf(PyObject *object, const TensorView &tensor) {
@@ -334,7 +332,7 @@ bool isViewOf(PyObject *object, const TensorView &tensor) {
          sameShape(array, tensor.shape);
 }
 
-PyObject *newCopy(const TensorView &tensor) {
+Array newCopy(const TensorView &tensor) {
   if (tensor.type == ElementType::String)
     return newStrings(tensor);
   nb::object array = own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
@@ -342,7 +340,7 @@ PyObject *newCopy(const TensorView &tensor) {
                                            typeNumber(tensor.type)));
   if (tensor.count)
     std::memcpy(PyArray_DATA(arrayOf(array)), tensor.data, tensor.bytes());
-  return array.release().ptr();
+  return nb::borrow<Array>(array);
 }
 
 nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
@@ -374,15 +372,16 @@ nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
     place.append(k);
     for (const int64_t length : rows[k].shape)
       place.append(nb::slice(nb::int_(0), nb::int_(length), nb::none()));
-    all[nb::tuple(place)] = own(newCopy(rows[k]));
+    all[nb::tuple(place)] = newCopy(rows[k]);
   }
   return all;
 }
 
-Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target) {
+Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target,
+             size_t index) {
   const bool dynamic = spec.isDynamic();
   if (spec.type != ElementType::String && !dynamic) {
-    const TensorView view = target.view();
+    const TensorView view = target.view(index);
     if (view.count == 1) {
       switch (storeScalar(value, spec.type, view.data)) {
       case Fast::Stored:
@@ -406,8 +405,9 @@ Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &
   if (value == Py_None)
     return refuse(what, spec, "None");
   try {
-    return spec.type == ElementType::String ? storeStrings(value, spec, dynamic, what, target)
-                                            : storeArray(value, spec, dynamic, what, target);
+    return spec.type == ElementType::String
+               ? storeStrings(value, spec, dynamic, what, target, index)
+               : storeArray(value, spec, dynamic, what, target, index);
   } catch (nb::python_error &error) {
     return refuse(what, spec,
                   std::string(Py_TYPE(value)->tp_name) + " (" + shown(error.value()) + ")");

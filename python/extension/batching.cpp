@@ -113,7 +113,7 @@ private:
       rows.clear();
       for (const Event &event : group)
         rows.push_back(event.input(i));
-      const nb::object name = nb::steal<nb::object>(toPython(inputs[i].name));
+      const nb::str name = toPython(inputs[i].name);
       all[name] = newRows(rows, pad_);
       if (pad_.is_none() || inputs[i].shape.empty())
         continue;
@@ -122,8 +122,8 @@ private:
         lengths.insert(lengths.end(), row.shape.begin(), row.shape.end());
       const Shape shape = {static_cast<int64_t>(rows.size()),
                            static_cast<int64_t>(inputs[i].shape.size())};
-      all[nb::steal<nb::object>(toPython(inputs[i].name + ".shape"))] = nb::steal<nb::object>(
-          newCopy({ElementType::Int64, lengths.data(), lengths.size(), shape}));
+      all[toPython(inputs[i].name + ".shape")] =
+          newCopy({ElementType::Int64, lengths.data(), lengths.size(), shape});
     }
     return all;
   }
@@ -166,8 +166,8 @@ private:
                                       std::to_string(group.size()) + " requests"};
     if (!spec.isDynamic() && spec.type != ElementType::String) {
       Rows rows(spec, group.size());
-      if (store(value, rows.spec, "output", rows)) {
-        const TensorView all = rows.view();
+      if (store(value, rows.spec, "output", rows, 0)) {
+        const TensorView all = rows.tensor.view();
         const size_t size = all.bytes() / group.size();
         for (size_t k = 0; k < group.size(); ++k)
           if (size)
@@ -182,7 +182,7 @@ private:
       if (!row.is_valid())
         return takePythonError("converting the policy's answer");
       if (verdicts[k])
-        verdicts[k] = storeOne(row.ptr(), index, outputs);
+        verdicts[k] = storeOne(row.ptr(), spec, outputs, index);
     }
     return Status();
   }
@@ -194,8 +194,8 @@ private:
       spec.maximum.clear();
       tensor = Tensor(spec);
     }
-    TensorView view() override { return tensor.view(); }
-    Expected<TensorView> resize(Span<const int64_t>) override { return view(); }
+    TensorView view(size_t) override { return tensor.view(); }
+    Expected<TensorView> resize(size_t, Span<const int64_t>) override { return tensor.view(); }
     TensorSpec spec;
     Tensor tensor;
   };
@@ -213,16 +213,16 @@ private:
 
 void serveBatches(nb::handle_t<PyServer> handle, const nb::object &policy,
                   const nb::object &onEvent, const nb::object &stop, size_t most,
-                  nb::handle maxWait, const nb::object &pad) {
+                  const Time &maxWait, const nb::object &pad) {
   PyServer &self = nb::cast<PyServer &>(handle);
   InUse inUse(self);
   Server &server = self.open();
-  Batcher batcher(server, policy, most, Duration(nanoseconds(maxWait)), pad);
+  Batcher batcher(server, policy, most, durationOf(maxWait), pad);
   std::vector<Event> events, requests;
   for (;;) {
     Status gathered;
     {
-      nb::gil_scoped_release release;
+      WithoutGil release;
       batcher.send();
       gathered = batcher.gather(events);
     }

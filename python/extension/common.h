@@ -4,7 +4,10 @@
 #ifndef MLBRIDGE_PYTHON_COMMON_H
 #define MLBRIDGE_PYTHON_COMMON_H
 
+#include <mlbridge/agent.h>
+#include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
@@ -22,6 +25,8 @@ namespace mlbridge::python {
 
 namespace nb = nanobind;
 
+inline bool isAny(PyObject *) { return true; }
+
 /// Throws the mlbridge.Error subclass of the code. Requires the GIL.
 [[noreturn]] void raise(const Status &status);
 inline void check(const Status &status) {
@@ -33,16 +38,48 @@ inline void check(const Status &status) {
 /// PolicyFailed with "<what> raised ValueError: text". Requires the GIL.
 Status takePythonError(const char *what);
 
-/// UTF-8 with surrogates standing for bytes that are none, so that every string survives. New
-/// reference.
-PyObject *toPython(std::string_view text);
+/// UTF-8 with surrogates standing for bytes that are none, so that every string survives.
+nb::str toPython(std::string_view text);
 /// The inverse. False with a Python error if `object` is not a str.
 bool fromPython(PyObject *object, std::string &text);
 /// str(object) for a message; surrogates that stand for nothing become \ud800. Never fails.
 std::string shown(nb::handle object);
 
+/// mlbridge.Status.
+class PyStatus : public nb::object {
+  NB_OBJECT_DEFAULT(PyStatus, nb::object, "mlbridge.errors.Status", isAny)
+};
+PyStatus statusObject(const Status &status);
+
+/// What an argument takes, read when it is used: an error of reading it says what was expected.
+class Time : public nb::object {
+  NB_OBJECT_DEFAULT(Time, nb::object, "float | str | datetime.timedelta", isAny)
+};
+class Index : public nb::object {
+  NB_OBJECT_DEFAULT(Index, nb::object, "typing.SupportsIndex", isAny)
+};
+class Lengths : public nb::object {
+  NB_OBJECT_DEFAULT(Lengths, nb::object,
+                    "typing.SupportsIndex | collections.abc.Sequence[typing.SupportsIndex | None]",
+                    isAny)
+};
 /// Seconds, a datetime.timedelta, or text as in a URI ("250ms"). Throws InvalidArgument.
-int64_t nanoseconds(nb::handle duration);
+Duration durationOf(nb::handle duration);
+/// An int, or anything that is one (NumPy's), from `least` to `most`. Throws TypeError, or
+/// InvalidArgument for a number that is out of range; `what` begins the message.
+int64_t integerOf(nb::handle value, const std::string &what, int64_t least, int64_t most);
+/// An integer is the only length; None and -1 stand for one that changes from call to call, and
+/// `none` is put there. `what` begins messages: "tensor 'x': dimension".
+Shape shapeOf(nb::handle lengths, int64_t none, const std::string &what);
+/// Throws the TypeError "WHAT: expected EXPECTED, got TYPE".
+[[noreturn]] void refuseType(const std::string &what, const char *expected, nb::handle value);
+/// An argument of a type of ours, or the TypeError that says so.
+template <typename T> T argument(nb::handle value, const char *what, const char *expected) {
+  T converted{};
+  if (!nb::try_cast(value, converted))
+    refuseType(what, expected, value);
+  return converted;
+}
 
 /// A counter that every fork() raises in the child.
 unsigned forkGeneration();
@@ -61,6 +98,24 @@ private:
 /// For an object that belongs to the parent of this process: it is neither ended nor freed.
 template <typename T> void abandon(T object) { (void)new (std::nothrow) T(std::move(object)); }
 
+/// Lets other threads of Python run. When the interpreter has ended meanwhile, a thread other than
+/// the main one stays here for good, as it does from Python 3.14 on: older ones would unwind
+/// through functions that must not throw, and abort.
+class WithoutGil {
+public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil();
+  WithoutGil(const WithoutGil &) = delete;
+
+private:
+  PyThreadState *state_;
+};
+/// What `body` returns, called while other threads of Python run.
+template <typename F> auto withoutGil(F &&body) {
+  const WithoutGil released;
+  return body();
+}
+
 /// Marks an object as used by one thread for the time of a call that releases the GIL.
 class Exclusive {
 public:
@@ -72,6 +127,9 @@ public:
 private:
   std::atomic<bool> &busy_;
 };
+
+/// The signatures of several agents by name.
+nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents);
 
 void bindErrors(nb::module_ &m);
 void bindSignature(nb::module_ &m);

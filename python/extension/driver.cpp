@@ -27,7 +27,7 @@ struct PyDriver {
       abandon(std::move(gone)); // the connection is the parent's
       return;
     }
-    nb::gil_scoped_release release; // saying so may write
+    WithoutGil release; // saying so may write
     Driver ended = std::move(gone);
   }
 
@@ -37,73 +37,52 @@ struct PyDriver {
   std::atomic<bool> busy{false};
 };
 
-class ActionOutputs final : public Outputs {
-public:
-  explicit ActionOutputs(Driver &driver) : driver_(driver) {}
-  const Signature &signature() override { return driver_.signature(); }
-  TensorView output(size_t index) override { return driver_.action(index); }
-  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
-    return driver_.resizeAction(index, shape);
-  }
+using ActionOutputs = TensorsOf<Driver, &Driver::action, &Driver::resizeAction>;
 
-private:
-  Driver &driver_;
-};
-
-void openDriver(PyDriver *self, const std::string &uri, nb::handle deadline, std::string agent,
-                std::string episode) {
+void openDriver(PyDriver *self, const std::string &uri, const std::optional<Time> &deadline,
+                std::string agent, std::string episode) {
   DriverOptions options;
-  if (!deadline.is_none())
-    options.deadline = Duration(nanoseconds(deadline));
+  if (deadline)
+    options.deadline = durationOf(*deadline);
   options.agent = std::move(agent);
   options.episode = std::move(episode);
-  std::optional<Expected<Driver>> opened;
-  {
-    nb::gil_scoped_release release;
-    opened.emplace(Driver::open(uri, options));
-  }
-  check(opened->status());
-  new (self) PyDriver(std::move(**opened), uri);
+  Expected<Driver> opened = withoutGil([&] { return Driver::open(uri, options); });
+  check(opened.status());
+  new (self) PyDriver(std::move(*opened), uri);
 }
 
 /// Arrays of their own: what a trainer keeps must not change with the next step.
-nb::dict observationOf(Driver &driver) {
-  nb::dict observation;
+Arrays observationOf(Driver &driver) {
   if (driver.isDone() && !driver.showLast(driver.agent()))
-    return observation;
-  const Signature &signature = driver.signature();
-  for (size_t i = 0; i < signature.inputs.size(); ++i)
-    observation[signature.inputs[i].name.c_str()] =
-        nb::steal<nb::object>(newCopy(driver.observation(i)));
-  return observation;
+    return {};
+  return arraysOf(driver.signature().inputs,
+                  [&](size_t i) { return newCopy(driver.observation(i)); });
 }
 
-nb::dict reset(PyDriver &self, const std::string &context, uint64_t seed) {
+Arrays reset(PyDriver &self, const std::string &context, uint64_t seed) {
   Driver &driver = self.open();
   const Exclusive exclusive(self.busy, "the driver");
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = driver.reset(context, seed);
-  }
-  check(status);
+  check(withoutGil([&] { return driver.reset(context, seed); }));
   return observationOf(driver);
 }
 
-nb::tuple step(PyDriver &self, nb::handle action) {
+nb::typed<nb::tuple, Arrays, double, bool> step(PyDriver &self, const nb::object &action) {
   Driver &driver = self.open();
   const Exclusive exclusive(self.busy, "the driver");
   ActionOutputs outputs(driver);
-  if (Status stored = storeOutputs(action.ptr(), outputs); !stored)
+  if (Status stored = storeOutputs(action.ptr(), driver.signature(), outputs); !stored)
     raise({Code::InvalidArgument, stored.message()});
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = driver.step();
-  }
-  check(status);
+  check(withoutGil([&] { return driver.step(); }));
   return nb::make_tuple(observationOf(driver), driver.reward(), driver.isDone());
 }
+
+nb::str nameOf(const Driver &driver, size_t agent) {
+  const Span<const AgentSpec> agents = driver.agents();
+  return toPython(agents.empty() ? std::string() : agents[agent].name);
+}
+
+/// How many agents have rewards and observations: the one without a name as well.
+size_t agentCount(const Driver &driver) { return std::max<size_t>(driver.agents().size(), 1); }
 
 } // namespace
 
@@ -112,54 +91,42 @@ void bindDriver(nb::module_ &m) {
       .def("__init__", &openDriver, nb::arg("uri"), nb::arg("deadline").none(), nb::arg("agent"),
            nb::arg("episode"))
       .def_prop_ro(
-          "uri", [](const PyDriver &self) { return nb::steal<nb::object>(toPython(self.uri)); },
+          "uri", [](const PyDriver &self) { return toPython(self.uri); },
           "Where the environment is.")
       .def_prop_ro(
           "signature", [](PyDriver &self) { return self.open().signature(); },
           "Of the agent that acts next: the inputs are the observation, the outputs the action.")
       .def_prop_ro(
-          "agents",
-          [](PyDriver &self) {
-            nb::dict agents;
-            for (const AgentSpec &agent : self.open().agents())
-              agents[nb::steal<nb::object>(toPython(agent.name))] = nb::cast(agent.signature);
-            return agents;
-          },
+          "agents", [](PyDriver &self) { return signaturesOf(self.open().agents()); },
           "The signatures of several agents by name.")
       .def_prop_ro(
           "agent",
           [](PyDriver &self) {
             const Driver &driver = self.open();
-            const Span<const AgentSpec> agents = driver.agents();
-            return nb::steal<nb::object>(
-                toPython(agents.empty() ? std::string() : agents[driver.agent()].name));
+            return nameOf(driver, driver.agent());
           },
           "The name of the agent that acts next; \"\" if there is only one.")
       .def_prop_ro(
           "rewards",
           [](PyDriver &self) {
-            nb::dict rewards;
+            nb::typed<nb::dict, nb::str, double> rewards;
             const Driver &driver = self.open();
-            const Span<const AgentSpec> agents = driver.agents();
-            for (size_t i = 0; i < agents.size(); ++i)
-              rewards[nb::steal<nb::object>(toPython(agents[i].name))] = driver.reward(i);
-            if (agents.empty())
-              rewards[""] = driver.reward();
+            for (size_t i = 0; i < agentCount(driver); ++i)
+              rewards[nameOf(driver, i)] =
+                  driver.agents().empty() ? driver.reward() : driver.reward(i);
             return rewards;
           },
           "What each agent has been given since it acted.")
       .def_prop_ro(
           "last_observations",
           [](PyDriver &self) {
-            nb::dict observations;
+            nb::typed<nb::dict, nb::str, Arrays> observations;
             Driver &driver = self.open();
             const Exclusive exclusive(self.busy, "the driver");
             const size_t acted = driver.agent();
-            const Span<const AgentSpec> agents = driver.agents();
-            for (size_t i = 0; i < std::max<size_t>(agents.size(), 1); ++i)
+            for (size_t i = 0; i < agentCount(driver); ++i)
               if (driver.showLast(i))
-                observations[nb::steal<nb::object>(toPython(
-                    agents.empty() ? std::string() : agents[i].name))] = observationOf(driver);
+                observations[nameOf(driver, i)] = observationOf(driver);
             driver.showLast(acted);
             return observations;
           },
@@ -170,9 +137,9 @@ void bindDriver(nb::module_ &m) {
       .def_prop_ro(
           "metadata",
           [](PyDriver &self) {
-            nb::dict values;
+            nb::typed<nb::dict, nb::str, nb::str> values;
             for (const auto &[key, value] : self.open().metadata())
-              values[nb::steal<nb::object>(toPython(key))] = nb::steal<nb::object>(toPython(value));
+              values[toPython(key)] = toPython(value);
             return values;
           },
           "What the environment says of itself.")

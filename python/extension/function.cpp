@@ -26,25 +26,12 @@ private:
   PyObject *callable_;
 };
 
-class CallOutputs final : public Outputs {
-public:
-  explicit CallOutputs(FunctionCall &call) : call_(call) {}
-  const Signature &signature() override { return call_.signature(); }
-  TensorView output(size_t index) override { return call_.output(index); }
-  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
-    return call_.resizeOutput(index, shape);
-  }
-
-private:
-  FunctionCall &call_;
-};
+using CallOutputs = TensorsOf<FunctionCall, &FunctionCall::output, &FunctionCall::resizeOutput>;
 
 Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t step) {
-  nb::dict observation;
   const Signature &signature = functionCall.signature();
-  for (size_t i = 0; i < signature.inputs.size(); ++i)
-    observation[signature.inputs[i].name.c_str()] =
-        nb::steal<nb::object>(newCopy(functionCall.input(i)));
+  const Arrays observation =
+      arraysOf(signature.inputs, [&](size_t i) { return newCopy(functionCall.input(i)); });
   RequestContext who;
   who.episode = functionCall.context().episode;
   who.context = functionCall.context().context;
@@ -55,7 +42,7 @@ Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t s
   if (!result.is_valid())
     return takePythonError("the policy");
   CallOutputs outputs(functionCall);
-  return storeOutputs(result.ptr(), outputs);
+  return storeOutputs(result.ptr(), signature, outputs);
 }
 
 FunctionModel functionModel(nb::object policy, std::optional<Signature> signature,

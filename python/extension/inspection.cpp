@@ -11,18 +11,29 @@ namespace mlbridge::python {
 void bindInspection(nb::module_ &m) {
   m.def("_inspect_native", [](const std::string &path) {
     Expected<native::Inspection> found = native::inspect(path);
-    if (!found)
-      check(found.status());
+    check(found.status());
+    nb::typed<nb::dict, nb::str, nb::any> all;
+    nb::dict operators;
     nb::list missing;
-    for (const native::Inspection::Use &use : found->operators)
+    for (const native::Inspection::Use &use : found->operators) {
+      operators[toPython(use.op)] = use.nodes;
       if (!use.isSupported)
-        missing.append(use.op);
-    nb::dict all;
+        missing.append(toPython(use.op));
+    }
+    nb::dict metadata;
+    for (const auto &[key, value] : found->metadata)
+      metadata[toPython(key)] = toPython(value);
+    all["signature"] = toPython(found->signature);
+    all["metadata"] = metadata;
+    all["opsets"] = found->opsets;
+    all["operators"] = operators;
+    all["parameters"] = found->parameters;
+    all["parameter_bytes"] = found->parameterBytes;
+    all["external_files"] = found->externalFiles;
     all["runs"] = found->native.ok();
     all["why"] = found->native.message();
     all["missing"] = missing;
     all["multiply_adds"] = found->multiplyAdds;
-    all["steps"] = found->steps;
     all["workspace_bytes"] = found->workspace;
     return all;
   });

@@ -6,52 +6,80 @@
 
 namespace mlbridge::python {
 
-OpenOptions openOptions(nb::handle deadline, std::string agent, std::string episode,
+OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, std::string episode,
                         std::string context) {
   OpenOptions options;
-  if (!deadline.is_none())
-    options.deadline = Duration(nanoseconds(deadline));
+  if (deadline)
+    options.deadline = durationOf(*deadline);
   options.agent = std::move(agent);
   options.episode = std::move(episode);
   options.context = std::move(context);
   return options;
 }
 
-PyModel::~PyModel() {
-  if (fork.isForeign())
-    abandon(std::move(model)); // the connection is the parent's: neither speak on it nor end it
+PyModel::~PyModel() { close(); }
+
+void PyModel::close() {
+  if (isClosed)
+    return;
+  isClosed = true;
+  uri = model.uri();
+  Model gone = std::exchange(model, Model());
+  if (fork.isForeign()) {
+    abandon(std::move(gone)); // the connection is the parent's: neither speak on it nor end it
+    return;
+  }
+  const WithoutGil release; // ending a connection may write
+  Model ended = std::move(gone);
 }
 
-PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner)
-    : runner(std::move(made)), model(std::move(owner)) {
-  prepare();
+const Model &PyModel::open() const {
+  fork.check("the model");
+  if (isClosed)
+    raise({Code::Closed, "the model is closed"});
+  return model;
 }
 
-void PyRunner::prepare() {
-  const Signature *bound = runner.signature();
-  staged.resize(bound ? bound->inputs.size() : 0);
-}
-
-PyRunner::~PyRunner() {
+HeldRunner::~HeldRunner() {
   if (fork.isForeign()) {
     abandon(std::move(runner));
     return;
   }
-  nb::gil_scoped_release release; // destroying a remote runner may write
+  const WithoutGil release; // ending a stream may write
   Runner gone = std::move(runner);
+}
+
+PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
+  use(std::move(made));
+}
+
+void PyRunner::use(Runner made) {
+  const Signature *bound = made.signature();
+  staged.resize(bound ? bound->inputs.size() : 0);
+  held = std::make_shared<HeldRunner>(std::move(made));
+}
+
+void PyRunner::close() {
+  if (!held)
+    return;
+  const Exclusive exclusive(busy, "the runner");
+  staged.clear();
+  held.reset();
+  model.reset();
 }
 
 namespace {
 
-nb::object statusObject(const Status &status) {
-  return nb::module_::import_("mlbridge.errors")
-      .attr("_status")(static_cast<int>(status.code()),
-                       nb::steal<nb::object>(toPython(status.message())));
+/// Throws Closed after close().
+Runner &runnerOf(PyRunner &self) {
+  self.fork.check("the runner");
+  if (!self.held)
+    raise({Code::Closed, "the runner is closed"});
+  return self.held->runner;
 }
 
 const Signature &signatureOf(PyRunner &self) {
-  self.fork.check("the runner");
-  const Signature *signature = self.runner.signature();
+  const Signature *signature = runnerOf(self).signature();
   if (!signature)
     raise({Code::InvalidArgument,
            "the runner has no signature yet: it takes that of the first evaluation"});
@@ -80,22 +108,9 @@ size_t inputIndex(PyRunner &self, std::string_view name) {
   return static_cast<size_t>(index);
 }
 
-class RunnerTarget final : public Target {
-public:
-  RunnerTarget(Runner &runner, size_t index) : runner_(runner), index_(index) {}
-  TensorView view() override { return runner_.inputAt(index_); }
-  Expected<TensorView> resize(Span<const int64_t> shape) override {
-    return runner_.resizeAt(index_, shape);
-  }
-
-private:
-  Runner &runner_;
-  size_t index_;
-};
-
 Status storeInput(PyRunner &self, size_t index, nb::handle value) {
-  RunnerTarget target(self.runner, index);
-  return store(value.ptr(), self.runner.signature()->inputs[index], "input", target);
+  TensorsOf<Runner, &Runner::inputAt, &Runner::resizeAt> inputs(self.held->runner);
+  return store(value.ptr(), self.held->runner.signature()->inputs[index], "input", inputs, index);
 }
 
 /// Requires that the runner is not evaluating.
@@ -105,99 +120,103 @@ void setInput(PyRunner &self, std::string_view name, nb::handle value) {
   self.staged[index].reset();
 }
 
-nb::object inputArray(nb::handle_t<PyRunner> handle, std::string_view name) {
-  PyRunner &self = nb::cast<PyRunner &>(handle);
+nb::capsule keeping(const std::shared_ptr<HeldRunner> &held) {
+  auto kept = std::make_unique<std::shared_ptr<HeldRunner>>(held);
+  nb::capsule capsule(kept.get(), [](void *last) noexcept {
+    delete static_cast<std::shared_ptr<HeldRunner> *>(last);
+  });
+  (void)kept.release();
+  return capsule;
+}
+
+Array inputArray(PyRunner &self, std::string_view name) {
   Exclusive exclusive(self.busy, "the runner");
   const size_t index = inputIndex(self, name);
-  const TensorSpec &spec = self.runner.signature()->inputs[index];
-  const TensorView tensor = self.runner.inputAt(index);
+  const TensorSpec &spec = self.held->runner.signature()->inputs[index];
+  const TensorView tensor = self.held->runner.inputAt(index);
   if (!spec.isDynamic() && spec.type != ElementType::String)
-    return nb::steal<nb::object>(newView(tensor, handle.ptr(), true));
+    return newView(tensor, keeping(self.held).ptr(), true);
   if (!self.staged[index]) {
     if (tensor.shape.size() != spec.shape.size())
       raise({Code::InvalidArgument, "input '" + spec.name + "' has no shape yet (" +
                                         spec.toString() + "): set it, or call resize first"});
-    self.staged[index] = nb::steal<nb::object>(newCopy(tensor));
+    self.staged[index] = newCopy(tensor);
   }
-  return self.staged[index];
+  return nb::borrow<Array>(self.staged[index]);
 }
 
-nb::object resizeInput(PyRunner &self, std::string_view name, std::vector<int64_t> shape) {
+Array resizeInput(PyRunner &self, std::string_view name, const Lengths &lengths) {
   Exclusive exclusive(self.busy, "the runner");
   const size_t index = inputIndex(self, name);
-  const TensorSpec &spec = self.runner.signature()->inputs[index];
+  const TensorSpec &spec = self.held->runner.signature()->inputs[index];
+  const Shape shape = shapeOf(lengths, Dynamic, "input '" + spec.name + "': dimension");
   check(checkShape(spec, shape));
-  Expected<TensorView> view = self.runner.resizeAt(index, shape);
+  Expected<TensorView> view = self.held->runner.resizeAt(index, shape);
   check(view.status());
-  return self.staged[index] = nb::steal<nb::object>(newCopy(*view));
+  Array array = newCopy(*view);
+  self.staged[index] = array;
+  return array;
 }
 
 Runner newRunner(PyModel &model, const OpenOptions &options) {
-  model.fork.check("the model");
-  Runner runner;
-  {
-    nb::gil_scoped_release release;
-    runner = model.model.newRunner(options);
-  }
+  const Model from = model.open(); // another thread may close it
+  Runner runner = withoutGil([&] { return from.newRunner(options); });
   check(runner.status());
   return runner;
 }
 
 /// Binds the model to the types and shapes of these features.
-void infer(PyRunner &self, nb::handle features) {
+void infer(PyRunner &self, const nb::dict &features) {
   Signature signature;
   std::string storage;
-  for (auto [key, value] : nb::cast<nb::dict>(features))
+  for (auto [key, value] : features)
     signature.inputs.push_back(specOf(std::string(nameOf(key, storage)), value));
   signature.outputs.push_back({"output", *self.inferred, {}, {}});
   check(signature.check());
+  self.model->open();
   check(self.model->model.bind(signature));
-  self.runner = newRunner(*self.model, {});
+  self.use(newRunner(*self.model, {}));
   self.inferred.reset();
-  self.prepare();
 }
 
 /// Says something about an episode, which may have to wait for the server.
 template <typename F> void tell(PyRunner &self, F &&f) {
   Exclusive exclusive(self.busy, "the runner");
   signatureOf(self);
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = f(self.runner);
-  }
-  check(status);
+  check(withoutGil([&] { return f(self.held->runner); }));
 }
 
-void ask(PyRunner &self, nb::handle features) {
+void ask(PyRunner &self, const nb::args &mapping, const nb::kwargs &named) {
+  if (mapping.size() > 1)
+    refuseType("evaluate", "one mapping of inputs by name, or keywords", mapping);
+  nb::dict features = nb::borrow<nb::dict>(named);
+  if (mapping.size() == 1 && !mapping[0].is_none()) {
+    if (!nb::hasattr(mapping[0], "keys"))
+      refuseType("evaluate", "a mapping of inputs by name, or keywords", mapping[0]);
+    features = nb::dict();
+    features.update(nb::handle(reinterpret_cast<PyObject *>(&PyDict_Type))(mapping[0]));
+    features.update(named);
+  }
   Exclusive exclusive(self.busy, "the runner");
-  self.fork.check("the runner");
+  runnerOf(self);
   if (self.inferred)
     infer(self, features);
   signatureOf(self);
   std::string storage;
-  for (auto [key, value] : nb::cast<nb::dict>(features))
+  for (auto [key, value] : features)
     setInput(self, nameOf(key, storage), value);
   for (size_t i = 0; i < self.staged.size(); ++i)
     if (self.staged[i])
       check(storeInput(self, i, self.staged[i]));
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = self.runner.evaluate();
-  }
+  const Status status = withoutGil([&] { return self.held->runner.evaluate(); });
   if (PyErr_CheckSignals() < 0)
     throw nb::python_error();
   check(status);
 }
 
-nb::dict outputs(PyRunner &self) {
-  nb::dict result;
-  const Signature &signature = signatureOf(self);
-  for (size_t i = 0; i < signature.outputs.size(); ++i)
-    result[signature.outputs[i].name.c_str()] =
-        nb::steal<nb::object>(newCopy(self.runner.outputAt(i)));
-  return result;
+Arrays outputs(PyRunner &self) {
+  return arraysOf(signatureOf(self).outputs,
+                  [&](size_t i) { return newCopy(self.held->runner.outputAt(i)); });
 }
 
 nb::object onlyOutput(PyRunner &self) {
@@ -205,8 +224,8 @@ nb::object onlyOutput(PyRunner &self) {
   if (signature.outputs.size() != 1)
     raise({Code::InvalidArgument, "the model has " + std::to_string(signature.outputs.size()) +
                                       " outputs; use evaluate: " + signature.toString()});
-  nb::object array = nb::steal<nb::object>(newCopy(self.runner.outputAt(0)));
-  return self.runner.outputAt(0).count == 1 ? array.attr("item")() : array;
+  const Array array = newCopy(self.held->runner.outputAt(0));
+  return self.held->runner.outputAt(0).count == 1 ? array.attr("item")() : nb::object(array);
 }
 
 struct Inputs {
@@ -214,8 +233,8 @@ struct Inputs {
   PyRunner &get() const { return nb::cast<PyRunner &>(runner); }
 };
 
-nb::list inputNames(const Inputs &self) {
-  nb::list names;
+nb::typed<nb::list, nb::str> inputNames(const Inputs &self) {
+  nb::typed<nb::list, nb::str> names;
   for (const TensorSpec &spec : signatureOf(self.get()).inputs)
     names.append(spec.name);
   return names;
@@ -234,110 +253,152 @@ std::string withRuntime(const std::string &text) {
   return uri->toString();
 }
 
-std::shared_ptr<PyModel> openModel(const std::string &uri, nb::handle deadline, std::string agent,
-                                   std::string episode, std::string context) {
-  OpenOptions options =
+std::shared_ptr<PyModel> openModel(const nb::object &uri, const std::optional<Time> &deadline,
+                                   std::string agent, std::string episode, std::string context) {
+  std::string text;
+  if (!fromPython(uri.ptr(), text)) {
+    PyErr_Clear();
+    refuseType("the URI of a model", "text such as \"onnx:FILE\"", uri);
+  }
+  const OpenOptions options =
       openOptions(deadline, std::move(agent), std::move(episode), std::move(context));
   auto self = std::make_shared<PyModel>();
-  const std::string address = withRuntime(uri);
-  {
-    nb::gil_scoped_release release;
-    self->model = Model::open(address, options);
-  }
+  const std::string address = withRuntime(text);
+  self->model = withoutGil([&] { return Model::open(address, options); });
   if (PyErr_CheckSignals() < 0)
     throw nb::python_error();
   check(self->model.status());
   return self;
 }
 
-nb::object optionalSignature(const Signature *signature) {
-  return signature ? nb::cast(*signature) : nb::none();
+std::shared_ptr<PyModel> modelFromBytes(const std::string &uri, const nb::bytes &data) {
+  auto self = std::make_shared<PyModel>();
+  const std::string address = withRuntime(uri);
+  const std::string_view bytes(data.c_str(), data.size()); // the caller keeps them meanwhile
+  self->model = withoutGil([&] { return Model::fromMemory(address, bytes.data(), bytes.size()); });
+  check(self->model.status());
+  return self;
+}
+
+std::optional<Signature> copyOf(const Signature *signature) {
+  return signature ? std::optional<Signature>(*signature) : std::nullopt;
+}
+
+/// `with` closes it at the end.
+template <typename... Extra> void defineWith(nb::class_<Extra...> &type, const char *enter) {
+  type.def(
+          "__enter__", [](const nb::object &self) { return self; }, nb::sig(enter))
+      .def(
+          "__exit__", [](const nb::object &self, const nb::args &) { self.attr("close")(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
 }
 
 } // namespace
 
 void bindModel(nb::module_ &m) {
-  nb::class_<PyModel>(
+  nb::class_<PyModel> model(
       m, "Model",
       "What a URI opens: a loaded network, a function, or a connection to a server. "
-      "Shared by threads; each thread makes its own Runner.")
-      .def_static("open", &openModel, nb::arg("uri"), nb::kw_only(),
-                  nb::arg("deadline").none() = nb::none(), nb::arg("agent") = "",
-                  nb::arg("episode") = "", nb::arg("context") = "",
-                  "Opens the model or raises the reason why not. `deadline` (seconds or text like "
-                  "\"250ms\") is the longest that opening and each evaluation may wait.")
+      "Shared by threads; each thread makes its own Runner.");
+  model
+      .def_static(
+          "open", &openModel, nb::arg("uri"), nb::kw_only(),
+          nb::arg("deadline").none() = nb::none(), nb::arg("agent") = "", nb::arg("episode") = "",
+          nb::arg("context") = "",
+          nb::sig("def open(uri: str, *, deadline: float | str | datetime.timedelta | None = "
+                  "None, agent: str = '', episode: str = '', context: str = '') -> Model"),
+          "Opens the model or raises the reason why not. `deadline` (seconds or text like "
+          "\"250ms\") is the longest that opening and each evaluation may wait.")
+      .def_static(
+          "from_bytes", &modelFromBytes, nb::arg("uri"), nb::arg("data"),
+          "A model whose file is in memory: an ONNX file for \"native:\" and \"onnx:\". The "
+          "rest of the URI is a name for messages, and options.")
       .def_prop_ro(
-          "uri", [](const PyModel &self) { return self.model.uri(); }, "What it was opened from.")
+          "uri", [](const PyModel &self) { return self.isClosed ? self.uri : self.model.uri(); },
+          "What it was opened from.")
       .def_prop_ro(
-          "metadata", [](const PyModel &self) { return self.model.metadata(); },
+          "metadata", [](const PyModel &self) { return self.open().metadata(); },
           "What the model says of itself: action names, versions.")
       .def(
           "statistics",
           [](const PyModel &self) {
-            self.fork.check("the model");
-            std::optional<Expected<Metadata>> found;
-            {
-              nb::gil_scoped_release release;
-              found.emplace(self.model.statistics());
-            }
-            check(found->status());
-            return **found;
+            const Model model = self.open();
+            Expected<Metadata> found = withoutGil([&] { return model.statistics(); });
+            check(found.status());
+            return *found;
           },
           "What its server has done so far, for all compilers: names and numbers as "
           "docs/protocol.md has them. Raises Unsupported for a model in this process.")
       .def_prop_ro(
           "model_signature",
-          [](const PyModel &self) { return optionalSignature(self.model.modelSignature()); },
+          [](const PyModel &self) { return copyOf(self.open().modelSignature()); },
           "The model's own signature; None for a model that takes any.")
       .def_prop_ro(
-          "signature",
-          [](const PyModel &self) { return optionalSignature(self.model.signature()); },
+          "signature", [](const PyModel &self) { return copyOf(self.open().signature()); },
           "The signature of bind(); None before it.")
       .def(
           "bind",
-          [](PyModel &self, const Signature &signature) {
-            self.fork.check("the model");
-            check(self.model.bind(signature));
+          [](PyModel &self, const nb::object &signature) {
+            if (!nb::isinstance<Signature>(signature))
+              refuseType("bind", "a Signature", signature);
+            self.open();
+            check(self.model.bind(nb::cast<const Signature &>(signature)));
           },
-          nb::arg("signature"),
+          nb::arg("signature").none(), nb::sig("def bind(self, signature: Signature) -> None"),
           "Holds the model to the caller's signature; raises Mismatch, which names both sides.")
       .def(
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
              std::string context) {
             const OpenOptions overrides =
-                openOptions(nb::none(), std::move(agent), std::move(episode), std::move(context));
+                openOptions({}, std::move(agent), std::move(episode), std::move(context));
             return std::make_unique<PyRunner>(newRunner(*self, overrides), self);
           },
           nb::kw_only(), nb::arg("agent") = "", nb::arg("episode") = "", nb::arg("context") = "",
           "One thread's way to evaluate the model, which must have been bound.")
-      .def("__repr__",
-           [](const PyModel &self) { return "<mlbridge.Model " + self.model.uri() + ">"; });
+      .def_prop_ro(
+          "closed", [](const PyModel &self) { return self.isClosed; },
+          "Whether close() was called.")
+      .def(
+          "close", &PyModel::close,
+          "Lets go of the model; runners that were made go on until they are closed. May be called "
+          "twice.")
+      .def("__repr__", [](const PyModel &self) {
+        return "<mlbridge.Model " + (self.isClosed ? self.uri + " (closed)" : self.model.uri()) +
+               ">";
+      });
+  defineWith(model, "def __enter__(self) -> Model");
 
   nb::class_<Inputs>(
       m, "Inputs",
       "The inputs of a Runner by name. Reading gives a writable array, over the buffer "
       "itself if it has a fixed shape; assigning copies the value into it.")
       .def("__getitem__",
-           [](const Inputs &self, std::string_view name) {
-             return inputArray(nb::handle_t<PyRunner>(self.runner), name);
-           })
+           [](const Inputs &self, std::string_view name) { return inputArray(self.get(), name); })
       .def("__setitem__",
            [](const Inputs &self, std::string_view name, const nb::object &value) {
              Exclusive exclusive(self.get().busy, "the runner");
              setInput(self.get(), name, value);
            })
-      .def("__contains__",
-           [](const Inputs &self, std::string_view name) {
-             return signatureOf(self.get()).findInput(name) >= 0;
-           })
+      .def(
+          "__contains__",
+          [](const Inputs &self, nb::handle name) {
+            std::string storage;
+            return PyUnicode_Check(name.ptr()) &&
+                   signatureOf(self.get()).findInput(nameOf(name, storage)) >= 0;
+          },
+          nb::sig("def __contains__(self, name: object, /) -> bool"))
       .def("__len__", [](const Inputs &self) { return signatureOf(self.get()).inputs.size(); })
-      .def("__iter__", [](const Inputs &self) { return nb::iter(inputNames(self)); })
+      .def(
+          "__iter__", [](const Inputs &self) { return nb::iter(inputNames(self)); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
       .def("keys", &inputNames, "The names of the inputs.");
 
-  nb::class_<PyRunner>(m, "Runner",
-                       "One thread's way to evaluate a Model: its buffers. Inputs keep their "
-                       "values between evaluations.")
+  nb::class_<PyRunner> runner(
+      m, "Runner",
+      "One thread's way to evaluate a Model: its buffers. Inputs keep their values between "
+      "evaluations.");
+  runner
       .def_prop_ro(
           "inputs", [](nb::handle_t<PyRunner> self) { return Inputs{nb::borrow(self)}; },
           "The inputs by name, to be written before an evaluation.")
@@ -345,27 +406,39 @@ void bindModel(nb::module_ &m) {
           "signature", [](PyRunner &self) { return signatureOf(self); },
           "What the model was bound to.")
       .def_prop_ro(
-          "model", [](PyRunner &self) { return self.model; }, "The model that it evaluates.")
+          "model",
+          [](PyRunner &self) {
+            if (!self.held)
+              raise({Code::Closed, "the runner is closed"});
+            return self.model;
+          },
+          "The model that it evaluates.")
       .def_prop_ro(
-          "status", [](PyRunner &self) { return statusObject(self.runner.status()); },
+          "status", [](PyRunner &self) { return statusObject(runnerOf(self).status()); },
           "Ok, or why the last evaluation failed.")
       .def("resize", &resizeInput, nb::arg("name"), nb::arg("shape"),
            "Sets the lengths of an input's dynamic dimensions and gives an array to be written, "
-           "whose "
-           "contents are unspecified. Arrays of this input given before are no longer read.")
+           "whose contents are unspecified. Arrays of this input given before are no longer read.")
       .def(
           "evaluate",
-          [](PyRunner &self, const nb::kwargs &features) {
-            ask(self, features);
+          [](PyRunner &self, const nb::args &mapping, const nb::kwargs &features) {
+            ask(self, mapping, features);
             return outputs(self);
           },
-          "Sets the inputs given by name, asks the model and gives all outputs as arrays.")
+          nb::sig("def evaluate(self, mapping: collections.abc.Mapping[str, typing.Any] | None = "
+                  "None, /, "
+                  "**features: typing.Any) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+          "Sets the inputs given by name, in a mapping or as keywords, asks the model and gives "
+          "all "
+          "outputs as arrays.")
       .def(
           "evaluate_scalar",
-          [](PyRunner &self, const nb::kwargs &features) {
-            ask(self, features);
+          [](PyRunner &self, const nb::args &mapping, const nb::kwargs &features) {
+            ask(self, mapping, features);
             return onlyOutput(self);
           },
+          nb::sig("def evaluate_scalar(self, mapping: collections.abc.Mapping[str, typing.Any] | "
+                  "None = None, /, **features: typing.Any) -> typing.Any"),
           "The same for a model with one output: a Python scalar if it has one element, otherwise "
           "an array.")
       .def(
@@ -389,13 +462,22 @@ void bindModel(nb::module_ &m) {
           },
           nb::arg("failure") = "", "Without a text the episode ended well.")
       .def_prop_ro(
-          "dropped_events", [](PyRunner &self) { return self.runner.droppedEvents(); },
+          "dropped_events", [](PyRunner &self) { return runnerOf(self).droppedEvents(); },
           "How many of these the server will never hear of: while it reads nothing the newest 256 "
           "are kept, and none when the connection has ended.")
-      .def("__repr__",
-           [](PyRunner &self) { return "<mlbridge.Runner of " + self.model->model.uri() + ">"; });
+      .def_prop_ro(
+          "closed", [](const PyRunner &self) { return !self.held; }, "Whether close() was called.")
+      .def("close", &PyRunner::close,
+           "Ends it, and its connection if nobody else uses that. Arrays of its inputs that are "
+           "kept "
+           "keep its memory. May be called twice.")
+      .def("__repr__", [](const PyRunner &self) {
+        return self.held ? "<mlbridge.Runner of " + self.model->model.uri() + ">"
+                         : std::string("<mlbridge.Runner (closed)>");
+      });
+  defineWith(runner, "def __enter__(self) -> Runner");
 
-  m.def("_inferring_runner", [](const std::shared_ptr<PyModel> &model, const nb::object &output) {
+  m.def("_inferring_runner", [](const std::shared_ptr<PyModel> &model, const DType &output) {
     auto runner = std::make_unique<PyRunner>(Runner(), model);
     runner->inferred = elementType(output);
     return runner;

@@ -16,15 +16,31 @@ namespace mlbridge::python {
 
 struct PyModel {
   ~PyModel();
+  /// Lets go of it; runners that were made keep what they need of it.
+  void close();
+  /// Throws Closed after close().
+  const Model &open() const;
   Model model;
+  std::string uri; ///< once closed
+  bool isClosed = false;
+  ForkGuard fork;
+};
+
+/// A Runner that is ended without the GIL, and in no child of fork().
+struct HeldRunner {
+  explicit HeldRunner(Runner made) : runner(std::move(made)) {}
+  HeldRunner(const HeldRunner &) = delete;
+  ~HeldRunner();
+  Runner runner;
   ForkGuard fork;
 };
 
 struct PyRunner {
   PyRunner(Runner made, std::shared_ptr<PyModel> owner);
-  ~PyRunner();
-  void prepare();
-  Runner runner;
+  void close();
+  void use(Runner made);
+  /// Arrays of its inputs are views of its memory, which they keep. Null after close().
+  std::shared_ptr<HeldRunner> held;
   std::shared_ptr<PyModel> model;
   /// For each input of dynamic shape or strings, the array that the user writes, once asked for:
   /// the buffer itself moves when it grows, and must not be seen by an array that is kept.
@@ -34,9 +50,6 @@ struct PyRunner {
   std::atomic<bool> busy{false};
   ForkGuard fork;
 };
-
-OpenOptions openOptions(nb::handle deadline, std::string agent, std::string episode,
-                        std::string context);
 
 } // namespace mlbridge::python
 

@@ -8,7 +8,7 @@ NB_MODULE(_core, m) {
   // A library never prints. What is alive at the end of the process may be a running server's.
   nb::set_leak_warnings(false);
   importNumpy();
-  m.attr("__version__") = MLBRIDGE_VERSION;
+  m.attr("version") = MLBRIDGE_VERSION;
   bindErrors(m);
   bindSignature(m);
   bindModel(m);

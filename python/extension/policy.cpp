@@ -33,7 +33,7 @@ nb::object StreamViews::viewOf(Input &input, const TensorView &tensor) const {
                       view.shape.size() == tensor.shape.size() &&
                       std::equal(view.shape.begin(), view.shape.end(), tensor.shape.begin());
   if (!isSame) {
-    view.array = nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
+    view.array = newView(tensor, base_.ptr(), false);
     view.data = tensor.data;
     view.shape.assign(tensor.shape.begin(), tensor.shape.end());
   }
@@ -59,7 +59,7 @@ void StreamViews::show(const Event &event) {
       throw nb::python_error();
     inputs_.resize(signature.inputs.size());
     for (size_t i = 0; i < inputs_.size(); ++i)
-      inputs_[i].name = nb::steal<nb::object>(toPython(signature.inputs[i].name));
+      inputs_[i].name = toPython(signature.inputs[i].name);
   }
   if (!isSame || !fixed_) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -69,9 +69,8 @@ void StreamViews::show(const Event &event) {
       const bool isViewed = spec.type != ElementType::String;
       if (input.shown.is_valid() && tensor.data == input.data && !spec.isDynamic() && isViewed)
         continue;
-      nb::object array = spec.isDynamic() && isViewed
-                             ? viewOf(input, tensor)
-                             : nb::steal<nb::object>(newView(tensor, base_.ptr(), false));
+      nb::object array = spec.isDynamic() && isViewed ? viewOf(input, tensor)
+                                                      : newView(tensor, base_.ptr(), false);
       if (PyDict_SetItem(dict_.ptr(), input.name.ptr(), array.ptr()) < 0)
         throw nb::python_error();
       input.shown = std::move(array);
@@ -125,22 +124,11 @@ nb::object call(PyObject *policy, PyObject *observation, PyObject *context) {
       PyObject_Vectorcall(policy, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-bool isInterrupt() { return !PyErr_ExceptionMatches(PyExc_Exception); }
+bool isInterrupt() {
+  return !PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_GeneratorExit);
+}
 
 namespace {
-
-class OutputTarget final : public Target {
-public:
-  OutputTarget(Outputs &outputs, size_t index) : outputs_(outputs), index_(index) {}
-  TensorView view() override { return outputs_.output(index_); }
-  Expected<TensorView> resize(Span<const int64_t> shape) override {
-    return outputs_.resizeOutput(index_, shape);
-  }
-
-private:
-  Outputs &outputs_;
-  size_t index_;
-};
 
 Status failed(const Status &status) {
   return status ? status : Status(Code::PolicyFailed, "the policy's answer: " + status.message());
@@ -178,7 +166,7 @@ Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &s
     plain = nb::handle(reinterpret_cast<PyObject *>(&PyDict_Type))(plain);
   std::vector<PyObject *> values;
   for (const TensorSpec &spec : signature.outputs) {
-    nb::object key = nb::steal<nb::object>(toPython(spec.name));
+    const nb::str key = toPython(spec.name);
     values.push_back(PyDict_GetItemWithError(plain.ptr(), key.ptr()));
     if (!values.back())
       return failed({Code::PolicyFailed, "no output '" + spec.name + "' in it: got " + keys(plain) +
@@ -200,9 +188,8 @@ Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &s
 
 } // namespace
 
-Status storeOne(PyObject *value, size_t index, Outputs &outputs) {
-  OutputTarget target(outputs, index);
-  return failed(store(value, outputs.signature().outputs[index], "output", target));
+Status storeOne(PyObject *value, const TensorSpec &spec, Target &outputs, size_t index) {
+  return failed(store(value, spec, "output", outputs, index));
 }
 
 Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &signature,
@@ -222,13 +209,13 @@ Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &si
                                          ", got " + Py_TYPE(answer)->tp_name});
 }
 
-Status storeOutputs(PyObject *answer, Outputs &outputs) {
+Status storeOutputs(PyObject *answer, const Signature &signature, Target &outputs) {
   nb::object owner;
-  Expected<std::vector<PyObject *>> values = valuesOf(answer, outputs.signature(), owner);
+  Expected<std::vector<PyObject *>> values = valuesOf(answer, signature, owner);
   if (!values)
     return values.status();
   for (size_t i = 0; i < values->size(); ++i)
-    if (Status stored = storeOne((*values)[i], i, outputs); !stored)
+    if (Status stored = storeOne((*values)[i], signature.outputs[i], outputs, i); !stored)
       return stored;
   return Status();
 }

@@ -72,44 +72,22 @@ private:
 nb::object call(PyObject *policy, PyObject *observation, PyObject *context);
 
 /// Whether the pending Python exception ends the serving (KeyboardInterrupt, SystemExit) rather
-/// than this one request.
+/// than this one request, as errors and a generator's GeneratorExit do.
 bool isInterrupt();
 
-/// Where the outputs of one evaluation go.
-class Outputs {
-public:
-  virtual const Signature &signature() = 0;
-  virtual TensorView output(size_t index) = 0;
-  virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
-
-protected:
-  ~Outputs() = default;
-};
-
 /// The outputs of an event.
-class EventOutputs final : public Outputs {
-public:
-  explicit EventOutputs(Event &event) : event_(event) {}
-  const Signature &signature() override { return event_.answerSignature(); }
-  TensorView output(size_t index) override { return event_.output(index); }
-  Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
-    return event_.resizeOutput(index, shape);
-  }
-
-private:
-  Event &event_;
-};
+using EventOutputs = TensorsOf<Event, &Event::output, &Event::resizeOutput>;
 
 /// The values of all outputs, in their order, of what a policy returned: borrowed references, which
 /// `owner` keeps. PolicyFailed if they are not those of the signature.
 Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &signature,
                                            nb::object &owner);
 /// Stores the value of one output. PolicyFailed if it does not fit.
-Status storeOne(PyObject *value, size_t index, Outputs &outputs);
+Status storeOne(PyObject *value, const TensorSpec &spec, Target &outputs, size_t index);
 
 /// Stores what a policy returned: a mapping of all outputs by name, or the value of the only one.
 /// PolicyFailed if it does not fit the signature.
-Status storeOutputs(PyObject *answer, Outputs &outputs);
+Status storeOutputs(PyObject *answer, const Signature &signature, Target &outputs);
 
 } // namespace mlbridge::python
 

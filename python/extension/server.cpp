@@ -16,7 +16,7 @@ Status answer(PyServer &self, Event &event, nb::handle policy) {
   Status status;
   if (result.is_valid()) {
     EventOutputs outputs(event);
-    status = storeOutputs(result.ptr(), outputs);
+    status = storeOutputs(result.ptr(), event.answerSignature(), outputs);
     result.reset(); // may be a view of the observation
   } else if (isInterrupt()) {
     nb::python_error interrupt;
@@ -55,7 +55,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
   for (;;) {
     std::optional<Expected<Event>> next;
     {
-      nb::gil_scoped_release release;
+      WithoutGil release;
       if (isAnswered) {
         // A compiler that has gone away in the meantime is no concern of the policy.
         (void)(verdict ? pending.reply() : pending.fail(verdict));
@@ -85,7 +85,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
     }
     if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
       if (isAnswered) {
-        nb::gil_scoped_release release;
+        WithoutGil release;
         (void)(verdict ? pending.reply() : pending.fail(verdict));
       }
       return;
@@ -93,32 +93,28 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
   }
 }
 
-nb::object nextEvent(nb::handle_t<PyServer> handle, nb::handle timeout) {
+std::optional<PyEvent> nextEvent(nb::handle_t<PyServer> handle,
+                                 const std::optional<Time> &timeout) {
   PyServer &self = nb::cast<PyServer &>(handle);
   InUse inUse(self);
   Server &server = self.open();
-  const Deadline deadline =
-      timeout.is_none() ? Deadline::never() : Deadline::after(Duration(nanoseconds(timeout)));
+  const Deadline deadline = timeout ? Deadline::after(durationOf(*timeout)) : Deadline::never();
   for (;;) {
-    std::optional<Expected<Event>> next;
-    {
-      nb::gil_scoped_release release;
-      next.emplace(server.next(deadline));
-    }
+    Expected<Event> next = withoutGil([&] { return server.next(deadline); });
     if (PyErr_CheckSignals() < 0)
       throw nb::python_error();
-    if (*next)
-      return nb::cast(PyEvent(std::move(**next), nb::borrow<nb::object>(handle)));
-    if (next->status().code() == Code::DeadlineExceeded)
-      return nb::none();
-    if (next->status().code() != Code::Cancelled || server.isStopped())
-      raise(next->status());
+    if (next)
+      return PyEvent(std::move(*next), nb::borrow<nb::object>(handle));
+    if (next.status().code() == Code::DeadlineExceeded)
+      return std::nullopt;
+    if (next.status().code() != Code::Cancelled || server.isStopped())
+      raise(next.status());
   }
 }
 
-nb::object inputsOf(PyEvent &self) {
+Arrays inputsOf(PyEvent &self) {
   if (self.event.kind() == EventKind::Reset)
-    return nb::dict();
+    return {};
   if (!isAsked(self.event.kind()))
     raise({Code::InvalidArgument, "only a request or a step has inputs"});
   if (!self.inputs.is_valid()) {
@@ -127,14 +123,11 @@ nb::object inputsOf(PyEvent &self) {
     auto *hold = new std::shared_ptr<void>(self.event.holdInputs());
     nb::capsule base(
         hold, [](void *held) noexcept { delete static_cast<std::shared_ptr<void> *>(held); });
-    nb::dict inputs;
-    const Signature &signature = self.event.signature();
-    for (size_t i = 0; i < signature.inputs.size(); ++i)
-      inputs[signature.inputs[i].name.c_str()] =
-          nb::steal<nb::object>(newView(self.event.input(i), base.ptr(), false));
-    self.inputs = std::move(inputs);
+    self.inputs = arraysOf(self.event.signature().inputs, [&](size_t i) {
+      return newView(self.event.input(i), base.ptr(), false);
+    });
   }
-  return self.inputs;
+  return nb::borrow<Arrays>(self.inputs);
 }
 
 /// A number for each agent of the environment, 0 where none is given.
@@ -160,7 +153,7 @@ void storeObservation(PyEvent &self, nb::handle value, const std::optional<std::
     check(self.event.setAgent(static_cast<size_t>(number)));
   }
   EventOutputs outputs(self.event);
-  check(storeOutputs(value.ptr(), outputs));
+  check(storeOutputs(value.ptr(), self.event.answerSignature(), outputs));
 }
 
 void sendLast(PyEvent &self, nb::handle value, const std::optional<std::string> &agent) {
@@ -194,36 +187,20 @@ void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool d
   else if (!isNothing)
     sendLast(self, value, agent);
   self.answered = true;
-  Status status;
-  {
-    nb::gil_scoped_release release;
+  check(withoutGil([&] {
     if (!driven)
-      status = self.event.reply();
-    else if (agents.empty())
-      status = self.event.reply(reward.value_or(0), done, truncated);
-    else
-      status = self.event.reply(Span<const double>(each), done, truncated);
-  }
-  check(status);
+      return self.event.reply();
+    if (agents.empty())
+      return self.event.reply(reward.value_or(0), done, truncated);
+    return self.event.reply(Span<const double>(each), done, truncated);
+  }));
 }
 
 void fail(PyEvent &self, std::string message) {
   self.expectUnanswered();
   inputsOf(self);
   self.answered = true;
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = self.event.fail({Code::PolicyFailed, std::move(message)});
-  }
-  check(status);
-}
-
-nb::object outcomeOf(const PyEvent &self) {
-  const Status &status = self.event.outcome();
-  return nb::module_::import_("mlbridge.errors")
-      .attr("_status")(static_cast<int>(status.code()),
-                       nb::steal<nb::object>(toPython(status.message())));
+  check(withoutGil([&] { return self.event.fail({Code::PolicyFailed, std::move(message)}); }));
 }
 
 /// The limits of ServerOptions by their names in Python.
@@ -247,17 +224,15 @@ void setLimits(ServerOptions &options, const nb::kwargs &limits) {
     const std::string name = shown(key);
     bool isKnown = name == "handshake_time";
     if (isKnown)
-      options.handshakeTime = Duration(nanoseconds(value));
+      options.handshakeTime = durationOf(value);
     const auto set = [&](const auto &table) {
       for (const auto &[known, member] : table)
         if (name == known) {
+          using Number = std::decay_t<decltype(options.*member)>;
+          constexpr uint64_t Most =
+              std::min<uint64_t>(std::numeric_limits<Number>::max(), INT64_MAX);
+          options.*member = static_cast<Number>(integerOf(value, name, 0, int64_t(Most)));
           isKnown = true;
-          if (!nb::try_cast(value, options.*member))
-            throw nb::type_error(
-                (name + " takes a number from 0 to " +
-                 std::to_string(
-                     std::numeric_limits<std::decay_t<decltype(options.*member)>>::max()))
-                    .c_str());
         }
     };
     set(Counts);
@@ -278,39 +253,33 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
   options.signature = std::move(signature);
   if (metadata)
     options.metadata = std::move(*metadata);
-  std::optional<Expected<Server>> server;
-  {
-    nb::gil_scoped_release release;
-    server.emplace(Server::listen(uri, std::move(options)));
-  }
-  check(server->status());
+  Expected<Server> server = withoutGil([&] { return Server::listen(uri, std::move(options)); });
+  check(server.status());
   new (self) PyServer();
-  self->server.emplace(std::move(**server));
+  self->server.emplace(std::move(*server));
   self->address = self->server->uri();
 }
-
-nb::object text(const std::string &value) { return nb::steal<nb::object>(toPython(value)); }
 
 } // namespace
 
 void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
       .def_prop_ro(
-          "episode", [](const Context &c) { return text(c.episode); },
+          "episode", [](const Context &c) { return toPython(c.episode); },
           "The id by which a trainer knows the compilation again")
       .def_prop_ro(
-          "context", [](const Context &c) { return text(c.context); },
+          "context", [](const Context &c) { return toPython(c.context); },
           "Free text of the compiler: module, function")
       .def_prop_ro(
-          "agent", [](const Context &c) { return text(c.agent); },
+          "agent", [](const Context &c) { return toPython(c.agent); },
           "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
       .def_ro("step", &Context::step, "Requests answered in this episode before")
       .def("__repr__", [](const Context &c) {
-        return text("<mlbridge.Context connection=" + std::to_string(c.connection) +
-                    " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
-                    " episode='" + c.episode + "' context='" + c.context + "'>");
+        return toPython("<mlbridge.Context connection=" + std::to_string(c.connection) +
+                        " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
+                        " episode='" + c.episode + "' context='" + c.context + "'>");
       });
 
   nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")
@@ -367,13 +336,15 @@ void bindServer(nb::module_ &m) {
               self.context = newContext(self.event.context());
             return self.context;
           },
-          "Who asks.")
+          nb::sig("def context(self) -> Context"), "Who asks.")
       .def_prop_ro(
           "reward", [](const PyEvent &self) { return self.event.reward(); }, "Of a reward.")
       .def_prop_ro(
           "truncated", [](const PyEvent &self) { return self.event.isTruncated(); },
           "Of the end of an episode: a limit ended it, and not its last state.")
-      .def_prop_ro("outcome", &outcomeOf, "How the compiler says that the episode ended.")
+      .def_prop_ro(
+          "outcome", [](const PyEvent &self) { return statusObject(self.event.outcome()); },
+          "How the compiler says that the episode ended.")
       .def_prop_ro(
           "signature", [](const PyEvent &self) { return self.event.signature(); },
           "What the compiler stated, with dynamic lengths as declared.")
@@ -398,18 +369,17 @@ void bindServer(nb::module_ &m) {
   nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
       .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
            nb::arg("metadata").none() = nb::none(), nb::kw_only(), nb::arg("environment") = false,
-           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"))
+           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"),
+           nb::sig("def __init__(self, uri: str, signature: Signature | None = None, "
+                   "metadata: collections.abc.Mapping[str, str] | None = None, *, "
+                   "environment: bool = False, "
+                   "agents: collections.abc.Sequence[tuple[str, Signature]] = ..., "
+                   "**limits: float | str | datetime.timedelta) -> None"))
       .def_prop_ro(
-          "address", [](const PyServer &self) { return text(self.address); },
+          "address", [](const PyServer &self) { return toPython(self.address); },
           "Where it listens, with the port that the system chose.")
       .def_prop_ro(
-          "agents",
-          [](PyServer &self) {
-            nb::dict agents;
-            for (const AgentSpec &agent : self.open().agents())
-              agents[text(agent.name)] = nb::cast(agent.signature);
-            return agents;
-          },
+          "agents", [](PyServer &self) { return signaturesOf(self.open().agents()); },
           "The signatures of several agents by name.")
       .def_prop_ro(
           "closed", [](const PyServer &self) { return !self.server; },

@@ -30,7 +30,7 @@ struct PyServer {
       return;
     }
     last = gone->statistics();
-    nb::gil_scoped_release release;
+    WithoutGil release;
     gone.reset();
   }
 
@@ -113,7 +113,7 @@ struct PyEvent {
 /// Server.serve_batches: a call of the policy for up to `most` requests.
 void serveBatches(nb::handle_t<PyServer> handle, const nb::object &policy,
                   const nb::object &onEvent, const nb::object &stop, size_t most,
-                  nb::handle maxWait, const nb::object &pad);
+                  const Time &maxWait, const nb::object &pad);
 
 } // namespace mlbridge::python
 

@@ -5,114 +5,115 @@
 namespace mlbridge::python {
 namespace {
 
-int64_t lengthOf(nb::handle length, const std::string &tensor, const char *what, size_t index) {
-  const std::string where = "tensor '" + tensor + "': " + what + " " + std::to_string(index);
-  if (!PyIndex_Check(length.ptr()))
-    throw nb::type_error(
-        (where + " is " + shown(nb::repr(length)) + ", expected an integer or None").c_str());
-  nb::object number = nb::steal<nb::object>(PyNumber_Index(length.ptr()));
-  if (!number)
-    throw nb::python_error();
-  int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  if (overflow)
-    raise({Code::InvalidArgument, where + " is " + (overflow < 0 ? "under -1" : "over 2**63 - 1")});
-  return value;
-}
+using Tuple = nb::typed<nb::tuple, int, nb::ellipsis>;
 
-/// None or -1 is a dimension that changes from call to call.
-Shape shapeOf(nb::handle dimensions, int64_t none, const std::string &tensor, const char *what) {
-  Shape shape;
-  if (dimensions.is_none())
-    return shape;
-  if (nb::isinstance<nb::int_>(dimensions)) {
-    shape.push_back(lengthOf(dimensions, tensor, what, 0));
-    return shape;
-  }
-  for (nb::handle dimension : dimensions)
-    shape.push_back(dimension.is_none() ? none : lengthOf(dimension, tensor, what, shape.size()));
-  return shape;
-}
-
-nb::tuple tupleOf(const Shape &shape) {
+Tuple tupleOf(const Shape &shape) {
   nb::list list;
   for (int64_t length : shape)
     list.append(length);
   return nb::tuple(list);
 }
 
+using Specs = nb::typed<nb::tuple, TensorSpec, nb::ellipsis>;
+
+/// Any sequence of them; `side` is "inputs" or "outputs".
+std::vector<TensorSpec> specsOf(nb::handle values, const char *side) {
+  constexpr const char *Expected = "a sequence of TensorSpec";
+  const std::string what = std::string("the ") + side;
+  if (!nb::hasattr(values, "__iter__"))
+    refuseType(what, Expected, values);
+  std::vector<TensorSpec> specs;
+  for (nb::handle value : values) {
+    if (!nb::isinstance<TensorSpec>(value))
+      refuseType(what, Expected, value);
+    specs.push_back(nb::cast<const TensorSpec &>(value));
+  }
+  return specs;
+}
+
+/// Ones that are compared by value, and printed.
+template <typename T> void defineValue(nb::class_<T> &type, const char *name) {
+  type.def("__str__", [](const T &self) { return self.toString(); })
+      .def("__repr__", [prefix = "<" + std::string(name) +
+                                 " "](const T &self) { return prefix + self.toString() + ">"; })
+      .def("__hash__", [](const T &self) { return nb::hash(nb::cast(self.toString())); })
+      .def(
+          "__eq__",
+          [](const T &self, nb::handle other) {
+            return nb::isinstance<T>(other) && self == nb::cast<const T &>(other);
+          },
+          nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+}
+
 } // namespace
 
+nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents) {
+  nb::typed<nb::dict, nb::str, Signature> signatures;
+  for (const AgentSpec &agent : agents)
+    signatures[toPython(agent.name)] = nb::cast(agent.signature);
+  return signatures;
+}
+
 void bindSignature(nb::module_ &m) {
-  nb::class_<TensorSpec>(m, "TensorSpec",
-                         "One named input or output: name, element type, shape.\n\n"
-                         "A dimension of -1 (or None) changes from call to call; `maximum` may "
-                         "state the largest length of each.")
-      .def(
+  nb::class_<TensorSpec> spec(
+      m, "TensorSpec",
+      "One named input or output: name, element type, shape.\n\n"
+      "A dimension of -1 (or None) changes from call to call; `maximum` may "
+      "state the largest length of each.");
+  spec.def(
           "__init__",
-          [](TensorSpec *self, const std::string &name, const nb::object &dtype,
-             const nb::object &shape, const nb::object &maximum) {
-            TensorSpec spec{name, elementType(dtype), shapeOf(shape, Dynamic, name, "dimension"),
-                            shapeOf(maximum, 0, name, "maximum")};
-            check(spec.check());
-            new (self) TensorSpec(std::move(spec));
+          [](TensorSpec *self, const std::string &name, const DType &dtype, const Lengths &shape,
+             const std::optional<Lengths> &maximum) {
+            const std::string where = "tensor '" + name + "': ";
+            TensorSpec made{
+                name, elementType(dtype), shapeOf(shape, Dynamic, where + "dimension"), {}};
+            if (maximum)
+              made.maximum = shapeOf(*maximum, 0, where + "maximum");
+            check(made.check());
+            new (self) TensorSpec(std::move(made));
           },
           nb::arg("name"), nb::arg("dtype") = "float32", nb::arg("shape") = nb::tuple(),
           nb::arg("maximum").none() = nb::none())
-      .def_prop_ro(
-          "name", [](const TensorSpec &s) { return s.name; },
-          "Unique among the inputs, or the outputs.")
+      .def_ro("name", &TensorSpec::name, "Unique among the inputs, or the outputs.")
       .def_prop_ro(
           "type", [](const TensorSpec &s) { return name(s.type); },
           "The name of the element type: \"float32\", \"string\", …")
       .def_prop_ro(
           "dtype", [](const TensorSpec &s) { return dtypeOf(s.type); },
+          nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"),
           "The NumPy dtype; object for strings")
       .def_prop_ro(
           "shape", [](const TensorSpec &s) { return tupleOf(s.shape); },
           "The lengths; -1 for one that changes from call to call.")
       .def_prop_ro(
           "maximum",
-          [](const TensorSpec &s) -> nb::object {
-            return s.maximum.empty() ? nb::none() : nb::object(tupleOf(s.maximum));
+          [](const TensorSpec &s) {
+            return s.maximum.empty() ? std::optional<Tuple>() : tupleOf(s.maximum);
           },
           "The largest length of each dimension, None where none is declared; None if there is "
-          "none at all.")
-      .def("__str__", [](const TensorSpec &s) { return s.toString(); })
-      .def("__repr__", [](const TensorSpec &s) { return "<TensorSpec " + s.toString() + ">"; })
-      .def(
-          "__eq__",
-          [](const TensorSpec &a, nb::handle b) {
-            return nb::isinstance<TensorSpec>(b) && a == nb::cast<const TensorSpec &>(b);
-          },
-          nb::arg("other").none())
-      .def("__hash__", [](const TensorSpec &s) { return nb::hash(nb::cast(s.toString())); });
+          "none at all.");
+  defineValue(spec, "TensorSpec");
 
-  nb::class_<Signature>(m, "Signature",
-                        "The ordered inputs and outputs of a model, to which both sides are held.")
+  nb::class_<Signature> signature(
+      m, "Signature", "The ordered inputs and outputs of a model, to which both sides are held.");
+  signature
       .def(
           "__init__",
-          [](Signature *self, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs) {
-            Signature signature{std::move(inputs), std::move(outputs)};
-            check(signature.check());
-            new (self) Signature(std::move(signature));
+          [](Signature *self, const nb::object &inputs, const nb::object &outputs) {
+            Signature made{specsOf(inputs, "inputs"), specsOf(outputs, "outputs")};
+            check(made.check());
+            new (self) Signature(std::move(made));
           },
-          nb::arg("inputs"), nb::arg("outputs"))
+          nb::arg("inputs"), nb::arg("outputs"),
+          nb::sig("def __init__(self, inputs: collections.abc.Sequence[TensorSpec], "
+                  "outputs: collections.abc.Sequence[TensorSpec]) -> None"))
       .def_prop_ro(
-          "inputs", [](const Signature &s) { return nb::tuple(nb::cast(s.inputs)); },
+          "inputs", [](const Signature &s) { return Specs(nb::tuple(nb::cast(s.inputs))); },
           "What the model is given.")
       .def_prop_ro(
-          "outputs", [](const Signature &s) { return nb::tuple(nb::cast(s.outputs)); },
-          "What it answers.")
-      .def("__str__", [](const Signature &s) { return s.toString(); })
-      .def("__repr__", [](const Signature &s) { return "<Signature " + s.toString() + ">"; })
-      .def(
-          "__eq__",
-          [](const Signature &a, nb::handle b) {
-            return nb::isinstance<Signature>(b) && a == nb::cast<const Signature &>(b);
-          },
-          nb::arg("other").none())
-      .def("__hash__", [](const Signature &s) { return nb::hash(nb::cast(s.toString())); });
+          "outputs", [](const Signature &s) { return Specs(nb::tuple(nb::cast(s.outputs))); },
+          "What it answers.");
+  defineValue(signature, "Signature");
 }
 
 } // namespace mlbridge::python

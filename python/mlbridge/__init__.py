@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         Signature,
         Statistics,
         TensorSpec,
-        __version__,
     )
+    from ._core import version as __version__
     from .client import from_function, function, open
     from .driving import (
         AgentsEnvironment,
@@ -68,9 +68,7 @@ if TYPE_CHECKING:
 # What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
 # every file, starts neither NumPy nor the extension.
 _HOMES = {
-    "_core": (
-        "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec __version__"
-    ),
+    "_core": "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec",
     "client": "from_function function open",
     "driving": "AgentsEnvironment Driver Environment Transition Turn drive serve_environment",
     "errors": (
@@ -150,6 +148,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return importlib.import_module("." + name, __name__)
+    if name == "__version__":
+        return importlib.import_module("._core", __name__).version
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'mlbridge' has no attribute {name!r}")

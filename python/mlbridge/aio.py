@@ -10,7 +10,6 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import client, driving
@@ -48,7 +47,11 @@ class _Thread:
             self.end()
             raise
 
-    def end(self) -> None:
+    def end(self, last: Callable[[], None] | None = None) -> None:
+        """Ends it after its last call."""
+        with contextlib.suppress(RuntimeError):  # ended before
+            if last is not None:
+                self._pool.submit(last)
         self._pool.shutdown(wait=False)
 
 
@@ -82,13 +85,17 @@ class Runner:
         """The outcome of the last evaluation."""
         return self._runner.status
 
-    async def evaluate(self, **features: Any) -> dict[str, NDArray[Any]]:
+    async def evaluate(
+        self, mapping: Mapping[str, Any] | None = None, /, **features: Any
+    ) -> dict[str, NDArray[Any]]:
         """Evaluate with these inputs; those that are not given keep their value."""
-        return await self._thread.call(self._runner.evaluate, **features)
+        return await self._thread.call(self._runner.evaluate, mapping, **features)
 
-    async def evaluate_scalar(self, **features: Any) -> Any:
+    async def evaluate_scalar(
+        self, mapping: Mapping[str, Any] | None = None, /, **features: Any
+    ) -> Any:
         """The same for a model with one output of one element, as a Python number."""
-        return await self._thread.call(self._runner.evaluate_scalar, **features)
+        return await self._thread.call(self._runner.evaluate_scalar, mapping, **features)
 
     async def begin_episode(self, episode: str, context: str = "") -> None:
         """Tell the model that an episode begins: an id, and of what (a module)."""
@@ -103,18 +110,13 @@ class Runner:
         await self._thread.call(self._runner.end_episode, failure)
 
     def close(self) -> None:
-        """End the thread, once its call has ended. Nothing can be asked afterwards."""
-        self._thread.end()
+        """End the runner and its thread, once its call has ended. May be called twice."""
+        self._thread.end(self._runner.close)
 
     async def __aenter__(self) -> Runner:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
 
@@ -222,12 +224,7 @@ class Driver:
     async def __aenter__(self) -> Driver:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 
@@ -372,7 +369,7 @@ class _Serving:
         why = "the server was interrupted"
         try:
             outputs = await self._policy(event.inputs, event.context)
-        except Exception as error:
+        except (Exception, GeneratorExit) as error:
             why = _describe("the policy", error)
         except BaseException:
             with contextlib.suppress(Error):

@@ -39,7 +39,8 @@ def open(
     Without a signature the model's own is used. A server that takes any signature has none: then
     state one, or the type of the single `output`, and the features of the first evaluation are
     the inputs. `deadline` bounds opening and every evaluation: seconds, a timedelta
-    or text like "250ms"; 5 seconds unless given. Options of the URI win over the arguments.
+    or text like "250ms"; 5 seconds unless given, and 0 waits for nothing. Options of the URI win
+    over the arguments.
     """
     model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, context=context)
     wanted = signature or model.model_signature

@@ -99,7 +99,7 @@ def test_the_outputs_suffix_says_what_is_made(
     model = perceptron(tmp_path / "m.onnx", 4, 3, 2)
     shared = compiled(model, tmp_path / "m.so")
     assert mlbridge.open(f"aot:{shared}").evaluate(x=np.zeros((1, 4), np.float32))["y"].shape
-    assert main(["compile", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 1
+    assert main(["compile", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 2
     assert "m.o: with --shared it is a shared object" in capsys.readouterr().err
     assert not (tmp_path / "m.o").exists()
 
@@ -405,7 +405,7 @@ def test_dynamic_dimensions_get_a_length(
         (["--name", "not a name"], "identifier"),
         (["--name", "if"], "'if' is a word of C"),
         (["--isa", "sse9"], "no instruction set"),
-        (["--shape", "z=1,2"], "no input 'z'"),
+        (["--shape", "z=1,2"], r"no input 'z' in \(x: float32"),
         (["--shape", "x=3,16"], "is not one of"),
         (["--dim", "batch"], "NAME=N"),
         (["--cxx", "no-such-compiler"], "no C\\+\\+ compiler"),
@@ -415,7 +415,7 @@ def test_wrong_arguments_are_refused(
     small: Path, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = small / "refused.o"
-    assert main(["compile", f"{small}/small.onnx", "-o", str(output), *arguments]) == 1
+    assert main(["compile", f"{small}/small.onnx", "-o", str(output), *arguments]) in (1, 2)
     message = capsys.readouterr().err
     assert message.startswith("mlbridge compile: ")
     assert re.search(complaint, message), message

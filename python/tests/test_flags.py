@@ -35,7 +35,7 @@ def flags(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     code = main(["flags", *arguments])
     out, err = capsys.readouterr()
-    assert (code, out) == (1, "")
+    assert (code, out) == (2 if "see mlbridge flags --help" in err else 1, "")
     assert err.startswith("mlbridge flags: ") and err.count("\n") == 1
     return err
 
@@ -226,17 +226,6 @@ def test_cc_in_make_compile_assemble_and_link(tmp_path: Path, folder: str) -> No
     assert words[-3:] == ["--end-no-unused-arguments", "-c", "x.c"]
 
 
-def test_a_model_that_is_required_is_opened(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = f"native:{Path(__file__).parents[2]}/tests/golden/onnx/linear.onnx"
-    plugin = ["--plugin", f"{place}/plugin.so", "--model", model, "--require"]
-    told = options(flags(capsys, *plugin))
-    assert told["phase-ordering-on-failure"] == "fail"
-    told = options(flags(capsys, *plugin, "--on-failure", "stock"))
-    assert told["phase-ordering-on-failure"] == "stock"
-
-
 def test_the_path_of_the_plugin(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,20 +255,32 @@ def test_flags_starts_neither_numpy_nor_the_extension(place: Path) -> None:
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("mlbridge 0.")
-    assert main([]) == 2
-    assert "flags" in capsys.readouterr().out
-    for command in ([], ["flags"], ["doctor"]):
+    for words, shows in ((["--version"], "mlbridge 0."), (["--help"], "flags")):
         with pytest.raises(SystemExit) as ended:
-            main([*command, "--help"])
-        assert ended.value.code == 0
+            main(words)
+        assert ended.value.code == 0 and shows in capsys.readouterr().out
 
 
 clang = pytest.mark.skipif(
     not Path(files.plugin("phase-ordering")).is_file() or not shutil.which("clang-22"),
     reason="needs the compiler plugin and clang-22",
 )
+
+
+@clang
+def test_a_model_that_is_required_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = options(flags(capsys, "--model", "function:stop", "--require"))
+    assert told["phase-ordering-on-failure"] == "fail"
+    told = options(flags(capsys, "--require", "--on-failure", "stock"))
+    assert told["phase-ordering-on-failure"] == "stock"
+    golden = Path(__file__).parents[2] / "tests/golden/onnx/linear.onnx"
+    for model, says in (("function:nobody", "nobody"), (f"native:{golden}", "features")):
+        text = refused(capsys, "phase-ordering", "--require", "--model", model)
+        assert "can't ask the model" in text and says in text, text
+    why = refused(capsys, "phase-ordering", "--require", "--compiler", "clang-99")
+    assert "there is no command clang-99" in why
 
 
 @clang

@@ -46,7 +46,7 @@ def test_every_limit_is_an_option(address: str) -> None:
         mlbridge.Server(address, handshake_time=value).close()
     with pytest.raises(TypeError, match="no limit 'max_fun'"):
         mlbridge.Server(address, max_fun=1)
-    with pytest.raises(TypeError, match="max_events"):
+    with pytest.raises(mlbridge.InvalidArgument, match="max_events is -1, expected 0 to"):
         mlbridge.Server(address, max_events=-1)
 
 
@@ -70,7 +70,7 @@ def test_serve_takes_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "p.py").write_text("def p(o, c): return 0\n")
     command = ["serve", f"{tmp_path}/p.py:p", "--at", f"unix:{tmp_path}/s"]
     for wrong in ("max_connections", "max_connections=-1", "max_fun=1"):
-        assert main([*command, "--limit", wrong]) == 1
+        assert main([*command, "--limit", wrong]) in (1, 2)
         assert wrong.partition("=")[0] in capsys.readouterr().err
 
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_served_is_said_in_one_line(
     Path("text.onnx").write_text("no model")
     Path("text.pt").write_text("no model")
     Path("p.py").write_text("number = 1\ndef policy(observation, context): return 1\n")
-    assert main(["serve", *arguments, "--at", "unix:s"]) == 1
+    assert main(["serve", *arguments, "--at", "unix:s"]) in (1, 2)
     error = capsys.readouterr().err
     assert error.startswith("mlbridge serve: ") and error.count("\n") == 1
     assert message in error

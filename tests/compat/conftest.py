@@ -13,6 +13,8 @@ from building import DEV, ROOT, run
 
 HERE = Path(__file__).parent
 
+os.environ["MLBRIDGE_COMPAT_BESIDE"] = "1"  # the published package is the peer
+
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -42,7 +42,7 @@ def model(module: str, mode: str, port: int, generated: Path) -> Iterator[subpro
         [sys.executable, HERE / "published/grpc_model.py", module, mode, str(port), generated],
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python")),
+        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python" / "compat")),
     )
     try:
         yield process

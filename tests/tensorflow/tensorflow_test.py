@@ -48,6 +48,21 @@ def saved(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_saved_model_is_inspected(python: Path, saved: Path) -> None:
+    """By TensorFlow's own classes, in its environment."""
+    beside = Path(mlbridge.__file__).parents[1]
+    script = (
+        f"import json, sys; sys.path.append({str(beside)!r})\n"
+        "from mlbridge.inspection import inspect\n"
+        "print(json.dumps(inspect(sys.argv[1]).as_json()))"
+    )
+    found = json.loads(run(python, "-c", script, saved / "policy").splitlines()[-1])
+    assert found["format"] == "TensorFlow SavedModel"
+    assert found["signature"] in found["signatures"].values()
+    assert all(" -> (" in text and ": float32[" in text for text in found["signatures"].values())
+    assert found["operators"]["MatMul"] >= 1 and list(found["engines"]) == ["tfaot"]
+
+
 @pytest.fixture(scope="session")
 def cases(saved: Path) -> list[CASE]:
     found = json.loads((saved / "cases.json").read_text())

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
+import secrets
 import shlex
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .. import Error, _core
-from . import CommandError
+from .. import _core
+from ..errors import Error
+from .common import DONE, CommandError, UsageError
 from .sources import INSTRUCTION_SETS, write_depfile, write_sources
 
 FLAGS = [
@@ -47,43 +50,46 @@ def run(options: argparse.Namespace) -> int:
     if output.endswith(".so"):
         options.shared = True
     elif options.shared and output.endswith((".o", ".weights")):
-        raise CommandError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
+        raise UsageError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
     name = options.name or identifier_of(output)
     to_folder = options.output.endswith("/")
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights
     weights_file = os.path.splitext(output)[0] + ".weights"
-    check_places(
-        options.model,
-        [output]
-        + ([os.path.abspath(options.header)] if options.header else [])
-        + ([weights_file] if external and not only_weights and not to_folder else []),
-    )
+    header_file = os.path.abspath(options.header) if options.header else None
+    others = [header_file] if header_file else []
+    if external and not only_weights and not to_folder:
+        others.append(weights_file)
+    check_places(options.model, [output, *others])
+    compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
+    wanted = instruction_sets(options.isa)
+    if not to_folder:
+        wanted = of_machine(wanted, machine_of(compiler))
     try:
-        source, header, weights, files = _core._generate(
-            options.model, name, dimensions_of(options), shapes_of(options), external
-        )
+        generate = _core._generate
     except AttributeError as error:
         raise CommandError("this build has no native engine, which the compiler needs") from error
+    lengths, shapes, memory = dict(options.dim), dict(options.shape), options.memory or 0
+    try:
+        source, header, weights, files = generate(
+            options.model, name, lengths, shapes, external, memory
+        )
     except Error as error:
         raise CommandError(str(error)) from error
     if only_weights:
         write(output, weights)
-        return 0
+        return DONE
     if to_folder:
-        return to_sources(options, Path(output), name, (source, header, weights), files)
+        return to_sources(options, Path(output), name, (source, header, weights), wanted, files)
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
-        compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
-        sets = instruction_sets(options) or OF_MACHINE.get(machine_of(compiler), ["portable"])
-        write_sources(Path(folder), name, (source, header, weights), sets)
-        made = build(compiler, sets, name, options.shared, folder)
-        with open(made, "rb") as file:
+        write_sources(Path(folder), name, (source, header, weights), wanted)
+        with open(build(compiler, wanted, name, options.shared, folder), "rb") as file:
             write(output, file.read())
-    if options.header:
-        write(os.path.abspath(options.header), header)
+    if header_file:
+        write(header_file, header)
     if external:
         write(weights_file, weights)
-    return 0
+    return DONE
 
 
 def to_sources(
@@ -91,12 +97,13 @@ def to_sources(
     folder: Path,
     name: str,
     made: tuple[bytes, bytes, bytes],
+    sets: list[str],
     files: list[str],
 ) -> int:
     """Sources for a build of the user's own."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_sources(folder, name, made, instruction_sets(options))
+        write_sources(folder, name, made, sets)
         if options.weights == "external":
             (folder / f"{name}_weights.bin").rename(folder / f"{name}.weights")
         if options.depfile:
@@ -104,7 +111,7 @@ def to_sources(
             write_depfile(Path(options.depfile), folder / f"{name}.cpp", [model, *files])
     except OSError as error:
         raise CommandError(f"{error.filename}: {error.strerror}") from error
-    return 0
+    return DONE
 
 
 def check_places(model: str, outputs: list[str]) -> None:
@@ -124,36 +131,26 @@ def identifier_of(path: str) -> str:
     return name if name and not name[0].isdigit() else "model_" + name
 
 
-def dimensions_of(options: argparse.Namespace) -> dict[str, int]:
-    lengths = {}
-    for text in options.dim:
-        name, _, length = text.partition("=")
-        if not name or not length.isdigit():
-            raise CommandError(f"--dim takes NAME=N, not '{text}'")
-        lengths[name] = int(length)
-    return lengths
-
-
-def shapes_of(options: argparse.Namespace) -> dict[str, list[int]]:
-    shapes = {}
-    for text in options.shape:
-        name, _, lengths = text.rpartition("=")
-        try:
-            shapes[name] = [int(length) for length in lengths.split(",") if length]
-        except ValueError:
-            raise CommandError(f"--shape takes INPUT=N,N,..., not '{text}'") from None
-    return shapes
-
-
-def instruction_sets(options: argparse.Namespace) -> list[str]:
+def instruction_sets(listed: str | None) -> list[str]:
     """Those of --isa, the preferred one last."""
-    wanted = options.isa.split(",") if options.isa else []
-    for name in wanted:
-        if name not in INSTRUCTION_SETS:
-            raise CommandError(
-                f"no instruction set '{name}'; there are {', '.join(INSTRUCTION_SETS)}"
-            )
+    wanted = listed.split(",") if listed else []
+    if unknown := [name for name in wanted if name not in INSTRUCTION_SETS]:
+        raise UsageError(
+            f"--isa: there is no instruction set '{unknown[0]}'; there are "
+            f"{', '.join(INSTRUCTION_SETS)}"
+        )
     return [name for name in INSTRUCTION_SETS if name in wanted]
+
+
+def of_machine(wanted: list[str], machine: str) -> list[str]:
+    """All of the machine if none is wanted."""
+    known = OF_MACHINE.get(machine, ["portable"])
+    if foreign := [name for name in wanted if name not in known]:
+        raise CommandError(
+            f"--isa: the C++ compiler is for {machine}, which has {', '.join(known)}, not "
+            f"{foreign[0]}; state another compiler with --cxx"
+        )
+    return wanted or known
 
 
 def build(compiler: list[str], sets: list[str], name: str, shared: bool, folder: str) -> str:
@@ -192,26 +189,21 @@ def call(command: list[str], folder: str) -> None:
     except OSError as error:
         raise CommandError(f"no C++ compiler: {command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise CommandError(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
+        said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
+        raise CommandError(f"{said[0][-1000:]}; the C++ compiler failed: {shlex.join(command)}")
 
 
 def write(path: str, contents: bytes) -> None:
     """Whole or not at all: nobody sees a part of the file."""
+    partial = os.path.join(os.path.dirname(path), f".mlbridge-{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        handle, partial = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".mlbridge-")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(partial, "xb") as file:
                 file.write(contents)
-            os.chmod(partial, 0o666 & ~_umask())
             os.replace(partial, path)
         except BaseException:
-            os.unlink(partial)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)
             raise
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import platform
@@ -13,9 +15,11 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from . import CommandError, parser, version
+from .common import DONE, FAILED, CommandError, version
+from .parser import parser
 
 # An ONNX model of 65 bytes: y = Identity(x), float32[1].
 IDENTITY = bytes.fromhex(
@@ -53,28 +57,26 @@ def first_line(text: object) -> str:
 def extension() -> str:
     from .. import _core
 
-    return f"{_core.__version__}, Python {platform.python_version()}"
+    return f"{_core.version}, Python {platform.python_version()}"
 
 
 def round_trip(serdes: str, transport: str = "unix") -> Callable[[], str]:
     def run() -> str:
-        import mlbridge
+        from .._core import Signature, TensorSpec
+        from ..client import open
+        from ..server import Server
 
-        signature = mlbridge.Signature(
-            [mlbridge.TensorSpec("x", "float32", [4])], [mlbridge.TensorSpec("y", "int64")]
-        )
+        signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
         with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
             place = "localhost:0" if transport == "grpc" else f"{folder}/s"
-            with mlbridge.Server(f"{transport}:{place}", signature) as server:
+            with Server(f"{transport}:{place}", signature) as server:
                 thread = threading.Thread(
                     target=server.serve_forever, args=(lambda o, _: int(o["x"].sum()),)
                 )
                 thread.start()
                 try:
-                    runner = mlbridge.open(
-                        f"{server.address}?serdes={serdes}", signature, deadline=5
-                    )
-                    answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
+                    with open(f"{server.address}?serdes={serdes}", signature, deadline=5) as runner:
+                        answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
                 finally:
                     server.stop()
                     thread.join()
@@ -86,15 +88,16 @@ def round_trip(serdes: str, transport: str = "unix") -> Callable[[], str]:
 
 
 def onnx_engine() -> str:
-    import mlbridge
+    from .. import client
+    from ..errors import Error
 
     with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
         path = os.path.join(folder, "identity.onnx")
         with open(path, "wb") as file:
             file.write(IDENTITY)
         try:
-            answer = mlbridge.open(f"onnx:{path}").evaluate_scalar(x=[42.0])
-        except mlbridge.Error as error:
+            answer = client.open(f"onnx:{path}").evaluate_scalar(x=[42.0])
+        except Error as error:
             fix = "pip install onnxruntime"
             if files.find_component("engine", "onnx") is None:
                 fix = "install mlbridge again with ONNX Runtime's headers (docs/dependencies.md)"
@@ -123,14 +126,15 @@ def package(name: str) -> str:
 
 
 def shipped_model() -> str:
-    import mlbridge
+    from .._core import Model
+    from ..errors import Error
 
     path = files.shipped_model("phase-ordering-size")
     if not os.path.isfile(path):
         raise Missing(f"{path} is not there", "install mlbridge again from a complete source tree")
     try:
-        model = mlbridge.Model.open(f"onnx:{path}")
-    except mlbridge.Error as error:
+        model = Model.open(f"onnx:{path}")
+    except Error as error:
         raise Missing(str(error), "see the line on onnx above") from None
     return f"{path}: {model.model_signature}"
 
@@ -167,6 +171,13 @@ def clang_asks() -> str:
         raise Missing(text, "see the lines above")
     decisions = result.stderr.count("-Rpass=phase-ordering")
     return f"compiled a C file with {decisions} decisions of the shipped model"
+
+
+def beside() -> str:
+    raise Missing(
+        "it is refused beside compilerinterface of PyPI, which is installed as well",
+        "pip uninstall compilerinterface",
+    )
 
 
 def attempt(
@@ -223,6 +234,12 @@ def checks() -> list[Check]:
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
     ]
+    with contextlib.suppress(PackageNotFoundError):  # as long as not both are there
+        for name in ("mlbridge-compat", "compilerinterface"):
+            distribution(name)
+        results.append(
+            attempt("mlbridge-compat", "import CompilerInterface", beside, required=False)
+        )
     known = {"json", "protobuf", "grpc", "onnx"}
     try:
         from .. import _core
@@ -273,13 +290,15 @@ def print_rich(results: list[Check]) -> None:
     Console().print(table)
 
 
-def run(as_json: bool) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Print what was found."""
     results = checks()
     ok = all(check.ok for check in results if check.required)
-    if as_json:
+    code = DONE if ok else FAILED
+    if options.json:
         report = {"version": version(), "ok": ok, "checks": [asdict(check) for check in results]}
         print(json.dumps(report, indent=2))
-        return 0 if ok else 1
+        return code
     try:
         if not sys.stdout.isatty():
             raise ImportError
@@ -291,4 +310,4 @@ def run(as_json: bool) -> int:
         if ok
         else "The default set-up does not work yet; see above."
     )
-    return 0 if ok else 1
+    return code

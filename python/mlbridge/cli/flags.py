@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable
 
 from .. import files
-from . import CommandError
+from .common import DONE, CommandError, nearest
 
 # Schemes that the library opens itself, and what their place is: a model's file, another path, or a
 # name. That of aot is a name if it has neither a suffix nor a folder.
@@ -23,16 +23,8 @@ SCHEMES = {
     **dict.fromkeys(("unix", "shm", "pipe", "replay"), "path"),
     "function": "name",
 }
-LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 #: Seconds that --require waits for a model.
 OPENING = 10.0
-
-
-def nearest(word: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def escaped(place: str) -> str:
@@ -92,12 +84,47 @@ def must_open(uri: str) -> None:
     """Raises what opening the model says; names that only the plugin knows are left to it."""
     if uri.partition(":")[0] in ("function", "replay"):
         return
-    from .. import Error, Model
+    from .._core import Model
+    from ..errors import Error
 
     try:
         Model.open(uri, deadline=OPENING)
     except Error as error:
-        raise CommandError(f"the model can't be opened: {' '.join(str(error).split())}") from None
+        raise CommandError(f"the model can't be opened: {error}") from None
+
+
+def compiler_of(options: argparse.Namespace) -> str:
+    """The file of --compiler."""
+    found = shutil.which(str(options.compiler))
+    if found is None:
+        raise CommandError(
+            f"--compiler: there is no command {options.compiler}; install it or state another"
+        )
+    return os.path.abspath(found)
+
+
+def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
+    """Have the compiler ask a model in this process, which the pass binds to its signature."""
+    if SCHEMES.get(uri.partition(":")[0]) not in ("model", "name"):
+        return  # a server, to which this would be a compilation like others
+    import subprocess
+
+    compiler = compiler_of(options)
+    trial = argparse.Namespace(**{**vars(options), "log": None, "on_failure": "fail"})
+    level = "-" + (options.levels or "Oz").partition(",")[0]
+    done = subprocess.run(
+        [compiler, *words(trial, plugin, uri), level, "-x", "c", "-c", "-", "-o", os.devnull],
+        input="int trial(int x) { return x; }\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        error = next((text for text in said if "error:" in text), said[0])
+        raise CommandError(
+            f"{compiler} can't ask the model: {error.partition('error: ')[2] or error}"
+        )
 
 
 def shipped(runtime: str | None) -> str:
@@ -128,27 +155,6 @@ def path_of(optimization: str, text: str | None = None) -> str:
     )
 
 
-def positive(name: str, text: str) -> str:
-    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
-        raise CommandError(f"{name}: expected a number from 1 on, got '{text}'")
-    return str(int(text))
-
-
-def duration(name: str, text: str) -> str:
-    number = r"(?=.*[1-9])[0-9]+(\.[0-9]+)?"
-    if not re.fullmatch(number + "(us|ms|s|m)", text, re.ASCII):
-        raise CommandError(f"{name}: expected a time such as 5s or 250ms, got '{text}'")
-    return text
-
-
-def levels(name: str, text: str) -> str:
-    if not all(level in LEVELS for level in text.split(",")):
-        raise CommandError(
-            f"{name}: expected {', '.join(LEVELS)}, or several with commas between, got '{text}'"
-        )
-    return text
-
-
 def quoted(argument: str) -> str:
     """The argument as it may stand in CC, which make and configure hand to a shell."""
     if re.fullmatch(r"[\w./:+,=@%?-]+", argument, re.ASCII):
@@ -164,7 +170,13 @@ def quoted(argument: str) -> str:
 
 def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
-    return shipped(runtime) if options.model is None else model_uri(options.model, runtime)
+    return shipped(runtime) if options.model is None else model_uri(str(options.model), runtime)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the line."""
+    print(flags_line(options))
+    return DONE
 
 
 def flags_line(options: argparse.Namespace) -> str:
@@ -172,6 +184,7 @@ def flags_line(options: argparse.Namespace) -> str:
     uri = model_of(options, files.onnx_runtime())
     if options.require:
         must_open(uri)
+        attempt(options, plugin, uri)
         options.on_failure = options.on_failure or "fail"
     elif options.model is None and files.find_onnx_runtime() is None:
         print(
@@ -185,22 +198,17 @@ def flags_line(options: argparse.Namespace) -> str:
 def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
     """What to add to a compiler's command line to ask the model at `uri`."""
     # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
-    line = ["--start-no-unused-arguments", "-Xclang"]
-    line.append(f"-fpass-plugin={plugin}")
-
-    def add(name: str, value: str) -> None:
-        line.extend(["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"])
-
-    add("model", uri)
-    checked: list[tuple[str, str | None, Callable[[str, str], str]]] = [
-        ("max-steps", options.max_steps, positive),
-        ("deadline", options.deadline, duration),
-        ("on-failure", options.on_failure, lambda _, text: text),
-        ("levels", options.levels, levels),
-        ("log", options.log, lambda _, text: os.path.abspath(text)),
-    ]
-    for name, value, check in checked:
+    line = ["--start-no-unused-arguments", "-Xclang", f"-fpass-plugin={plugin}"]
+    told = {
+        "model": uri,
+        "max-steps": options.max_steps,
+        "deadline": options.deadline,
+        "on-failure": options.on_failure,
+        "levels": options.levels,
+        "log": options.log and os.path.abspath(options.log),
+    }
+    for name, value in told.items():
         if value is not None:
-            add(name, check(f"--{name}", value))
+            line += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]

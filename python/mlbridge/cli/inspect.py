@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 
-from .. import Error
+from ..errors import Error
 from ..inspection import Report, inspect
-from . import CommandError
+from .common import DONE, CommandError
 
 WIDEST = 100
 
 
-def show(path: str, *, options: str, as_json: bool) -> None:
+def run(options: argparse.Namespace) -> int:
     """Print what is known of a model."""
     try:
-        report = inspect(path, options=options)
+        report = inspect(options.model, options=options.options)
     except Error as error:
         raise CommandError(str(error)) from error
-    if as_json:
+    if options.json:
         print(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
-        return
+        return DONE
     for name, value in lines(report):
         print(f"{name:14} {value}")
+    return DONE
 
 
 def lines(report: Report) -> list[tuple[str, str]]:
@@ -46,8 +48,7 @@ def lines(report: Report) -> list[tuple[str, str]]:
     if report.external_files:
         found.append(("weights in", ", ".join(report.external_files)))
     if report.multiply_adds is not None:
-        bound = "" if report.multiply_adds_exact else "at least "
-        found.append(("multiply-adds", f"{bound}{report.multiply_adds} per evaluation"))
+        found.append(("multiply-adds", f"{report.multiply_adds} per evaluation"))
     for engine, support in sorted(report.engines.items(), reverse=True):
         verdict = "runs" if support.runs else f"no: {support.why}"
         if support.missing:

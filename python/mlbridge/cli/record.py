@@ -7,13 +7,15 @@ import argparse
 import contextlib
 import sys
 
-from .. import Error
+from ..errors import Error
 from ..recording import record, replay
-from . import CommandError
-from .serve import Stop, show_statistics
+from .common import DONE, FAILED, CommandError
+from .serve import Stop, check_place, show_statistics
 
 
 def run(options: argparse.Namespace) -> int:
+    """Record or replay until a signal."""
+    check_place(options.at)
     stop = Stop()
     failures: list[str] = []
 
@@ -32,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
         except (Error, OSError) as error:
             raise CommandError(str(error)) from error
         show_statistics(done, as_json=options.json)
-    return 1 if failures else 0
+    return FAILED if failures else DONE

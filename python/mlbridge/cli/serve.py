@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
 import signal
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
 
-from .. import Error, Server, Statistics
-from ..loading import LoadedModel, load, parse_signature
-from . import CommandError
+from .. import files
+from .._core import Statistics
+from ..errors import Error
+from ..loading import load, parse_signature
+from ..server import Server
+from .common import DONE, CommandError, UsageError
+from .flags import SCHEMES
+from .stats import show
+
+#: Where servers can listen; other transports are components.
+PLACES = ("unix", "shm", "pipe", "grpc")
 
 
 class Stop:
@@ -56,68 +62,38 @@ def show_statistics(statistics: Statistics, *, as_json: bool) -> None:
     if statistics.replies:
         for name, fraction in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
             numbers[f"latency-{name}-us"] = round(1e6 * statistics.latency(fraction))
-    if as_json:
-        print(json.dumps(numbers), flush=True)
-        return
-    width = max(map(len, numbers))
-    for name, value in numbers.items():
-        print(f"{name:{width}}  {value}", flush=True)
+    show(numbers, as_json=as_json)
 
 
-def seconds(name: str, text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s|m)", text, re.ASCII)
-    if match is None:
-        raise CommandError(f"{name}: expected a time such as 1ms or 250us, got '{text}'")
-    return float(match[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[match[2]]
-
-
-def number_from_one(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
-        raise CommandError(f"{name}: expected a number from 1 on, got '{text}'")
-    return int(text)
-
-
-def limits(texts: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in texts:
-        match = re.fullmatch(r"([a-z_]+)=(.+)", text, re.ASCII)
-        if match is None:
-            raise CommandError(f"--limit: expected NAME=NUMBER, got '{text}'")
-        name, value = match.groups()
-        found[name] = (
-            value if name == "handshake_time" else number_from_one(f"--limit {name}", value)
-        )
-    return found
+def check_place(uri: str) -> None:
+    """A server listens at a transport's address; a model's URI is a mistake that is often made."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", uri)
+    name = scheme[0] if scheme else ""
+    if name not in PLACES and not files.find_component("transport", name):
+        what = "the URI of a model" if name in SCHEMES else "no place"
+        known = ", ".join(f"{place}:" for place in PLACES)
+        raise UsageError(f"--at: '{uri}' is {what}; state where to listen, with one of {known}")
 
 
 def run(options: argparse.Namespace) -> int:
+    """Serve until a signal."""
     stop = Stop()
-    batch = number_from_one("--batch", options.batch)
-    max_wait = 0.0 if options.max_wait is None else seconds("--max-wait", options.max_wait)
-    if batch is None and (options.max_wait is not None or options.pad is not None):
-        raise CommandError("--max-wait and --pad are for batches; add --batch N")
+    check_place(options.at)
+    if options.batch is None and (options.max_wait is not None or options.pad is not None):
+        raise UsageError("--max-wait and --pad are for batches; add --batch N")
     with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
         try:
             signature = None if options.signature is None else parse_signature(options.signature)
-            model = load(options.model, signature)
-            agents: dict[str, LoadedModel] = {}
-            for text in options.agent:
-                name, equals, place = text.partition("=")
-                if not name or not equals:
-                    raise CommandError(f"--agent: expected NAME=MODEL, got '{text}'")
-                agents[name] = load(place, signature)
-            statistics = model.serve(
+            statistics = load(options.model, signature).serve(
                 options.at,
-                batch=batch,
-                max_wait=max_wait,
+                batch=options.batch,
+                max_wait=options.max_wait or 0.0,
                 pad=options.pad,
-                agents=agents,
+                agents={name: load(place, signature) for name, place in options.agent},
                 ready=stop.ready,
-                **limits(options.limit),
+                **dict(options.limit),
             )
         except (Error, OSError, ImportError, TypeError) as error:
             raise CommandError(str(error)) from error
         show_statistics(statistics, as_json=options.json)
-    return 0
+    return DONE

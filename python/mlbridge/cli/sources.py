@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from .. import _core
+from .. import _core, files
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(files.PACKAGE)
 # From the least to the most preferred: the one that is chosen at run time is the last of those that
 # the CPU has. Name in C++, and the machine that has it.
 INSTRUCTION_SETS = {
@@ -54,9 +54,9 @@ def evaluation(name: str, isa: str) -> str:
     return "\n".join(["// Made by mlbridge compile.", *lines, ""])
 
 
-def write_depfile(path: Path, target: Path, files: Iterable[str]) -> None:
+def write_depfile(path: Path, target: Path, read: Iterable[str]) -> None:
     """What the sources were made of, as make and Ninja read it: the model and this very program."""
     tools = [_core.__file__, __file__, PACKAGE / "include/mlbridge/aot.h"]
     tools += sorted((PACKAGE / "kernels").glob("*.h"))
-    names = [str(name).replace("\\", "\\\\").replace(" ", "\\ ") for name in (*files, *tools)]
-    path.write_text(f"{str(target).replace(' ', chr(92) + ' ')}: {' '.join(names)}\n")
+    escaped = [str(name).replace("\\", "\\\\").replace(" ", "\\ ") for name in (*read, *tools)]
+    path.write_text(f"{str(target).replace(' ', chr(92) + ' ')}: {' '.join(escaped)}\n")

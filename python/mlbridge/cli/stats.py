@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
+from collections.abc import Mapping
 
-from .. import Error, Model
-from . import CommandError
+from .._core import Model
+from ..errors import Error
+from .common import DONE, CommandError
 
 DEADLINE = 5.0
 
@@ -20,16 +23,21 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def show(uri: str, *, as_json: bool) -> None:
+def run(options: argparse.Namespace) -> int:
     """Print its statistics."""
     try:
-        found = Model.open(uri, deadline=DEADLINE).statistics()
+        found = Model.open(options.uri, deadline=DEADLINE).statistics()
     except Error as error:
         raise CommandError(str(error)) from error
-    numbers = {name: number(value) for name, value in found.items()}
+    show({name: number(value) for name, value in found.items()}, as_json=options.json)
+    return DONE
+
+
+def show(numbers: Mapping[str, object], *, as_json: bool) -> None:
+    """Print them, one a line."""
     if as_json:
-        print(json.dumps(numbers, indent=1))
+        print(json.dumps(numbers), flush=True)
         return
     width = max(map(len, numbers))
     for name, value in numbers.items():
-        print(f"{name:{width}}  {value}")
+        print(f"{name:{width}}  {value}", flush=True)

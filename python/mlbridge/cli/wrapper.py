@@ -7,12 +7,10 @@ import argparse
 import os
 import re
 import shlex
-import shutil
-import subprocess
 
 from .. import files
-from . import CommandError
-from .flags import SCHEMES, model_of, path_of, unescaped, words
+from .common import DONE, CommandError
+from .flags import SCHEMES, attempt, compiler_of, model_of, path_of, unescaped, words
 
 SCRIPT = """\
 #!/bin/sh
@@ -27,18 +25,13 @@ exec {command} "$@"
 """
 
 
-def write(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Write the script that the options ask for, once its compiler has asked the model."""
-    found = shutil.which(options.compiler)
-    if found is None:
-        raise CommandError(f"--compiler: there is no command {options.compiler}")
-    compiler = os.path.abspath(found)
+    compiler = compiler_of(options)
     options.on_failure = options.on_failure or "fail"
     plugin = path_of(options.optimization, options.plugin)
     uri = model_of(options, files.find_onnx_runtime())
-    if SCHEMES.get(uri.partition(":")[0]) in ("model", "name"):
-        trial = argparse.Namespace(**{**vars(options), "log": None})
-        attempt([compiler, *words(trial, plugin, uri)], options.levels or "Oz")
+    attempt(options, plugin, uri)
     needed = shlex.join([compiler, plugin, *needs(uri)])
     command = shlex.join([compiler, *words(options, plugin, uri)])
     text = SCRIPT.format(needed=needed, command=command)
@@ -48,23 +41,7 @@ def write(options: argparse.Namespace) -> None:
             os.chmod(file.fileno(), os.fstat(file.fileno()).st_mode | 0o111)
     except OSError as error:
         raise CommandError(f"-o {options.output}: {error.strerror}") from None
-
-
-def attempt(command: list[str], levels: str) -> None:
-    """Compile a function at the first of the levels."""
-    done = subprocess.run(
-        [*command, "-" + levels.partition(",")[0], "-x", "c", "-c", "-", "-o", os.devnull],
-        input="int trial(int x) { return x; }\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        error = next((text for text in said if "error:" in text), said[0])
-        raise CommandError(
-            f"{command[0]} can't ask the model: {error.partition('error: ')[2] or error}"
-        )
+    return DONE
 
 
 def needs(uri: str) -> list[str]:

@@ -6,9 +6,68 @@
 #include "engine/native/registry.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 namespace mlbridge::native {
+namespace {
+
+void addWeights(const onnx::Tensor &tensor, Inspection &report) {
+  const uint64_t elements = elementCount(tensor.shape).value_or(0);
+  const std::optional<ElementType> type = onnx::elementType(tensor.type);
+  report.parameters += elements;
+  report.parameterBytes += elements * (type ? sizeOf(*type) : 0);
+  const std::string file(onnx::externalFile(tensor));
+  auto &files = report.externalFiles;
+  if (!file.empty() && std::find(files.begin(), files.end(), file) == files.end())
+    files.push_back(file);
+}
+
+void addWeights(const onnx::Graph &graph, Inspection &report);
+
+void addWeights(const std::vector<onnx::Node> &nodes, Inspection &report) {
+  for (const onnx::Node &node : nodes)
+    for (const onnx::Attribute &attribute : node.attributes) {
+      if (attribute.tensor)
+        addWeights(*attribute.tensor, report);
+      if (attribute.graph)
+        addWeights(*attribute.graph, report);
+    }
+}
+
+void addWeights(const onnx::Graph &graph, Inspection &report) {
+  for (const onnx::Tensor &tensor : graph.initializers)
+    addWeights(tensor, report);
+  addWeights(graph.nodes, report);
+}
+
+std::string toString(const onnx::ValueInfo &value) {
+  const std::optional<ElementType> type = onnx::elementType(value.type);
+  std::string kind = type ? name(*type) : onnx::name(value.type);
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string text = std::string(value.name) + ": " + kind;
+  if (!value.hasShape)
+    return text + "[...]";
+  return value.shape.empty() ? text : text + mlbridge::toString(value.shape);
+}
+
+/// Weights with a name of their own are no inputs.
+std::string signatureOf(const onnx::Graph &graph) {
+  const auto isWeight = [&](const onnx::ValueInfo &input) {
+    return std::any_of(graph.initializers.begin(), graph.initializers.end(),
+                       [&](const onnx::Tensor &weights) { return weights.name == input.name; });
+  };
+  std::string inputs, outputs;
+  for (const onnx::ValueInfo &input : graph.inputs)
+    if (!isWeight(input))
+      inputs += (inputs.empty() ? "" : ", ") + toString(input);
+  for (const onnx::ValueInfo &output : graph.outputs)
+    outputs += (outputs.empty() ? "" : ", ") + toString(output);
+  return "(" + inputs + ") -> (" + outputs + ")";
+}
+
+} // namespace
 
 Expected<Inspection> inspect(const std::string &path) {
   const Limits limits = toolLimits();
@@ -24,7 +83,7 @@ Expected<Inspection> inspect(const std::string &path) {
     return [&](const onnx::Node &node) {
       const auto version = opsets.find(node.domain);
       const std::string name =
-          (node.domain.empty() ? "" : std::string(node.domain) + ".") + std::string(node.op);
+          (node.domain.empty() ? "" : std::string(node.domain) + "::") + std::string(node.op);
       Inspection::Use &use = uses[name];
       use.op = name;
       ++use.nodes;
@@ -38,12 +97,13 @@ Expected<Inspection> inspect(const std::string &path) {
     eachNode(function.nodes, count(function.opsets));
   for (auto &[name, use] : uses)
     report.operators.push_back(std::move(use));
-  for (const onnx::Tensor &tensor : model->graph.initializers) {
-    const uint64_t elements = elementCount(tensor.shape).value_or(0);
-    const std::optional<ElementType> type = onnx::elementType(tensor.type);
-    report.parameters += elements;
-    report.parameterBytes += elements * (type ? sizeOf(*type) : 0);
-  }
+  addWeights(model->graph, report);
+  for (const onnx::Function &function : model->functions)
+    addWeights(function.nodes, report);
+  for (const auto &[domain, version] : model->opsets)
+    report.opsets[domain.empty() ? "ai.onnx" : std::string(domain)] = version;
+  report.signature = signatureOf(model->graph);
+  report.metadata = metadataOf(*model);
   Expected<std::shared_ptr<Network>> network = Network::open(path, limits);
   if (!network) {
     report.native = network.status();

@@ -150,6 +150,21 @@ Status Network::load(const Deadline &deadline) {
   return Status();
 }
 
+Metadata metadataOf(const onnx::Model &model) {
+  Metadata metadata;
+  for (const auto &[key, value] : model.metadata)
+    metadata.emplace(std::string(key), std::string(value));
+  const std::pair<const char *, std::string_view> fields[] = {
+      {"onnx.producer", model.producer},
+      {"onnx.graph", model.graph.name},
+      {"onnx.domain", model.domain},
+      {"onnx.description", model.description}};
+  for (const auto &[key, value] : fields)
+    if (!value.empty())
+      metadata.emplace(key, std::string(value));
+  return metadata;
+}
+
 Status Network::readSignature() {
   std::set<std::string_view> initializers;
   for (const onnx::Tensor &tensor : model_->graph.initializers)
@@ -173,16 +188,7 @@ Status Network::readSignature() {
   if (Status s = signature_.check(); !s)
     return {Code::InvalidModel, s.message()};
 
-  for (const auto &[key, value] : model_->metadata)
-    metadata_.emplace(std::string(key), std::string(value));
-  const std::pair<const char *, std::string_view> fields[] = {
-      {"onnx.producer", model_->producer},
-      {"onnx.graph", model_->graph.name},
-      {"onnx.domain", model_->domain},
-      {"onnx.description", model_->description}};
-  for (const auto &[key, value] : fields)
-    if (!value.empty())
-      metadata_.emplace(key, std::string(value));
+  metadata_ = metadataOf(*model_);
   return Status();
 }
 

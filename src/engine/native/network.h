@@ -68,13 +68,17 @@ private:
 /// doesn't run is in the report.
 struct Inspection {
   struct Use {
-    std::string op; ///< "Gemm", "ai.onnx.ml.TreeEnsemble"
+    std::string op; ///< "Gemm", "ai.onnx.ml::TreeEnsemble"
     uint64_t nodes = 0;
     bool isSupported = false;
   };
   std::vector<Use> operators; ///< sorted by name, those of inner graphs and functions included
   uint64_t parameters = 0;    ///< elements of the weights
   uint64_t parameterBytes = 0;
+  std::vector<std::string> externalFiles; ///< in which weights are
+  std::map<std::string, int64_t> opsets;
+  std::string signature; ///< as the file has it, whatever its types
+  Metadata metadata;
   /// Of one evaluation, with dynamic lengths taken as 1; 0 where it can't be planned.
   uint64_t multiplyAdds = 0;
   uint64_t steps = 0, workspace = 0;

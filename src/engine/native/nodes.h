@@ -5,6 +5,8 @@
 
 #include "engine/native/onnx/model.h"
 
+#include <mlbridge/model.h>
+
 namespace mlbridge::native {
 
 constexpr uint64_t ModelLimit = uint64_t(1) << 33;
@@ -12,6 +14,9 @@ constexpr uint64_t ModelLimit = uint64_t(1) << 33;
 inline std::string_view textOf(const Buffer &bytes) {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
+
+/// What the file says of itself; some of it under names that ONNX Runtime's engine gives it, too.
+Metadata metadataOf(const onnx::Model &model);
 
 /// All nodes, those of inner graphs and functions included.
 template <typename F> void eachNode(const std::vector<onnx::Node> &nodes, const F &body) {

@@ -96,7 +96,8 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   if (isReserved(options.name))
     return Status(Code::InvalidArgument,
                   "'" + options.name + "' is a word of C or C++; state another --name");
-  const native::Limits limits = native::toolLimits();
+  native::Limits limits = native::toolLimits();
+  limits.memory = options.memory;
   Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
   if (!network)
     return network.status();

@@ -22,6 +22,8 @@ struct GenerateOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   /// The weights come from a file when the program runs.
   bool externalWeights = false;
+  /// Bytes of inputs, outputs and workspace of one evaluation.
+  uint64_t memory = uint64_t(1) << 30;
 };
 
 struct Generated {
@@ -35,7 +37,7 @@ struct Generated {
 };
 
 /// Errors: those of native::Network::open; InvalidArgument (the name, a length that is missing or
-/// of no dimension); Unsupported (shapes that depend on values).
+/// of no dimension); Unsupported (shapes that depend on values); LimitExceeded (the memory).
 Expected<Generated> generate(const std::string &path, const GenerateOptions &options);
 
 } // namespace mlbridge::aot

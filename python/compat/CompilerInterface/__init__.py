@@ -9,9 +9,12 @@ are no FIFOs are never removed; and pipes are opened when they are first needed,
 `reset_pipes` was not called. Needs nothing but the standard library, and grpcio for gRPC.
 """
 
+from ._beside import refuse_the_published
 from .BaseCompilerInterface import BaseCompilerInterface
 from .GrpcCompilerInterface import GrpcCompilerInterface
 from .PipeCompilerInterface import PipeCompilerInterface
 from .SerDes import SerDes
 
 __all__ = ["BaseCompilerInterface", "GrpcCompilerInterface", "PipeCompilerInterface", "SerDes"]
+
+refuse_the_published()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the commands share: how they end, and how they read times and numbers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+#: How every command ends; `--help` says so.
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
+EXIT_CODES = (
+    "exit codes: 0 it was done; 1 it could not be done, and a line on stderr says why;\n"
+    "2 the command line is wrong"
+)
+
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+
+
+class CommandError(Exception):
+    """What was asked for cannot be done; the text goes to the user, on one line."""
+
+    code = FAILED
+
+
+class UsageError(CommandError):
+    """The command line is wrong."""
+
+    code = WRONG_USAGE
+
+
+def number_from_one(text: str) -> int:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time of the command line or of a URI."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s|m)", text, re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected a time such as 5s or 250ms, got '{text}'")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def assignment(expected: str, text: str) -> tuple[str, str]:
+    """What `expected` shows: "NAME=NUMBER"."""
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got '{text}'")
+    return name, value
+
+
+def nearest(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("mlbridge")
+    except PackageNotFoundError:  # run from a build tree
+        from .. import _core
+
+        return _core.version

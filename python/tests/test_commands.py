@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What all commands of `mlbridge` have in common: examples, exit codes, errors on one line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mlbridge.cli import main
+from mlbridge.cli.common import EXIT_CODES
+from mlbridge.cli.parser import parser
+
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "onnx"
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    (found,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+COMMANDS = sorted(commands())
+
+
+def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
+    """What a call that goes wrong prints: a line on stderr."""
+    assert main(words) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith(f"mlbridge {words[0]}: "), err
+    return err
+
+
+def test_the_commands_are_these() -> None:
+    assert (
+        "compile doctor flags inspect path record replay serve stats wrapper".split()
+    ) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_the_exit_codes(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert EXIT_CODES in text
+    examples = re.findall(r"^  .*?mlbridge (.*)$", text.partition("\nexample:\n")[2], re.MULTILINE)
+    assert examples
+    assert any(example.startswith(name) for example in examples)
+    for example in examples:
+        words = shlex.split(example.split("#")[0].split(")")[0])
+        parser().parse_args(words)  # what it shows is understood
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_command_line_is_2_on_one_line(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"see mlbridge {name} --help" in complaint(capsys, 2, name, "--no-such-option", "x", "y")
+
+
+def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "exit codes:" in capsys.readouterr().out
+    assert "'flegs'" in complaint(capsys, 2, "flegs")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("flags phase-ordering --model onnx:/no/such/file", "is not there; expected an ONNX file"),
+        ("path nothing", "there is no optimization"),
+        ("wrapper phase-ordering -o cc --compiler no-such-compiler", "state another"),
+        ("serve /no/such/file.onnx --at unix:/tmp/s", "/no/such/file.onnx"),
+        ("record /no/such/folder/r --model unix:/nobody --at unix:/tmp/s", "unix:/nobody"),
+        ("replay /no/such/recording --at unix:/tmp/s", "cannot be read"),
+        ("inspect /no/such/file", "No such file"),
+        ("compile /no/such/file.onnx -o x.o", "/no/such/file.onnx"),
+        ("stats unix:/nobody", "unix:/nobody"),
+    ],
+)
+def test_what_cannot_be_done_is_1_on_one_line(
+    words: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in complaint(capsys, 1, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("serve m.onnx --at onnx:x", "'onnx:x' is the URI of a model; state where to listen"),
+        ("serve m.onnx --at nowhere", "'nowhere' is no place; state where to listen"),
+        ("serve m.onnx --at unix:/s --batch 0", "--batch: expected a number from 1 on, got '0'"),
+        ("serve m.onnx --at unix:/s --batch 2 --max-wait 1", "--max-wait: expected a time such as"),
+        ("serve m.onnx --at unix:/s --max-wait 1ms", "add --batch N"),
+        ("serve m.onnx --at unix:/s --limit max_events", "--limit: expected NAME=NUMBER"),
+        ("serve m.onnx --at unix:/s --agent a", "--agent: expected NAME=MODEL"),
+        ("record r --model unix:/m --at function:x", "'function:x' is the URI of a model"),
+        ("compile m.onnx -o m.o --dim batch", "--dim: expected NAME=N, got 'batch'"),
+        ("compile m.onnx -o m.o --shape x=a", "--shape: expected INPUT=N,N,…, got 'x=a'"),
+        ("compile m.onnx -o m.o --isa sse9", "there is no instruction set 'sse9'; there are"),
+        ("compile m.onnx -o m.o --memory much", "--memory: expected a number from 1 on"),
+        ("compile m.onnx -o m.o --shared", "with --shared it is a shared object"),
+    ],
+)
+def test_wrong_values_are_2_and_named(
+    words: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in complaint(capsys, 2, *words.split())
+
+
+@pytest.mark.parametrize(("machine", "isa"), [("x86_64", "neon"), ("aarch64", "avx2")])
+def test_an_instruction_set_of_another_machine(
+    machine: str, isa: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiler = tmp_path / "cxx"
+    compiler.write_text(f"#!/bin/sh\necho {machine}-linux-gnu\n")
+    compiler.chmod(0o755)
+    words = ["compile", f"{GOLDEN}/linear.onnx", "-o", f"{tmp_path}/m.o", "--cxx", str(compiler)]
+    text = complaint(capsys, 1, *words, "--isa", isa)
+    assert f"the C++ compiler is for {machine}, which has portable" in text
+    assert f"not {isa}; state another compiler with --cxx" in text
+
+
+def test_a_network_that_takes_more_memory_than_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compile", f"{GOLDEN}/linear.onnx", "-o", f"{tmp_path}/m.weights", "--memory"]
+    assert "too large" in complaint(capsys, 1, *words, "3")
+    assert main([*words, "1000000"]) == 0

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlbridge-compat: a distribution of its own, which is refused beside the one of 2024."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from building import ROOT, run
+
+FILES = """
+BaseCompilerInterface.py GrpcCompilerInterface.py PipeCompilerInterface.py SerDes.py __init__.py
+_beside.py log_reader.py py.typed
+""".split()
+
+
+def python(*arguments: str, beside: bool) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "MLBRIDGE_COMPAT_BESIDE"}
+    if beside:
+        environment["MLBRIDGE_COMPAT_BESIDE"] = "1"
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def test_beside_the_published_package_it_is_refused() -> None:
+    done = python("-c", "import CompilerInterface", beside=False)
+    assert done.returncode == 1
+    assert "ImportError: mlbridge-compat takes the place of compilerinterface" in done.stderr
+    assert "pip uninstall compilerinterface" in done.stderr
+    assert python("-c", "import CompilerInterface", beside=True).returncode == 0
+
+
+def test_the_doctor_sees_both() -> None:
+    checks = json.loads(python("-m", "mlbridge", "doctor", "--json", beside=False).stdout)["checks"]
+    (check,) = [check for check in checks if check["part"] == "mlbridge-compat"]
+    assert not check["ok"] and not check["required"]
+    assert check["fix"] == "pip uninstall compilerinterface"
+
+
+def test_its_wheel_is_pure_python(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps"]
+    run(*pip, "--no-build-isolation", "-w", tmp_path, ROOT / "python" / "compat")
+    (wheel,) = tmp_path.iterdir()
+    assert wheel.name == "mlbridge_compat-0.1.0-py3-none-any.whl"
+    names = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n]
+    assert sorted(names) == [f"CompilerInterface/{name}" for name in sorted(FILES)]
