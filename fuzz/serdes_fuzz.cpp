@@ -4,7 +4,7 @@
 //   serdes_fuzz -max_total_time=60 -max_len=4096 CORPUS
 #include "serdes/component_serdes.h"
 #include "serdes/serdes.h"
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ _LISTS = ("files", "exclude", "flags", "libs")
 
 
 def _strings(where: str, value: Any) -> tuple[str, ...]:
+    """A list of strings of a TOML file."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ProgramsError(f"{where}: expected a list of strings, got {value!r}")
     return tuple(value)
@@ -83,36 +84,29 @@ def _strings(where: str, value: Any) -> tuple[str, ...]:
 
 def _program(index: int, entry: dict[str, Any]) -> Program:
     where = f"catalog entry {index} ({entry.get('name', 'without a name')})"
-    missing = [key for key in _REQUIRED if key not in entry]
-    if missing:
+    if missing := [key for key in _REQUIRED if key not in entry]:
         raise ProgramsError(f"{where}: missing {', '.join(missing)}")
-    unknown = set(entry) - {*_REQUIRED, *_LISTS, "executables", "test", "generate"}
-    if unknown:
+    if unknown := set(entry) - {field.name for field in fields(Program)}:
         raise ProgramsError(f"{where}: unknown key {', '.join(sorted(unknown))}")
     if entry["set"] not in SETS:
         raise ProgramsError(f"{where}: set is {entry['set']!r}, expected one of {', '.join(SETS)}")
-    lists = {key: _strings(f"{where}: {key}", entry[key]) for key in _LISTS if key in entry}
-    executables = tuple(
+    made = dict(entry)
+    for key in _LISTS:
+        if key in entry:
+            made[key] = _strings(f"{where}: {key}", entry[key])
+    made["executables"] = tuple(
         (name, _strings(f"{where}: executables.{name}", files))
         for name, files in entry.get("executables", {}).items()
     )
-    test = tuple(_strings(f"{where}: test", command) for command in entry.get("test", []))
-    generate: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
-    for item in entry.get("generate", []):
-        if not isinstance(item, dict) or not {"to", "from"} <= set(item):
-            raise ProgramsError(f"{where}: generate: expected {{to, from, values}}, got {item!r}")
-        values = tuple((str(key), str(value)) for key, value in item.get("values", {}).items())
-        generate.append((item["to"], item["from"], values))
-    return Program(
-        name=entry["name"],
-        set=entry["set"],
-        kind=entry["kind"],
-        package=entry["package"],
-        executables=executables,
-        test=test,
-        generate=tuple(generate),
-        **lists,
-    )
+    made["test"] = tuple(_strings(f"{where}: test", words) for words in entry.get("test", []))
+    try:
+        made["generate"] = tuple(
+            (item["to"], item["from"], tuple(item.get("values", {}).items()))
+            for item in entry.get("generate", [])
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ProgramsError(f"{where}: generate: expected {{to, from, values}}: {error}") from error
+    return Program(**made)
 
 
 def load(path: Path = CATALOG) -> list[Program]:

@@ -152,7 +152,7 @@ def _tail(text: str) -> str:
 
 
 def unpack(archives: list[Path], tree: Path) -> None:
-    """Unpack `archives` into `tree`, less their common first folder, and only then name it so."""
+    """Unpack `archives` without their common top folder; `tree` appears when it is complete."""
     tree.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tree.parent, prefix=".unpack-") as temporary:
         staging = Path(temporary)
@@ -193,7 +193,7 @@ def version_of(archive: str) -> str:
 
 
 def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
-    """Fetch one program unless it is there; whether anything was done."""
+    """Fetch one program unless it is there already; true if it was fetched."""
     tree = source_tree(program, build)
     stamp = build / "source" / f"{program.name}.version"
     if tree.is_dir() and stamp.is_file():
@@ -223,8 +223,10 @@ def fetched_version(program: Program, build: Path = BUILD) -> str:
 
 
 def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None) -> list[Program]:
-    """Fetch `programs`; those that are there then. Fewer than `least` (default: all) are an error,
-    which names every one that failed."""
+    """Fetch what is missing, and return the programs that are there.
+
+    Fewer than `least` (default: all) are an error that names each that failed.
+    """
     missing = [
         program
         for program in programs

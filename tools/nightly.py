@@ -149,6 +149,18 @@ def own_builds(log: Path, _: float) -> bool:
     return run(log, *command) and run(log, *command, "--kill-server")
 
 
+def aarch64(log: Path, _: float) -> bool | str:
+    """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
+    if not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
+        return "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
+    test = ["-m", "pytest", "tests/install/compile_model_test.py", "-k", "another_machine"]
+    return (
+        build("dev", []) == 0
+        and run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
+        and run(log, PYTHON, *test)
+    )
+
+
 # Each says whether it passed, or why it was left out. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "sampled-tests": (sampled_tests, 0.15),
@@ -161,7 +173,8 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "random-aliases": (aliases, 0.05),
     "torch-exports": (torch_exports, 0.05),
     "thread-soak": (thread_soak, 0.15),
-    "own-builds": (own_builds, 0.25),
+    "own-builds": (own_builds, 0.2),
+    "aarch64": (aarch64, 0.05),
 }
 
 

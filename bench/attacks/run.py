@@ -25,7 +25,7 @@ from target import Target, outcome, target  # noqa: E402
 
 TRANSPORTS = ("unix", "grpc", "shm")
 QUIET = 2000
-PATIENCE = 20  # an attacker that isn't through then is ended: the others take what time there is
+PATIENCE = 20  # an attacker that hasn't finished by then is killed
 
 
 def asked(at: Target) -> float:

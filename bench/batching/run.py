@@ -3,10 +3,10 @@
 
     run.py [--rounds N] [--sets N] [--clients N …] [--build FOLDER]
 
-In each round, in turns: a network in PyTorch behind a server that answers compilers one by one, and
-one that batches; and the same behind bare sockets (bare_server.py). Each set has processes of its
-own, whose place on the machine matters as much as what they do. Written to
-build/bench/batching.json: requests a second and both gains (medians), and their ratio.
+Each round asks, in turns, a PyTorch network behind a server that answers compilers one by one, one
+behind a server that batches, and the same two behind bare sockets (bare_server.py). Each set starts
+new processes, because where they run matters as much as what they do. build/bench/batching.json has
+medians: requests a second, both gains, and their ratio.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The floor of the round trip, the compiler's side: the same numbers through the same kind of
-// channel, as fast as that can be written, with nothing of the library. No handshake, no deadlines,
-// no checks.
+// channel, written to be fast, with nothing of the library: no handshake, no deadlines, no checks.
 //
 //   floor-channel sweep|small pipe|unix|shm raw|json PATH
 //

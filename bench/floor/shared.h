@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The floor over shared memory, the compiler's side: one message there, one answer back, in place.
-// Each side spins, where that has found something of late, and then looks and yields for a moment
-// before it sleeps on an eventfd.
+// Each side spins if that has paid off lately, then yields for a moment, then sleeps on an eventfd.
 #ifndef MLBRIDGE_BENCH_FLOOR_SHARED_H
 #define MLBRIDGE_BENCH_FLOOR_SHARED_H
 

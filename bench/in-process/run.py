@@ -5,9 +5,9 @@
 
 The floors are a prebound session of ONNX Runtime's C API (the better of weights packed or not) and
 the matrix products alone (the better of OpenBLAS and loops of our own). All are asked in turns, on
-one core, each in three processes, and answers are checked before and after. Reported are medians of
-the processes' medians; aot: is beside the same network's C function, called without the library.
-Start-up is from opening to the first answer, in fresh processes. Resident memory is what these have
+one core, each in three processes, and answers are checked before and after. The report has medians
+of the processes' medians. Beside aot: is the same network's C function, called without the library.
+Start-up is from opening to the first answer, in new processes. Resident memory is what these have
 more than a process that asks a function of the program.
 build/bench/in-process-limits.json says which of the project's limits hold.
 """
@@ -40,7 +40,7 @@ from shared import ROOT, Asker, parser, report  # noqa: E402
 ENGINES = ("onnx", "native", "aot", "tfaot")
 C_FUNCTION = "aot's C function"
 ROUND_NS = 3e6  # a turn takes about that long
-PROCESSES = 3  # of each program: where the system puts their memory makes a tenth
+PROCESSES = 3  # of each program: where their memory lies changes times by a tenth
 STARTS = 15
 THREAD_MS = 150
 THREAD_PAIRS = 5

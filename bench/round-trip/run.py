@@ -4,8 +4,8 @@
     run.py [--rounds N] [--build FOLDER] [--only SUBSTRING]
 
 A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16
-floats to one int64), each of the library and of its floor right after one another, in an order that
-changes from round to round. Reported are medians. "pinned" has both processes on one core.
+floats to one int64), each by the library and by its floor, in an order that changes from round to
+round. The report has medians. "pinned" means that both processes run on one core.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SMALL_QUERIES = 3000
 SWEEPS = 20
 JSON_SWEEPS = 3  # each takes as long
 ROUNDS_OF_A_PAIR = 3
-# Processes that are free to run anywhere have two speeds, by whether the kernel has both on one
-# core at the time. Their medians need many pairs, warmed up until the kernel has placed them.
+# Two processes that may run anywhere have two speeds: on one core, or on two. So medians need many
+# pairs, warmed up until the kernel has placed them.
 FREE_PAIRS = 15
 PLACING_SECONDS = 0.3
 
@@ -109,8 +109,8 @@ class Setting:
     def release(self, *processes: int) -> None:
         """Let them run where they like, unless pinned.
 
-        Which core a process is started on is luck, and often lasts; so that both pairs begin with
-        the same, they are started on two cores.
+        The core that a process starts on is luck, and it often stays there. So both pairs start on
+        two cores.
         """
         if self.pinned:
             return

@@ -38,19 +38,20 @@ bool isStill(int descriptor, const std::string &path) {
 
 } // namespace
 
-/// The two files. A failure leaves the conversation at an unknown place, so it stays.
+/// The two files. After a failure nobody knows where in the conversation it is, so every later
+/// call fails as well.
 class PipeModelRunner::Channel {
 public:
   Status open(const std::string &out, const std::string &in, Deadline deadline) {
-    return broken_ = doOpen(out, in, deadline);
+    return status_ = doOpen(out, in, deadline);
   }
   Status exchange(const std::string &message, std::string &reply, Deadline deadline) {
-    if (!broken_)
-      return broken_;
-    broken_ = send(message, deadline);
-    if (broken_)
-      broken_ = receive(reply, deadline);
-    return broken_;
+    if (!status_)
+      return status_;
+    status_ = send(message, deadline);
+    if (status_)
+      status_ = receive(reply, deadline);
+    return status_;
   }
 
 private:
@@ -174,7 +175,7 @@ private:
   }
 
   Descriptor in_, out_;
-  Status broken_;
+  Status status_;
   bool kernelHasFlag_ = true;
 };
 

@@ -114,7 +114,7 @@ mlb_code output(void *r, uint64_t, mlb_tensor *tensor, mlb_error *) {
 }
 
 constexpr mlb_engine Engine = {sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
-                               destroyRunner,      input, resize, evaluate, output};
+                               destroyRunner,      input, resize, evaluate, output,    nullptr};
 constexpr mlb_component Component = {sizeof(mlb_component),
                                      MLB_COMPONENT_ABI,
                                      0 << 16 | 1 << 8 | 0,

@@ -69,6 +69,10 @@ typedef struct mlb_aot_model {
 /* What a shared object exports; never null. */
 const mlb_aot_model *mlb_aot_entry(void);
 
+/* What a program may define, hidden, for the networks that are linked into it, from 0 on; null
+ * after the last. They are opened as aot:NAME. (mlbridge_compile_model of CMake does so.) */
+const mlb_aot_model *mlbridge_linked_model(uint64_t index);
+
 /* Weights in a file: this, then weights_size bytes. */
 typedef struct mlb_aot_weights {
   char magic[8];        /* "MLBWGT1\n" */

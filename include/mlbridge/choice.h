@@ -1,43 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From what a network says of each action (logits) to one of them. URIs do the same with
-// `?choose=argmax` and `?choose=sample`, so that a pass need not know.
 #ifndef MLBRIDGE_CHOICE_H
 #define MLBRIDGE_CHOICE_H
-
-#include <mlbridge/status.h>
-#include <mlbridge/tensor.h>
-
-#include <cstdint>
-#include <string_view>
-
-namespace mlbridge {
-
-/// The index of the largest element, the first of equals. An element of -inf is never chosen
-/// (masks are added as log(0)). Errors: PolicyFailed (no elements, one is NaN, all are -inf).
-Expected<int64_t> argMax(Span<const float> logits);
-Expected<int64_t> argMax(Span<const double> logits);
-Expected<int64_t> argMax(Span<const Half> logits);
-
-/// Draws from softmax(logits / temperature). The same seed gives the same draws on every machine.
-/// Used by one thread at a time.
-class Sampler {
-public:
-  /// temperature: above 0; towards 0 the draws become argMax.
-  explicit Sampler(uint64_t seed = 0, double temperature = 1);
-  /// Starts anew from the seed, and from what is being compiled if it is given: the draws for a
-  /// module then depend neither on other modules nor on the order of threads.
-  void restart(std::string_view episode = {}, std::string_view context = {});
-  /// Allocates nothing. Errors: those of argMax.
-  Expected<int64_t> sample(Span<const float> logits);
-  Expected<int64_t> sample(Span<const double> logits);
-  Expected<int64_t> sample(Span<const Half> logits);
-
-private:
-  uint64_t seed_;
-  double inverseTemperature_;
-  uint64_t state_ = 0;
-};
-
-} // namespace mlbridge
-
+#pragma message("mlbridge/choice.h is now mlbridge/sampler.h")
+#include <mlbridge/sampler.h>
 #endif

@@ -125,6 +125,11 @@ typedef struct mlb_engine {
   mlb_code (*evaluate)(void *runner, uint64_t left, mlb_error *error);
   /* Valid until the next evaluate. */
   mlb_code (*output)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
+
+  /* Null, or absent, in an engine that takes no model from memory. As open, of what `place` names
+   * for messages only. The bytes are there during the call. */
+  mlb_code (*open_memory)(mlb_bytes bytes, mlb_string place, const mlb_option *options,
+                          uint64_t options_size, void **model, mlb_error *error);
 } mlb_engine;
 
 /* ---- serdes: tensors to bytes and back

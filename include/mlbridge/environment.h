@@ -26,18 +26,18 @@ public:
   Observation &forAgent(size_t agent);
   Observation &forAgent(std::string_view name);
 
-  /// Runner::set, input and resize of the agent that acts next. A wrong name, type or count ends
+  /// Runner::set, input and resize of the agent that acts next. A wrong name, value or count ends
   /// the episode, whether the status is looked at or not.
-  template <typename T> Status set(std::string_view name, const T &value) {
-    return runner().set(name, value);
+  template <typename T> Status set(TensorKey input, const T &value) {
+    return runner().set(input, value);
   }
-  template <typename T> Status set(std::string_view name, std::initializer_list<T> values) {
-    return runner().set(name, values);
+  template <typename T> Status set(TensorKey input, std::initializer_list<T> values) {
+    return runner().set(input, values);
   }
-  template <typename T> Span<T> input(std::string_view name) { return runner().input<T>(name); }
+  template <typename T> Span<T> input(TensorKey input) { return runner().input<T>(input); }
   template <typename T>
-  Expected<Span<T>> resize(std::string_view name, std::initializer_list<int64_t> shape) {
-    return runner().resize<T>(name, shape);
+  Expected<Span<T>> resize(TensorKey input, std::initializer_list<int64_t> shape) {
+    return runner().resize<T>(input, shape);
   }
   /// Untyped access by index into the signature's inputs; for language bindings.
   TensorView inputAt(size_t index) { return runner().inputAt(index); }
@@ -70,22 +70,22 @@ public:
   explicit Action(Runner &runner, size_t agent = 0) : runner_(runner), agent_(agent) {}
   /// The number of the agent that acted.
   size_t agent() const { return agent_; }
-  /// The first element of the named output. Errors: InvalidArgument (name, type), PolicyFailed
+  /// The first element of an output. Errors: InvalidArgument (name, index, type), PolicyFailed
   /// (empty).
-  template <typename T> Expected<T> get(std::string_view name) const {
-    Span<const T> values = all<T>(name);
+  template <typename T> Expected<T> get(TensorKey output) const {
+    Span<const T> values = all<T>(output);
     if (values.empty())
       return runner_.status().ok()
-                 ? Status(Code::PolicyFailed, "output '" + std::string(name) + "' is empty")
+                 ? Status(Code::PolicyFailed, "output " + output.toString() + " is empty")
                  : runner_.status();
     return values[0];
   }
   /// The same of a discrete action: one of 0 ... choices - 1. Errors: also PolicyFailed (another
   /// number).
   Expected<int64_t> choice(std::string_view name, size_t choices) const;
-  /// All elements of the named output; empty if there is no such output of this type.
-  template <typename T> Span<const T> all(std::string_view name) const {
-    return runner_.output<T>(name);
+  /// All elements of an output; empty if there is no such output of this type.
+  template <typename T> Span<const T> all(TensorKey output) const {
+    return runner_.output<T>(output);
   }
   /// Untyped access by index into the signature's outputs; for language bindings.
   TensorView outputAt(size_t index) const { return runner_.outputAt(index); }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,14 +24,17 @@ class ModelBackend;
 /// tolerance. Values are UTF-8 text. In ONNX files these are the metadata properties.
 using Metadata = std::map<std::string, std::string>;
 
+/// Of opening and of each evaluation, unless OpenOptions say otherwise.
+inline constexpr Duration DefaultDeadline = std::chrono::seconds(5);
+
 /// How a Model is opened. Options of the URI with the same name (`deadline`, `agent`, `episode`,
 /// `context`) go first, so that whoever starts the compiler has the last word.
 struct OpenOptions {
   /// Opening, and then each evaluation, takes no longer than this (out of process; in process see
-  /// docs/architecture.md); Duration::max() is no limit. It is also the budget of this Model for
-  /// waiting in vain: once that much time was spent on calls that failed, with no answer in
-  /// between, later ones fail at once.
-  Duration deadline = std::chrono::seconds(5);
+  /// docs/architecture.md); Duration::max() is no limit, nothing is DefaultDeadline. It is also the
+  /// budget of this Model for waiting in vain: once that much time was spent on calls that failed,
+  /// with no answer in between, later ones fail at once.
+  std::optional<Duration> deadline;
   /// Shares that budget with every other Model of this process that is opened at the same address
   /// with this set: for compilers that open a model for each module.
   bool sharedBudget = false;
@@ -39,8 +43,9 @@ struct OpenOptions {
   std::string context; ///< free text for logs: module, function
 };
 
-/// A handle; copies share the model. Safe to use from several threads at once. Never null: a Model
-/// that could not be opened carries its failure, and so does every Runner made from it.
+/// A handle; copies share what was opened, and each has its own binding. Safe to use from several
+/// threads at once, except for bind. Never null: a Model that could not be opened carries its
+/// failure, and so does every Runner made from it.
 class Model {
 public:
   /// Carries Unavailable.
@@ -50,6 +55,12 @@ public:
   /// (file, component, runtime library: the message says what to install), Unavailable (no server),
   /// Busy, DeadlineExceeded, InvalidModel, Protocol.
   static Model open(std::string_view uri, const OpenOptions &options = {});
+  /// The same from the bytes of a file, which are copied: an ONNX file for "native:" and "onnx:",
+  /// of which onnx: takes ONNX Runtime's own format as well. The rest of the URI is a name for
+  /// messages, and options: "native:policy?choose=argmax". Weights in other files are refused.
+  /// Errors: also Unsupported (a scheme that takes no bytes).
+  static Model fromMemory(std::string_view uri, const void *data, size_t size,
+                          const OpenOptions &options = {});
   /// Uses a model made by the program itself; see function.h.
   static Model fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options = {});
 
@@ -77,7 +88,8 @@ public:
   /// Dynamic caller output takes any length of the model, and a model may have one leading batch
   /// dimension of 1 or Dynamic more. Caller inputs that the model does not know get a
   /// buffer that nobody reads, so that a model may know less than the compiler. Otherwise Mismatch;
-  /// the message names both sides. Call once, before newRunner; not concurrently with other calls.
+  /// the message names both sides. Copies of this Model, and Runners, stay as they are. Not
+  /// concurrently with other calls of this Model.
   Status bind(const Signature &signature);
 
   /// The signature of the last bind; null before it.
@@ -92,15 +104,21 @@ public:
   /// one message, whose answer is awaited with the first evaluation at the latest. Thread-safe. A
   /// failure is in Runner::status().
   Runner newRunner() const;
-  /// The same with another agent, episode and context than the Model was opened with; empty fields
-  /// keep those.
+  /// The same with another deadline for its evaluations, agent, episode and context than the Model
+  /// was opened with; empty fields keep those. A sharedBudget that the Model was not opened with is
+  /// InvalidArgument.
   Runner newRunner(const OpenOptions &overrides) const;
 
 private:
   friend class Runner;
-  struct State;
-  explicit Model(std::shared_ptr<State> state);
-  std::shared_ptr<State> state_;
+  struct Opened;
+  struct Bound;
+  explicit Model(std::shared_ptr<const Opened> opened);
+  static Model openFrom(std::string_view uri, const Span<const uint8_t> *memory,
+                        const OpenOptions &options);
+  Status bindAs(std::string agent, const Signature &signature);
+  std::shared_ptr<const Opened> opened_; ///< shared with copies
+  std::shared_ptr<const Bound> bound_;   ///< replaced by bind; never null
 };
 
 /// Model::open, bind and newRunner in one call, for the usual single-threaded use.

@@ -7,6 +7,7 @@
 #include <mlbridge/status.h>
 #include <mlbridge/tensor.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,28 @@
 namespace mlbridge {
 
 class Model;
+
+/// Which input or output: by its name, or by its index in signature(), which takes no look-up.
+/// Made for a call: it refers to the name.
+class TensorKey {
+public:
+  /// From a name: anything that converts to std::string_view.
+  template <typename S,
+            typename = std::enable_if_t<std::is_convertible_v<const S &, std::string_view>>>
+  TensorKey(const S &name) : name_(name), isName_(true) {}
+  /// From an index, or an enumerator that is one.
+  TensorKey(size_t index) : index_(index) {}
+  /// "'embedding'" or "3".
+  std::string toString() const {
+    return isName_ ? "'" + std::string(name_) + "'" : std::to_string(index_);
+  }
+
+private:
+  friend class Runner;
+  std::string_view name_;
+  size_t index_ = 0;
+  bool isName_ = false;
+};
 
 /// Never null: a Runner whose model could not be opened carries the failure, and every evaluation
 /// returns it at once. Movable; used by one thread at a time. Keeps its Model alive.
@@ -33,49 +56,71 @@ public:
   Runner &operator=(Runner &&) noexcept;
 
   /// Why the last call failed; Ok after one that did not. A wrong `set` stays, and evaluations fail
-  /// with it, until that input is set properly (a name that does not exist: for one evaluation) or
-  /// clearStatus().
+  /// with it, until that input is set properly or clearStatus(). A name or index that does not
+  /// exist fails one evaluation.
   const Status &status() const;
   explicit operator bool() const { return status().ok(); }
 
-  /// Copies a value into an input: a scalar, a string, or anything contiguous of the element type.
-  /// For an input with one Dynamic dimension the length follows from the count; with several, call
-  /// resize first. Errors (InvalidArgument): unknown name, other element type, other count.
-  template <typename T> Status set(std::string_view name, const T &value) {
+  /// Copies a value into an input: a scalar, a string, or anything contiguous. Numbers of another
+  /// type than the element type do if each value fits: integers exactly, floating-point numbers
+  /// rounded to fewer digits. For an input with one Dynamic dimension the length follows from the
+  /// count; with several, call resize first. Errors (InvalidArgument): unknown name or index, text
+  /// for a number, a value that does not fit, other count; nothing is written then.
+  template <typename T> Status set(TensorKey input, const T &value) {
     if constexpr (std::is_convertible_v<const T &, std::string_view>) {
       const std::string text{std::string_view(value)};
-      return setElements(name, ElementType::String, &text, 1, true);
+      return setElements(input, ElementType::String, &text, 1, true);
     } else if constexpr (isScalar<T>) {
-      return setElements(name, ElementTypeOf<T>::value, &value, 1, true);
+      return setElements(input, typeOf<T>(), &value, 1, true);
     } else {
       const auto *data = value.data();
       using E = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
-      return setElements(name, ElementTypeOf<E>::value, data, value.size(), false);
+      return setElements(input, typeOf<E>(), data, value.size(), false);
     }
   }
-  template <typename T> Status set(std::string_view name, std::initializer_list<T> values) {
-    return setElements(name, ElementTypeOf<T>::value, values.begin(), values.size(), false);
+  template <typename T> Status set(TensorKey input, std::initializer_list<T> values) {
+    return setElements(input, typeOf<T>(), values.begin(), values.size(), false);
   }
   /// std::vector<bool> has no elements in memory.
-  Status set(std::string_view name, const std::vector<bool> &values);
+  Status set(TensorKey input, const std::vector<bool> &values);
 
   /// The input's buffer, to be written in place; valid until the Runner is destroyed or that input
-  /// resized. Empty, with status() set, if the name or type is wrong. If the model could not be
-  /// opened or bound, but a signature was stated, this is a buffer that nobody reads.
-  template <typename T> Span<T> input(std::string_view name) {
-    return typed<T>(inputView(name, ElementTypeOf<T>::value));
+  /// resized. Never null. A wrong name, index or type is an error like a wrong `set`, and gives a
+  /// buffer that nobody reads: of the input's size, or of 1 MB (4096 strings) if there is no such
+  /// input. So does an input of a model that could not be opened. An input with Dynamic lengths has
+  /// no elements before set or resize.
+  template <typename T> Span<T> input(TensorKey input) {
+    return typed<T>(inputView(input, ElementTypeOf<T>::value));
   }
   /// Sets the lengths of an input's Dynamic dimensions and gives its buffer, whose contents are
   /// unspecified. Earlier spans of this input are invalid afterwards.
-  template <typename T> Expected<Span<T>> resize(std::string_view name, Span<const int64_t> shape) {
-    Expected<TensorView> view = resizeInput(name, ElementTypeOf<T>::value, shape);
+  template <typename T> Expected<Span<T>> resize(TensorKey input, Span<const int64_t> shape) {
+    Expected<TensorView> view = resizeInput(input, ElementTypeOf<T>::value, shape);
     if (!view)
       return view.status();
     return typed<T>(*view);
   }
   template <typename T>
-  Expected<Span<T>> resize(std::string_view name, std::initializer_list<int64_t> shape) {
-    return resize<T>(name, Span<const int64_t>(shape.begin(), shape.size()));
+  Expected<Span<T>> resize(TensorKey input, std::initializer_list<int64_t> shape) {
+    return resize<T>(input, Span<const int64_t>(shape.begin(), shape.size()));
+  }
+
+  /// Lets each evaluation read an input from the caller's memory, until set or resize of that
+  /// input, or a bindInput with an empty span. The memory must last that long. `function:` reads it
+  /// where it is; for other models it is copied before each evaluation. Lengths follow from the
+  /// count, as for set. Errors (InvalidArgument): unknown name or index, other type or count;
+  /// evaluations fail with it until clearStatus().
+  template <typename T> Status bindInput(TensorKey input, Span<T> elements) {
+    using E = std::remove_const_t<T>;
+    return bindInputTo(input, ElementTypeOf<E>::value, const_cast<E *>(elements.data()),
+                       elements.size());
+  }
+  /// Lets each evaluation write an output to the caller's memory, until a bindOutput with an empty
+  /// span; output() then gives that memory. One of fixed shape must have the size of the span;
+  /// one that is Dynamic and longer than it fails the evaluation with LimitExceeded. `function:`
+  /// writes outputs of fixed shape where they shall be; else they are copied. Errors: as bindInput.
+  template <typename T> Status bindOutput(TensorKey output, Span<T> elements) {
+    return bindOutputTo(output, ElementTypeOf<T>::value, elements.data(), elements.size());
   }
 
   /// Asks the model. Returns by the deadline of the Model (or the one given) if it is out of
@@ -102,14 +147,13 @@ public:
   }
 
   /// An output of the last evaluation; valid until the next one. Empty, with status() set, if the
-  /// name or type is wrong.
-  template <typename T> Span<const T> output(std::string_view name) {
-    const Span<T> s = typed<T>(outputView(name, ElementTypeOf<T>::value));
+  /// name, index or type is wrong.
+  template <typename T> Span<const T> output(TensorKey output) {
+    const Span<T> s = typed<T>(outputView(output, ElementTypeOf<T>::value));
     return {s.data(), s.size()};
   }
 
-  /// Untyped access by index into signature(); for language bindings. An index out of range gives
-  /// an empty view.
+  /// The same without types, for language bindings. An index out of range gives an empty view.
   TensorView inputAt(size_t index);
   Expected<TensorView> resizeAt(size_t index, Span<const int64_t> shape);
   TensorView outputAt(size_t index);
@@ -140,15 +184,31 @@ private:
 
   template <typename T>
   static constexpr bool isScalar = std::is_arithmetic_v<T> || std::is_same_v<T, Half>;
+  /// Also of `char`, `wchar_t` and others, which are no element types.
+  template <typename T> static constexpr ElementType typeOf() {
+    if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>)
+      return ElementTypeOf<T>::value;
+    else if constexpr (std::is_signed_v<T>)
+      return sizeof(T) == 1   ? ElementType::Int8
+             : sizeof(T) == 2 ? ElementType::Int16
+             : sizeof(T) == 4 ? ElementType::Int32
+                              : ElementType::Int64;
+    else
+      return sizeof(T) == 1   ? ElementType::UInt8
+             : sizeof(T) == 2 ? ElementType::UInt16
+             : sizeof(T) == 4 ? ElementType::UInt32
+                              : ElementType::UInt64;
+  }
   template <typename T> static Span<T> typed(const TensorView &view) {
     return {static_cast<T *>(view.data), view.count};
   }
-  Status setElements(std::string_view name, ElementType type, const void *data, size_t count,
+  Status setElements(TensorKey input, ElementType type, const void *data, size_t count,
                      bool scalar);
-  TensorView inputView(std::string_view name, ElementType type);
-  Expected<TensorView> resizeInput(std::string_view name, ElementType type,
-                                   Span<const int64_t> shape);
-  TensorView outputView(std::string_view name, ElementType type);
+  TensorView inputView(TensorKey input, ElementType type);
+  Expected<TensorView> resizeInput(TensorKey input, ElementType type, Span<const int64_t> shape);
+  Status bindInputTo(TensorKey input, ElementType type, void *data, size_t count);
+  Status bindOutputTo(TensorKey output, ElementType type, void *data, size_t count);
+  TensorView outputView(TensorKey output, ElementType type);
   Expected<TensorView> firstElement(ElementType type);
   void expectOutput(ElementType type);
   Status evaluateWithin(Duration left);

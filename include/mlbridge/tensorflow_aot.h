@@ -32,7 +32,7 @@ public:
   static const mlb_engine &table() {
     static constexpr mlb_engine Table = {
         sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
-        destroyRunner,      input, resize, evaluate, output};
+        destroyRunner,      input, resize, evaluate, output,    nullptr};
     return Table;
   }
 

@@ -124,3 +124,14 @@ def test_a_few_rounds_of_training(files: list[File]) -> None:
         memory.inputs[0][:120], np.ones(54, np.float32), np.zeros(54, np.float32), 0
     )
     assert int(votes.argmax()) == 5
+
+
+def test_what_is_exported_decides_the_same(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
+    from export import check, write
+    from network import Policy
+
+    torch.manual_seed(0)
+    policy = Policy(120, 54, width=8).eval()
+    write(policy, tmp_path / "policy.onnx", {"phase-ordering.actions": "{}"})
+    assert check(policy, tmp_path / "policy.onnx", tries=100) == 0

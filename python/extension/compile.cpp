@@ -20,7 +20,7 @@ void bindCompile(nb::module_ &m) {
           check(made.status());
           return nb::make_tuple(nb::bytes(made->source.data(), made->source.size()),
                                 nb::bytes(made->header.data(), made->header.size()),
-                                nb::bytes(made->weights.data(), made->weights.size()));
+                                nb::bytes(made->weights.data(), made->weights.size()), made->files);
         });
 #else
   (void)m;

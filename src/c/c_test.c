@@ -15,6 +15,8 @@
   } while (0)
 
 int test_function(void);
+int test_buffers(void);
+int test_memory(const char *file);
 int test_failures(void);
 int test_strings_and_dynamic(void);
 int test_every_type(void);
@@ -115,6 +117,82 @@ int test_function(void) {
   return 0;
 }
 
+/* By index, and in memory of the caller's own. */
+int test_buffers(void) {
+  const int8_t small[] = {1, 2, 3};
+  const double unfit[] = {1e300, 2, 3};
+  float x[] = {4, 5, 6};
+  int64_t y = 0;
+  uint64_t count = 0;
+  EXPECT(register_sum("c-buffers", NULL, 0) == MLBRIDGE_OK);
+  mlbridge_runner *runner = mlbridge_open("function:c-buffers", &sum_signature, NULL);
+  EXPECT(mlbridge_runner_set_at(runner, 0, MLBRIDGE_INT8, small, 3) == MLBRIDGE_OK);
+  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 60);
+  EXPECT(mlbridge_set(runner, "x", unfit, 3) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(strstr(mlbridge_runner_message(runner), "1e+300, which is not in float32's range"));
+  EXPECT(mlbridge_runner_set_at(runner, 1, MLBRIDGE_INT8, small, 3) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_clear_status(runner);
+  float *in_place = mlbridge_runner_input_at(runner, 0, MLBRIDGE_FLOAT32, &count);
+  EXPECT(count == 3 && in_place == mlbridge_runner_input(runner, "x", MLBRIDGE_FLOAT32, NULL));
+  in_place[0] = 2;
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK);
+  const int64_t *out = mlbridge_runner_output_at(runner, 0, MLBRIDGE_INT64, &count);
+  EXPECT(out && *out == 70 && count == 1);
+  EXPECT(!mlbridge_runner_output_at(runner, 1, MLBRIDGE_INT64, &count));
+
+  EXPECT(mlbridge_runner_bind_input(runner, "x", MLBRIDGE_FLOAT32, x, 3) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_bind_output(runner, "y", MLBRIDGE_INT64, &y, 1) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK && y == 150);
+  x[2] = 7;
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK && y == 160);
+  EXPECT(mlbridge_runner_bind_input(runner, "x", MLBRIDGE_FLOAT32, NULL, 0) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_bind_output(runner, "y", MLBRIDGE_INT64, NULL, 0) == MLBRIDGE_OK);
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_OK && y == 160);
+  EXPECT(mlbridge_runner_bind_input(runner, "x", MLBRIDGE_FLOAT32, x, 2) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_INVALID_ARGUMENT);
+  EXPECT(mlbridge_runner_bind_output(NULL, "y", MLBRIDGE_INT64, &y, 1) ==
+         MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_destroy(runner);
+
+  /* A runner's own deadline; the budget is the model's. */
+  mlbridge_open_options overrides = {sizeof overrides, -1, false, NULL, NULL, NULL};
+  mlbridge_model *model = mlbridge_model_open("function:c-buffers", NULL);
+  EXPECT(mlbridge_model_bind(model, &sum_signature) == MLBRIDGE_OK);
+  runner = mlbridge_model_new_runner_for(model, &overrides);
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_DEADLINE_EXCEEDED);
+  mlbridge_runner_destroy(runner);
+  overrides.deadline = 0;
+  overrides.shared_budget = true;
+  runner = mlbridge_model_new_runner_for(model, &overrides);
+  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_destroy(runner);
+  mlbridge_model_close(model);
+  return 0;
+}
+
+int test_memory(const char *file) {
+  static char bytes[1 << 16];
+  FILE *from = fopen(file, "rb");
+  EXPECT(from);
+  const size_t size = fread(bytes, 1, sizeof bytes, from);
+  fclose(from);
+  mlbridge_model *model = mlbridge_model_from_memory("native:linear", bytes, size, NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_OK && mlbridge_model_signature(model));
+  EXPECT(strcmp(mlbridge_model_metadata(model, "actions"), "a,b") == 0);
+  mlbridge_model_close(model);
+  model = mlbridge_model_from_memory("native:linear", bytes, size / 2, NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_INVALID_MODEL);
+  mlbridge_model_close(model);
+  model = mlbridge_model_from_memory("unix:linear", bytes, size, NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_UNSUPPORTED);
+  mlbridge_model_close(model);
+  model = mlbridge_model_from_memory("native:linear", NULL, 0, NULL);
+  EXPECT(mlbridge_model_code(model) == MLBRIDGE_INVALID_MODEL);
+  mlbridge_model_close(model);
+  return 0;
+}
+
 int test_failures(void) {
   int fallbacks = 0;
   int64_t y = 5;
@@ -143,7 +221,15 @@ int test_failures(void) {
   EXPECT(mlbridge_runner_set(runner, "x", 77, x, 3) == MLBRIDGE_INVALID_ARGUMENT);
   EXPECT(strstr(mlbridge_runner_message(runner), "77 is no element type"));
   EXPECT(!mlbridge_runner_input(runner, "x", MLBRIDGE_STRING, NULL));
-  EXPECT(!mlbridge_runner_input(runner, "x", MLBRIDGE_INT8, NULL));
+  uint64_t count = 0;
+  int8_t *nowhere = mlbridge_runner_input(runner, "x", MLBRIDGE_INT8, &count);
+  EXPECT(nowhere && count == 3);
+  memset(nowhere, 9, 3);
+  EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_INVALID_ARGUMENT);
+  mlbridge_runner_clear_status(runner);
+  nowhere = mlbridge_runner_input(runner, "typo", MLBRIDGE_INT8, &count);
+  EXPECT(nowhere && count >= 100000);
+  memset(nowhere, 9, count);
   EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_runner_clear_status(runner);
   EXPECT(!mlbridge_runner_output(runner, "y", MLBRIDGE_INT64, NULL)); /* nothing was evaluated */

@@ -8,6 +8,8 @@
 
 extern "C" {
 int test_function(void);
+int test_buffers(void);
+int test_memory(const char *file);
 int test_failures(void);
 int test_strings_and_dynamic(void);
 int test_every_type(void);
@@ -26,6 +28,10 @@ int test_server_and_driver(const char *uri);
 
 // A number that is not 0 is the line that failed.
 TEST(C, AFunctionIsAModel) { EXPECT_EQ(test_function(), 0); }
+TEST(C, TensorsByIndexAndInTheCallersMemory) { EXPECT_EQ(test_buffers(), 0); }
+TEST(C, AModelFromMemory) {
+  EXPECT_EQ(test_memory(MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);
+}
 TEST(C, FailuresAreCodesAndMessages) { EXPECT_EQ(test_failures(), 0); }
 TEST(C, TakesStringsAndDynamicLengths) { EXPECT_EQ(test_strings_and_dynamic(), 0); }
 TEST(C, PassesEveryType) { EXPECT_EQ(test_every_type(), 0); }

@@ -29,13 +29,35 @@ static int indexOf(mlbridge_driver *driver, const std::vector<TensorSpec> &specs
   return index;
 }
 
-static void *shown(mlbridge_driver *driver, const TensorView &view, mlbridge_type type,
-                   uint64_t *count) {
-  void *data = numbers(view, type, count);
-  (void)ended(*driver, data ? Status()
-                            : Status(Code::InvalidArgument,
-                                     std::string("the tensor has elements of ") + name(view.type)));
+/// The numbers of a tensor, if there is one.
+static void *shown(mlbridge_driver *driver, const std::optional<TensorView> &view,
+                   mlbridge_type type, uint64_t *count) {
+  if (count)
+    *count = 0;
+  if (!view)
+    return nullptr;
+  void *data = numbers(*view, type, count);
+  (void)ended(*driver, data
+                           ? Status()
+                           : Status(Code::InvalidArgument,
+                                    std::string("the tensor has elements of ") + name(view->type)));
   return data;
+}
+
+/// What `get` gives of the action with this name, or null.
+template <typename Get>
+static std::optional<TensorView> actionOf(mlbridge_driver *driver, const char *name,
+                                          const Get &get) {
+  if (!driver || !driver->driver)
+    return std::nullopt;
+  const int index = indexOf(driver, driver->driver->signature().outputs, name);
+  if (index < 0)
+    return std::nullopt;
+  const Expected<TensorView> view = get(static_cast<size_t>(index));
+  if (view)
+    return *view;
+  (void)ended(*driver, view.status());
+  return std::nullopt;
 }
 
 /// The observation, or null once there is none.
@@ -131,77 +153,43 @@ uint64_t mlbridge_driver_steps(const mlbridge_driver *driver) {
 
 void *mlbridge_driver_action(mlbridge_driver *driver, const char *name, mlbridge_type type,
                              uint64_t *count) {
-  if (count)
-    *count = 0;
-  if (!driver || !driver->driver)
-    return nullptr;
-  const int index = indexOf(driver, driver->driver->signature().outputs, name);
-  return index < 0 ? nullptr
-                   : shown(driver, driver->driver->action(static_cast<size_t>(index)), type, count);
+  return shown(
+      driver,
+      actionOf(driver, name,
+               [&](size_t index) { return Expected<TensorView>(driver->driver->action(index)); }),
+      type, count);
 }
 void *mlbridge_driver_resize_action(mlbridge_driver *driver, const char *name, mlbridge_type type,
                                     const int64_t *shape, uint32_t rank, uint64_t *count) {
-  if (count)
-    *count = 0;
-  if (!driver || !driver->driver)
-    return nullptr;
-  const int index = indexOf(driver, driver->driver->signature().outputs, name);
-  if (index < 0)
-    return nullptr;
-  Expected<TensorView> view = driver->driver->resizeAction(
-      static_cast<size_t>(index), Span<const int64_t>(shape, shape ? rank : 0));
-  if (view)
-    return shown(driver, *view, type, count);
-  (void)ended(*driver, view.status());
-  return nullptr;
+  return shown(driver,
+               actionOf(driver, name,
+                        [&](size_t index) {
+                          return driver->driver->resizeAction(index, {shape, shape ? rank : 0});
+                        }),
+               type, count);
 }
 mlbridge_code mlbridge_driver_set_action_string(mlbridge_driver *driver, const char *name,
                                                 uint64_t index, mlbridge_string text) {
-  if (!driver || !driver->driver || (!text.data && text.size))
-    return MLBRIDGE_INVALID_ARGUMENT;
-  const int number = indexOf(driver, driver->driver->signature().outputs, name);
-  if (number < 0)
-    return codeOf(driver->last);
-  const Span<std::string> all =
-      driver->driver->action(static_cast<size_t>(number)).as<std::string>();
-  if (index >= all.size())
-    return ended(*driver,
-                 Status(Code::InvalidArgument, "output '" + textOf(name) + "' has " +
-                                                   std::to_string(all.size()) + " strings"));
-  all[index].assign(text.data ? text.data : "", text.size);
-  return ended(*driver, Status());
+  const std::optional<TensorView> view = actionOf(driver, name, [&](size_t number) {
+    return Expected<TensorView>(driver->driver->action(number));
+  });
+  if (!view)
+    return mlbridge_driver_code(driver);
+  return ended(*driver, setString(view, name, index, text));
 }
 
 const void *mlbridge_driver_observation(mlbridge_driver *driver, const char *name,
                                         mlbridge_type type, uint64_t *count) {
-  if (count)
-    *count = 0;
-  const std::optional<TensorView> view = observed(driver, name);
-  return view ? shown(driver, *view, type, count) : nullptr;
+  return shown(driver, observed(driver, name), type, count);
 }
 const int64_t *mlbridge_driver_observation_shape(mlbridge_driver *driver, const char *name,
                                                  uint32_t *rank) {
-  const std::optional<TensorView> view = observed(driver, name);
-  if (rank)
-    *rank = view ? static_cast<uint32_t>(view->shape.size()) : 0;
-  if (!view)
-    return nullptr;
-  return view->shape.data() ? view->shape.data() : static_cast<const int64_t *>(nothing());
+  return shapeOf(observed(driver, name), rank);
 }
 mlbridge_code mlbridge_driver_observation_string(mlbridge_driver *driver, const char *name,
                                                  uint64_t index, mlbridge_string *text) {
-  if (!driver || !text)
-    return MLBRIDGE_INVALID_ARGUMENT;
   const std::optional<TensorView> view = observed(driver, name);
-  if (!view)
-    return codeOf(driver->last);
-  const Span<std::string> all = view->as<std::string>();
-  if (index >= all.size())
-    return ended(*driver,
-                 Status(Code::InvalidArgument, "input '" + textOf(name) + "' has " +
-                                                   std::to_string(all.size()) + " strings"));
-  *text = {all[index].data(), all[index].size()};
-  return ended(*driver, Status());
+  return view ? ended(*driver, getString(view, name, index, text)) : mlbridge_driver_code(driver);
 }
 bool mlbridge_driver_show_last(mlbridge_driver *driver, uint64_t agent) {
   return driver && driver->driver && driver->driver->showLast(agent);

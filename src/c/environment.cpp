@@ -102,9 +102,10 @@ Status mlbridge::c::readAgents(const mlbridge_agent_spec *agents, uint64_t size,
 
 static Status readDefinition(const mlbridge_environment_definition *definition,
                              mlbridge_environment &to) {
-  if (!known(definition, to.definition))
-    return Status(Code::InvalidArgument,
-                  "the definition's size is not set to sizeof(mlbridge_environment_definition)");
+  if (Status s = readKnown(definition, to.definition, "the definition's",
+                           "mlbridge_environment_definition");
+      !s)
+    return s;
   const mlbridge_environment_definition &stated = to.definition;
   if (!stated.reset || !stated.step)
     return Status(Code::InvalidArgument, "an environment needs reset and step");
@@ -122,9 +123,8 @@ static Status readOptions(const mlbridge_episode_options *stated, EpisodeOptions
   mlbridge_episode_options read{};
   if (!stated)
     return Status();
-  if (!known(stated, read))
-    return Status(Code::InvalidArgument,
-                  "the options' size is not set to sizeof(mlbridge_episode_options)");
+  if (Status s = readKnown(stated, read, "the options'", "mlbridge_episode_options"); !s)
+    return s;
   to.maxSteps = read.max_steps;
   to.checkValues = read.check_values;
   if (read.deadline)
@@ -330,9 +330,9 @@ mlbridge_code mlbridge_environment_serve(mlbridge_environment *environment, mlbr
   if (!environment)
     return MLBRIDGE_INVALID_ARGUMENT;
   mlbridge_serve_options read{};
-  if (stated && !known(stated, read))
-    return environment->ended(Status(
-        Code::InvalidArgument, "the options' size is not set to sizeof(mlbridge_serve_options)"));
+  if (stated)
+    if (Status s = readKnown(stated, read, "the options'", "mlbridge_serve_options"); !s)
+      return environment->ended(std::move(s));
   if (!environment->definition.reset)
     return codeOf(environment->wrong);
   if (!server || !server->server)

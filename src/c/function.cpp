@@ -21,6 +21,13 @@ void *mlbridge::c::numbers(const TensorView &view, mlbridge_type type, uint64_t 
   return view.data ? view.data : nothing();
 }
 
+static const TensorView NoNumbers = {ElementType::String, nullptr, 0, {}};
+
+static std::optional<TensorView> outputOf(const mlbridge_call *call, const char *name) {
+  const int i = call ? find(call->call.signature().outputs, name) : -1;
+  return i < 0 ? std::nullopt : std::optional(call->call.output(static_cast<size_t>(i)));
+}
+
 static std::optional<TensorView> inputOf(const mlbridge_call *call, const char *name) {
   const int i = call ? find(call->call.signature().inputs, name) : -1;
   return i < 0 ? std::nullopt : std::optional(call->call.input(static_cast<size_t>(i)));
@@ -30,36 +37,22 @@ extern "C" {
 
 const void *mlbridge_call_input(const mlbridge_call *call, const char *name, mlbridge_type type,
                                 uint64_t *count) {
-  return numbers(inputOf(call, name).value_or(TensorView{ElementType::String, nullptr, 0, {}}),
-                 type, count);
+  return numbers(inputOf(call, name).value_or(NoNumbers), type, count);
 }
 
 const int64_t *mlbridge_call_input_shape(const mlbridge_call *call, const char *name,
                                          uint32_t *rank) {
-  const std::optional<TensorView> view = inputOf(call, name);
-  if (rank)
-    *rank = view ? static_cast<uint32_t>(view->shape.size()) : 0;
-  if (!view)
-    return nullptr;
-  return view->shape.data() ? view->shape.data() : static_cast<const int64_t *>(nothing());
+  return shapeOf(inputOf(call, name), rank);
 }
 
 mlbridge_code mlbridge_call_input_string(const mlbridge_call *call, const char *name,
                                          uint64_t index, mlbridge_string *text) {
-  const std::optional<TensorView> view = inputOf(call, name);
-  if (!view || !text || view->type != ElementType::String || index >= view->count)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  const std::string &value = view->as<std::string>()[index];
-  *text = {value.data(), value.size()};
-  return MLBRIDGE_OK;
+  return codeOf(getString(inputOf(call, name), name, index, text));
 }
 
 void *mlbridge_call_output(mlbridge_call *call, const char *name, mlbridge_type type,
                            uint64_t *count) {
-  const int i = call ? find(call->call.signature().outputs, name) : -1;
-  return numbers(i < 0 ? TensorView{ElementType::String, nullptr, 0, {}}
-                       : call->call.output(static_cast<size_t>(i)),
-                 type, count);
+  return numbers(outputOf(call, name).value_or(NoNumbers), type, count);
 }
 
 void *mlbridge_call_resize_output(mlbridge_call *call, const char *name, mlbridge_type type,
@@ -79,14 +72,7 @@ void *mlbridge_call_resize_output(mlbridge_call *call, const char *name, mlbridg
 
 mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *name, uint64_t index,
                                               mlbridge_string text) {
-  const int i = call ? find(call->call.signature().outputs, name) : -1;
-  if (i < 0 || (!text.data && text.size))
-    return MLBRIDGE_INVALID_ARGUMENT;
-  const Span<std::string> all = call->call.output(static_cast<size_t>(i)).as<std::string>();
-  if (index >= all.size())
-    return MLBRIDGE_INVALID_ARGUMENT;
-  all[index].assign(text.data ? text.data : "", text.size);
-  return MLBRIDGE_OK;
+  return codeOf(setString(outputOf(call, name), name, index, text));
 }
 
 const mlbridge_signature *mlbridge_call_signature(const mlbridge_call *call) {
@@ -117,9 +103,8 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
                                          char *message, uint64_t capacity) {
   const auto finish = [&](const Status &status) { return told(status, message, capacity); };
   mlbridge_function_model stated;
-  if (!known(model, stated))
-    return finish(Status(Code::InvalidArgument,
-                         "the model's size is not set to sizeof(mlbridge_function_model)"));
+  if (Status s = readKnown(model, stated, "the model's", "mlbridge_function_model"); !s)
+    return finish(s);
   if (!stated.function)
     return finish(Status(Code::InvalidArgument, "there is no function"));
   FunctionModel made;

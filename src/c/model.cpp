@@ -11,11 +11,9 @@ OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &
   mlbridge_open_options known{};
   if (!stated)
     return options;
-  if (!c::known(stated, known)) {
-    wrong = Status(Code::InvalidArgument,
-                   "the options' size is not set to sizeof(mlbridge_open_options)");
+  wrong = readKnown(stated, known, "the options'", "mlbridge_open_options");
+  if (!wrong)
     return options;
-  }
   if (known.deadline)
     options.deadline = Duration(known.deadline);
   options.sharedBudget = known.shared_budget;
@@ -25,16 +23,28 @@ OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &
   return options;
 }
 
-extern "C" {
-
-mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options) {
+template <typename Open>
+static mlbridge_model *opened(const mlbridge_open_options *options, const Open &open) {
   auto *handle = new mlbridge_model;
   const OpenOptions read = optionsOf(options, handle->wrong);
   if (handle->wrong)
-    handle->model = Model::open(textOf(uri), read);
+    handle->model = open(read);
   if (const Signature *own = handle->model.modelSignature())
     handle->shown = std::make_unique<ShownSignature>(*own);
   return handle;
+}
+
+extern "C" {
+
+mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options) {
+  return opened(options, [&](const OpenOptions &read) { return Model::open(textOf(uri), read); });
+}
+
+mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, uint64_t size,
+                                           const mlbridge_open_options *options) {
+  return opened(options, [&](const OpenOptions &read) {
+    return Model::fromMemory(textOf(uri), data, size, read);
+  });
 }
 
 void mlbridge_model_close(mlbridge_model *model) { delete model; }

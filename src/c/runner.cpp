@@ -34,6 +34,47 @@ static void *buffer(mlbridge_runner *runner, mlbridge_type type, uint64_t *count
   return data;
 }
 
+static TensorKey keyOf(const char *name) { return std::string_view(name ? name : ""); }
+
+static mlbridge_code set(mlbridge_runner *runner, TensorKey key, mlbridge_type type,
+                         const void *elements, uint64_t count) {
+  if (!runner)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  if (!elements && count)
+    return done(runner, Status(Code::InvalidArgument, "set: there are no elements"));
+  if (type == MLBRIDGE_STRING) {
+    std::vector<std::string> texts;
+    const auto *from = static_cast<const mlbridge_string *>(elements);
+    for (uint64_t i = 0; i < count; ++i)
+      texts.emplace_back(from[i].data ? from[i].data : "", from[i].data ? from[i].size : 0);
+    return done(runner, runner->runner.set(key, texts));
+  }
+  return done(runner, withNumber(type, [&](auto tag) {
+                using T = typename decltype(tag)::type;
+                return runner->runner.set(key,
+                                          Span<const T>(static_cast<const T *>(elements), count));
+              }));
+}
+
+static void *input(mlbridge_runner *runner, TensorKey key, mlbridge_type type, uint64_t *count) {
+  return buffer(runner, type, count, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return Expected<Span<T>>(runner->runner.input<T>(key)); // there also if the status is not Ok
+  });
+}
+
+static const void *output(mlbridge_runner *runner, TensorKey key, mlbridge_type type,
+                          uint64_t *count) {
+  return buffer(runner, type, count,
+                [&](auto tag) -> Expected<Span<const typename decltype(tag)::type>> {
+                  using T = typename decltype(tag)::type;
+                  const Span<const T> span = runner->runner.output<T>(key);
+                  if (!runner->runner.status())
+                    return runner->runner.status();
+                  return span;
+                });
+}
+
 template <typename T> static mlbridge_code answer(mlbridge_runner *runner, T *to) {
   if (!runner || !to)
     return MLBRIDGE_INVALID_ARGUMENT;
@@ -79,22 +120,14 @@ void mlbridge_runner_clear_status(mlbridge_runner *runner) {
 
 mlbridge_code mlbridge_runner_set(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                   const void *elements, uint64_t count) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  if (!name || (!elements && count))
-    return done(runner, Status(Code::InvalidArgument, "set: no name or no elements"));
-  if (type == MLBRIDGE_STRING) {
-    std::vector<std::string> texts;
-    const auto *from = static_cast<const mlbridge_string *>(elements);
-    for (uint64_t i = 0; i < count; ++i)
-      texts.emplace_back(from[i].data ? from[i].data : "", from[i].data ? from[i].size : 0);
-    return done(runner, runner->runner.set(name, texts));
-  }
-  return done(runner, withNumber(type, [&](auto tag) {
-                using T = typename decltype(tag)::type;
-                return runner->runner.set(name,
-                                          Span<const T>(static_cast<const T *>(elements), count));
-              }));
+  if (runner && !name)
+    return done(runner, Status(Code::InvalidArgument, "set: there is no name"));
+  return set(runner, keyOf(name), type, elements, count);
+}
+
+mlbridge_code mlbridge_runner_set_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                                     const void *elements, uint64_t count) {
+  return set(runner, index, type, elements, count);
 }
 
 mlbridge_code mlbridge_runner_set_string(mlbridge_runner *runner, const char *name,
@@ -105,13 +138,12 @@ mlbridge_code mlbridge_runner_set_string(mlbridge_runner *runner, const char *na
 
 void *mlbridge_runner_input(mlbridge_runner *runner, const char *name, mlbridge_type type,
                             uint64_t *count) {
-  return buffer(runner, type, count, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const Span<T> span = runner->runner.input<T>(textOf(name));
-    // Without a model the buffer is there, and the status not Ok.
-    return span.data() || runner->runner.status() ? Expected<Span<T>>(span)
-                                                  : Expected<Span<T>>(runner->runner.status());
-  });
+  return input(runner, keyOf(name), type, count);
+}
+
+void *mlbridge_runner_input_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                               uint64_t *count) {
+  return input(runner, index, type, count);
 }
 
 void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge_type type,
@@ -120,6 +152,28 @@ void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge
     using T = typename decltype(tag)::type;
     return runner->runner.resize<T>(textOf(name), Span<const int64_t>(shape, shape ? rank : 0));
   });
+}
+
+mlbridge_code mlbridge_runner_bind_input(mlbridge_runner *runner, const char *name,
+                                         mlbridge_type type, const void *elements, uint64_t count) {
+  if (!runner)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  return done(runner, withNumber(type, [&](auto tag) {
+                using T = const typename decltype(tag)::type;
+                return runner->runner.bindInput<T>(keyOf(name),
+                                                   {static_cast<T *>(elements), count});
+              }));
+}
+
+mlbridge_code mlbridge_runner_bind_output(mlbridge_runner *runner, const char *name,
+                                          mlbridge_type type, void *elements, uint64_t count) {
+  if (!runner)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  return done(runner, withNumber(type, [&](auto tag) {
+                using T = typename decltype(tag)::type;
+                return runner->runner.bindOutput<T>(keyOf(name),
+                                                    {static_cast<T *>(elements), count});
+              }));
 }
 
 mlbridge_code mlbridge_runner_evaluate(mlbridge_runner *runner) {
@@ -134,30 +188,24 @@ mlbridge_code mlbridge_runner_evaluate_within(mlbridge_runner *runner, int64_t n
 
 const void *mlbridge_runner_output(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                    uint64_t *count) {
-  return buffer(runner, type, count,
-                [&](auto tag) -> Expected<Span<const typename decltype(tag)::type>> {
-                  using T = typename decltype(tag)::type;
-                  const Span<const T> span = runner->runner.output<T>(textOf(name));
-                  if (!runner->runner.status())
-                    return runner->runner.status();
-                  return span;
-                });
+  return output(runner, keyOf(name), type, count);
+}
+
+const void *mlbridge_runner_output_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                                      uint64_t *count) {
+  return output(runner, index, type, count);
 }
 
 const int64_t *mlbridge_runner_output_shape(mlbridge_runner *runner, const char *name,
                                             uint32_t *rank) {
   const Signature *signature = runner ? runner->runner.signature() : nullptr;
   const int index = signature ? find(signature->outputs, name) : -1;
-  if (rank)
-    *rank = 0;
-  if (index < 0)
-    return nullptr;
-  const TensorView view = runner->runner.outputAt(static_cast<size_t>(index));
-  if (!view.data && view.shape.empty())
-    return nullptr;
-  if (rank)
-    *rank = static_cast<uint32_t>(view.shape.size());
-  return view.shape.data() ? view.shape.data() : static_cast<const int64_t *>(nothing());
+  std::optional<TensorView> view;
+  if (index >= 0)
+    view = runner->runner.outputAt(static_cast<size_t>(index));
+  if (view && !view->data && view->shape.empty())
+    view.reset();
+  return shapeOf(view, rank);
 }
 
 mlbridge_code mlbridge_runner_output_string(mlbridge_runner *runner, const char *name,
@@ -167,48 +215,24 @@ mlbridge_code mlbridge_runner_output_string(mlbridge_runner *runner, const char 
   const Span<const std::string> all = runner->runner.output<std::string>(textOf(name));
   if (!runner->runner.status())
     return mlbridge_runner_code(runner);
-  if (index >= all.size())
-    return done(runner, Status(Code::InvalidArgument,
-                               "output '" + textOf(name) + "' has " + std::to_string(all.size()) +
-                                   " strings, and no number " + std::to_string(index)));
-  *text = {all[index].data(), all[index].size()};
-  return done(runner, Status());
+  const TensorView view{ElementType::String, const_cast<std::string *>(all.data()), all.size(), {}};
+  return done(runner, getString(view, name, index, text));
 }
 
-mlbridge_code mlbridge_evaluate_int32(mlbridge_runner *runner, int32_t *to) {
-  return answer(runner, to);
-}
-mlbridge_code mlbridge_evaluate_int64(mlbridge_runner *runner, int64_t *to) {
-  return answer(runner, to);
-}
-mlbridge_code mlbridge_evaluate_float(mlbridge_runner *runner, float *to) {
-  return answer(runner, to);
-}
-mlbridge_code mlbridge_evaluate_double(mlbridge_runner *runner, double *to) {
-  return answer(runner, to);
-}
-mlbridge_code mlbridge_evaluate_bool(mlbridge_runner *runner, bool *to) {
-  return answer(runner, to);
-}
-
-int32_t mlbridge_evaluate_int32_or(mlbridge_runner *runner, int32_t (*heuristic)(void *),
-                                   void *data) {
-  return answerOr(runner, heuristic, data);
-}
-int64_t mlbridge_evaluate_int64_or(mlbridge_runner *runner, int64_t (*heuristic)(void *),
-                                   void *data) {
-  return answerOr(runner, heuristic, data);
-}
-float mlbridge_evaluate_float_or(mlbridge_runner *runner, float (*heuristic)(void *), void *data) {
-  return answerOr(runner, heuristic, data);
-}
-double mlbridge_evaluate_double_or(mlbridge_runner *runner, double (*heuristic)(void *),
-                                   void *data) {
-  return answerOr(runner, heuristic, data);
-}
-bool mlbridge_evaluate_bool_or(mlbridge_runner *runner, bool (*heuristic)(void *), void *data) {
-  return answerOr(runner, heuristic, data);
-}
+#define MLBRIDGE_EVALUATE(name, type)                                                              \
+  mlbridge_code mlbridge_evaluate_##name(mlbridge_runner *runner, type *to) {                      \
+    return answer(runner, to);                                                                     \
+  }                                                                                                \
+  type mlbridge_evaluate_##name##_or(mlbridge_runner *runner, type (*heuristic)(void *),           \
+                                     void *data) {                                                 \
+    return answerOr(runner, heuristic, data);                                                      \
+  }
+MLBRIDGE_EVALUATE(int32, int32_t)
+MLBRIDGE_EVALUATE(int64, int64_t)
+MLBRIDGE_EVALUATE(float, float)
+MLBRIDGE_EVALUATE(double, double)
+MLBRIDGE_EVALUATE(bool, bool)
+#undef MLBRIDGE_EVALUATE
 
 mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
                                             const char *context) {

@@ -54,9 +54,8 @@ static Status readOptions(const mlbridge_server_options *stated, ServerOptions &
   mlbridge_server_options read{};
   if (!stated)
     return Status();
-  if (!known(stated, read))
-    return Status(Code::InvalidArgument,
-                  "the options' size is not set to sizeof(mlbridge_server_options)");
+  if (Status s = readKnown(stated, read, "the options'", "mlbridge_server_options"); !s)
+    return s;
   if (read.signature) {
     Expected<Signature> signature = signatureOf(*read.signature);
     if (!signature)

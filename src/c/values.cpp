@@ -71,10 +71,9 @@ static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const c
 
 Expected<Signature> signatureOf(const mlbridge_signature &signature) {
   mlbridge_signature stated;
-  if (!known(&signature, stated))
-    return Status(Code::InvalidArgument,
-                  "the signature's size is not set to sizeof(mlbridge_signature)");
   Signature read;
+  if (Status s = readKnown(&signature, stated, "the signature's", "mlbridge_signature"); !s)
+    return s;
   if (Status s = readSide(stated.inputs, stated.inputs_size, "input", read.inputs); !s)
     return s;
   if (Status s = readSide(stated.outputs, stated.outputs_size, "output", read.outputs); !s)
@@ -104,6 +103,44 @@ ShownSignature::ShownSignature(Signature signature)
 void *nothing() {
   alignas(64) static unsigned char bytes[64];
   return bytes;
+}
+
+const int64_t *shapeOf(const std::optional<TensorView> &view, uint32_t *rank) {
+  if (rank)
+    *rank = view ? static_cast<uint32_t>(view->shape.size()) : 0;
+  if (!view)
+    return nullptr;
+  return view->shape.data() ? view->shape.data() : static_cast<const int64_t *>(nothing());
+}
+
+Expected<std::string *> stringAt(const std::optional<TensorView> &view, const char *name,
+                                 uint64_t index) {
+  const Span<std::string> all = view ? view->as<std::string>() : Span<std::string>();
+  if (index < all.size())
+    return &all[index];
+  return Status(Code::InvalidArgument, "tensor '" + textOf(name) + "' has " +
+                                           std::to_string(all.size()) + " strings, and no number " +
+                                           std::to_string(index));
+}
+
+Status getString(const std::optional<TensorView> &view, const char *name, uint64_t index,
+                 mlbridge_string *to) {
+  if (!to)
+    return Status(Code::InvalidArgument, "there is nothing to write the string to");
+  const Expected<std::string *> text = stringAt(view, name, index);
+  if (text)
+    *to = {(*text)->data(), (*text)->size()};
+  return text.status();
+}
+
+Status setString(const std::optional<TensorView> &view, const char *name, uint64_t index,
+                 mlbridge_string from) {
+  if (!from.data && from.size)
+    return Status(Code::InvalidArgument, "there is no string");
+  const Expected<std::string *> text = stringAt(view, name, index);
+  if (text)
+    (*text)->assign(from.data ? from.data : "", from.size);
+  return text.status();
 }
 
 int find(Span<const TensorSpec> specs, const char *name) {

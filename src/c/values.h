@@ -3,6 +3,8 @@
 #ifndef MLBRIDGE_C_VALUES_H
 #define MLBRIDGE_C_VALUES_H
 
+#include "core/convert.h"
+
 #include <mlbridge/c/mlbridge.h>
 #include <mlbridge/tensor.h>
 
@@ -32,6 +34,14 @@ template <typename T> bool known(const T *from, T &to) {
   return true;
 }
 
+/// The same. Errors: InvalidArgument (its size is not set to that of `what`).
+template <typename T> Status readKnown(const T *from, T &to, const char *whose, const char *what) {
+  if (known(from, to))
+    return Status();
+  return Status(Code::InvalidArgument,
+                std::string(whose) + " size is not set to sizeof(" + what + ")");
+}
+
 /// Errors: InvalidArgument (a structure without its size, no name, no shape), those of
 /// Signature::check.
 Expected<Signature> signatureOf(const mlbridge_signature &signature);
@@ -50,43 +60,13 @@ private:
   mlbridge_signature shown_{};
 };
 
-/// The C++ type of an element type, for a generic lambda.
-template <typename T> struct Type {
-  using type = T;
-};
-
 /// Calls `body` with the Type of a numeric element type; else InvalidArgument.
 template <typename F> Status withNumber(mlbridge_type type, const F &body) {
-  switch (type) {
-  case MLBRIDGE_INT8:
-    return body(Type<int8_t>());
-  case MLBRIDGE_INT16:
-    return body(Type<int16_t>());
-  case MLBRIDGE_INT32:
-    return body(Type<int32_t>());
-  case MLBRIDGE_INT64:
-    return body(Type<int64_t>());
-  case MLBRIDGE_UINT8:
-    return body(Type<uint8_t>());
-  case MLBRIDGE_UINT16:
-    return body(Type<uint16_t>());
-  case MLBRIDGE_UINT32:
-    return body(Type<uint32_t>());
-  case MLBRIDGE_UINT64:
-    return body(Type<uint64_t>());
-  case MLBRIDGE_FLOAT16:
-    return body(Type<Half>());
-  case MLBRIDGE_FLOAT32:
-    return body(Type<float>());
-  case MLBRIDGE_FLOAT64:
-    return body(Type<double>());
-  case MLBRIDGE_BOOL:
-    return body(Type<bool>());
-  case MLBRIDGE_STRING:
+  if (type == MLBRIDGE_STRING)
     return Status(Code::InvalidArgument, "strings have no buffer in C; use the functions for them");
-  default:
+  if (type > MLBRIDGE_STRING || !isValid(static_cast<ElementType>(type)))
     return Status(Code::InvalidArgument, std::to_string(type) + " is no element type");
-  }
+  return mlbridge::withNumber(static_cast<ElementType>(type), body);
 }
 
 /// What an empty tensor points to, since null says that there is none.
@@ -94,6 +74,16 @@ void *nothing();
 
 /// The one of `specs` with this name, or -1.
 int find(Span<const TensorSpec> specs, const char *name);
+
+/// Null and rank 0 without a tensor; not null for a scalar.
+const int64_t *shapeOf(const std::optional<TensorView> &view, uint32_t *rank);
+/// Element `index` of a tensor of strings. Errors: InvalidArgument.
+Expected<std::string *> stringAt(const std::optional<TensorView> &view, const char *name,
+                                 uint64_t index);
+Status getString(const std::optional<TensorView> &view, const char *name, uint64_t index,
+                 mlbridge_string *to);
+Status setString(const std::optional<TensorView> &view, const char *name, uint64_t index,
+                 mlbridge_string from);
 
 } // namespace mlbridge::c
 

@@ -2,48 +2,15 @@
 #include "compile/generate.h"
 
 #include "compile/print.h"
-#include "core/nearest.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
-#include "engine/wire.h"
-
-#include <mlbridge/aot.h>
+#include "engine/native/nodes.h"
 
 #include <algorithm>
+#include <set>
 
 namespace mlbridge::aot {
 namespace {
-
-constexpr uint64_t LargestFile = uint64_t(1) << 40;
-
-/// The names of dimensions without a length: input, axis, name.
-using Names = std::map<std::string, std::map<size_t, std::string>, std::less<>>;
-
-/// The payload of the first field `number` of a message; empty if there is none.
-std::string_view fieldOf(std::string_view bytes, uint32_t number) {
-  engine::WireMessage message(bytes);
-  while (message.next())
-    if (message.number == number && message.type == engine::WireMessage::Bytes)
-      return message.payload;
-  return {};
-}
-
-/// Of a file that has been read once and is well-formed.
-Names namesOfDimensions(std::string_view model) {
-  Names names;
-  engine::WireMessage graph(fieldOf(model, 7));
-  while (graph.next()) {
-    if (graph.number != 11) // ValueInfoProto: an input
-      continue;
-    const std::string name(fieldOf(graph.payload, 1));
-    // TypeProto.tensor_type.shape
-    engine::WireMessage shape(fieldOf(fieldOf(fieldOf(graph.payload, 2), 1), 2));
-    for (size_t axis = 0; shape.next(); ++axis)
-      if (const std::string_view dimension = fieldOf(shape.payload, 2); !dimension.empty())
-        names[name][axis] = dimension;
-  }
-  return names;
-}
 
 bool isIdentifier(std::string_view text) {
   const auto isLetter = [](char c) {
@@ -55,98 +22,43 @@ bool isIdentifier(std::string_view text) {
 }
 
 /// Words of C and C++ that a name of symbols can't be.
-bool isReserved(std::string_view text) {
-  static constexpr std::string_view Words[] = {"alignas",
-                                               "alignof",
-                                               "and",
-                                               "and_eq",
-                                               "asm",
-                                               "auto",
-                                               "bitand",
-                                               "bitor",
-                                               "bool",
-                                               "break",
-                                               "case",
-                                               "catch",
-                                               "char",
-                                               "char16_t",
-                                               "char32_t",
-                                               "class",
-                                               "compl",
-                                               "const",
-                                               "const_cast",
-                                               "constexpr",
-                                               "continue",
-                                               "decltype",
-                                               "default",
-                                               "delete",
-                                               "do",
-                                               "double",
-                                               "dynamic_cast",
-                                               "else",
-                                               "enum",
-                                               "explicit",
-                                               "export",
-                                               "extern",
-                                               "false",
-                                               "float",
-                                               "for",
-                                               "friend",
-                                               "goto",
-                                               "if",
-                                               "inline",
-                                               "int",
-                                               "long",
-                                               "mutable",
-                                               "namespace",
-                                               "new",
-                                               "noexcept",
-                                               "not",
-                                               "not_eq",
-                                               "nullptr",
-                                               "operator",
-                                               "or",
-                                               "or_eq",
-                                               "private",
-                                               "protected",
-                                               "public",
-                                               "register",
-                                               "restrict",
-                                               "return",
-                                               "short",
-                                               "reinterpret_cast",
-                                               "signed",
-                                               "sizeof",
-                                               "static",
-                                               "static_assert",
-                                               "static_cast",
-                                               "struct",
-                                               "switch",
-                                               "template",
-                                               "this",
-                                               "thread_local",
-                                               "throw",
-                                               "true",
-                                               "try",
-                                               "typedef",
-                                               "typeid",
-                                               "typename",
-                                               "union",
-                                               "unsigned",
-                                               "using",
-                                               "virtual",
-                                               "void",
-                                               "volatile",
-                                               "wchar_t",
-                                               "while",
-                                               "xor",
-                                               "xor_eq"};
-  return std::find(std::begin(Words), std::end(Words), text) != std::end(Words);
+bool isReserved(const std::string &text) {
+  static constexpr std::string_view Words =
+      " alignas alignof and and_eq asm auto bitand bitor bool break case catch char "
+      "char16_t char32_t class compl const const_cast constexpr continue decltype default "
+      "delete do double dynamic_cast else enum explicit export extern false float for "
+      "friend goto if inline int long mutable namespace new noexcept not not_eq nullptr "
+      "operator or or_eq private protected public register restrict return short "
+      "reinterpret_cast signed sizeof static static_assert static_cast struct switch "
+      "template this thread_local throw true try typedef typeid typename union unsigned "
+      "using virtual void volatile wchar_t while xor xor_eq ";
+  return Words.find(" " + text + " ") != std::string_view::npos;
+}
+
+/// Files beside the model in which weights lie.
+std::vector<std::string> filesBeside(const std::string &path, const native::onnx::Model &model) {
+  std::set<std::string_view> names;
+  const auto add = [&](const native::onnx::Tensor &tensor) {
+    if (const std::string_view file = native::onnx::externalFile(tensor); !file.empty())
+      names.insert(file);
+  };
+  for (const native::onnx::Tensor &tensor : model.graph.initializers)
+    add(tensor);
+  native::eachNode(model.graph.nodes, [&](const native::onnx::Node &node) {
+    for (const native::onnx::Attribute &attribute : node.attributes)
+      if (attribute.tensor)
+        add(*attribute.tensor);
+  });
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  std::vector<std::string> files;
+  for (const std::string_view name : names)
+    files.push_back(std::string(folder).append(name));
+  return files;
 }
 
 /// The lengths of one input. `used` gets the names of dimensions that were needed.
-Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options, const Names &names,
-                        std::map<std::string, bool> &used) {
+Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options,
+                        const native::onnx::ValueInfo &info, std::set<std::string> &used) {
   const auto stated = options.shapes.find(spec.name);
   Shape shape = spec.shape;
   if (stated != options.shapes.end()) {
@@ -162,17 +74,14 @@ Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options, 
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] != Dynamic)
       continue;
-    std::string name;
-    if (const auto input = names.find(spec.name); input != names.end())
-      if (const auto found = input->second.find(axis); found != input->second.end())
-        name = found->second;
+    const std::string name(info.dimensions[axis]);
     const auto length = options.dimensions.find(name);
     if (name.empty() || length == options.dimensions.end())
       return Status(Code::InvalidArgument,
                     "dimension " + std::to_string(axis) + " of input '" + spec.toString() +
                         "' has no length: state " +
                         (name.empty() ? "--shape " + spec.name + "=..." : "--dim " + name + "=N"));
-    used[name] = true;
+    used.insert(name);
     shape[axis] = length->second;
   }
   return shape;
@@ -191,16 +100,26 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
   if (!network)
     return network.status();
-  Expected<Buffer> file = engine::readFile(path, LargestFile);
+  Expected<Buffer> file = engine::readFile(path, native::ModelLimit);
   if (!file)
     return file.status();
-  const Names names =
-      namesOfDimensions({reinterpret_cast<const char *>(file->data()), file->size()});
+  const Expected<native::onnx::Model> model = native::onnx::readModel(native::textOf(*file));
+  if (!model)
+    return model.status();
   const Signature &signature = (*network)->signature();
+  for (const auto &[name, shape] : options.shapes)
+    if (signature.findInput(name) < 0)
+      return Status(Code::InvalidArgument,
+                    "there is no input '" + name + "' in " + signature.toString());
   std::vector<Shape> shapes;
-  std::map<std::string, bool> used;
+  std::set<std::string> used;
   for (const TensorSpec &spec : signature.inputs) {
-    Expected<Shape> shape = shapeOf(spec, options, names, used);
+    const auto &inputs = model->graph.inputs;
+    const auto info = std::find_if(inputs.begin(), inputs.end(),
+                                   [&](const auto &input) { return input.name == spec.name; });
+    if (info == inputs.end() || info->dimensions.size() != spec.shape.size())
+      return Status(Code::InvalidModel, path + " changed while it was read");
+    Expected<Shape> shape = shapeOf(spec, options, *info, used);
     if (!shape)
       return shape.status();
     shapes.push_back(std::move(*shape));
@@ -208,12 +127,9 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   for (const auto &[name, length] : options.dimensions) {
     if (length < 0)
       return Status(Code::InvalidArgument, "dimension '" + name + "' has a negative length");
-    if (!used.count(name))
+    if (used.count(name) == 0)
       return Status(Code::InvalidArgument, "no input needs a dimension '" + name + "'");
   }
-  for (const auto &[name, shape] : options.shapes)
-    if (signature.findInput(name) < 0)
-      return Status(Code::InvalidArgument, "there is no input '" + name + "'");
   Expected<std::shared_ptr<const native::Plan>> plan = (*network)->plan(shapes, limits.deadline);
   if (!plan)
     return plan.status();
@@ -221,7 +137,9 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
     return Status(Code::Unsupported,
                   path + ": shapes depend on the values of inputs, which a compiled network's "
                          "can't; native: runs it");
-  return print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
+  Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
+  made.files = filesBeside(path, *model);
+  return made;
 }
 
 } // namespace mlbridge::aot

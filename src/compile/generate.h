@@ -25,11 +25,13 @@ struct GenerateOptions {
 };
 
 struct Generated {
-  /// C++. With MLBRIDGE_AOT_ISA (Portable, Neon, Avx2, Avx512) defined it is that instruction set's
-  /// evaluation; without, all else, which takes weights.bin in by .incbin unless they are external.
+  /// C++, which includes headers of the kernels. With MLBRIDGE_AOT_ISA (Portable, Neon, Avx2,
+  /// Avx512) defined it is that instruction set's evaluation; without, all else, which takes
+  /// NAME_weights.bin in by .incbin unless the weights are external.
   std::string source;
-  std::string header;  ///< C, self-contained
-  std::string weights; ///< with its mlb_aot_weights in front if external
+  std::string header;             ///< C, self-contained
+  std::string weights;            ///< with its mlb_aot_weights in front if external
+  std::vector<std::string> files; ///< that were read besides the model's own
 };
 
 /// Errors: those of native::Network::open; InvalidArgument (the name, a length that is missing or

@@ -59,34 +59,19 @@ std::string stringEntry(std::string_view text) {
   return "{" + quoted(text) + ", " + number(text.size()) + "}";
 }
 
-const char *typeInC(ElementType type) {
+std::string typeInC(ElementType type) {
   switch (type) {
-  case ElementType::Int8:
-    return "int8_t";
-  case ElementType::Int16:
-    return "int16_t";
-  case ElementType::Int32:
-    return "int32_t";
-  case ElementType::Int64:
-    return "int64_t";
-  case ElementType::UInt8:
   case ElementType::Bool:
     return "uint8_t";
-  case ElementType::UInt16:
   case ElementType::Float16:
     return "uint16_t";
-  case ElementType::UInt32:
-    return "uint32_t";
-  case ElementType::UInt64:
-    return "uint64_t";
   case ElementType::Float32:
     return "float";
   case ElementType::Float64:
     return "double";
-  case ElementType::String:
-    break;
+  default:
+    return std::string(name(type)) + "_t";
   }
-  return "char";
 }
 
 uint64_t bytesOf(const TensorSpec &spec) {
@@ -110,12 +95,13 @@ public:
       mlb_aot_weights head = {{'M', 'L', 'B', 'W', 'G', 'T', '1', '\n'}, id, weightsSize_, {}};
       out.weights.insert(0, reinterpret_cast<const char *>(&head), sizeof head);
     }
-    out.source = "// Made by mlbridge compile of " + file_ + ". Compiled once with\n" +
-                 "// MLBRIDGE_AOT_ISA for each instruction set, and once without.\n" +
-                 "#include <cstddef>\n#include <cstdint>\n#include <cstdlib>\n"
-                 "#include <cstring>\n#include <ctime>\n\n"
-                 "#ifdef MLBRIDGE_AOT_ISA\n" +
-                 evaluation + "\n#else\n" + printInterface(id) + "\n#endif\n";
+    out.source = "// Made by mlbridge compile of " + file_ +
+                 ". Compiled with MLBRIDGE_AOT_ISA for\n" +
+                 "// each instruction set (NAME_ISA.cpp), and once without.\n" +
+                 "#define MLBRIDGE_AOT_NAME " + name_ + "\n" +
+                 (options_.externalWeights ? "#define MLBRIDGE_AOT_EXTERNAL_WEIGHTS\n" : "") +
+                 "#ifdef MLBRIDGE_AOT_ISA\n" + evaluation + "\n#else\n" + printTables(id) +
+                 "#include \"kernels/compiled_model.h\"\n#endif\n";
     out.header = printHeader();
     return out;
   }
@@ -136,9 +122,9 @@ private:
     case Place::None:
       return "nullptr";
     case Place::Input:
-      return "in" + number(operand.index) + plus(operand.offset);
+      return "in(" + number(operand.index) + ")" + plus(operand.offset);
     case Place::Output:
-      return "out" + number(operand.index) + plus(operand.offset);
+      return "out(" + number(operand.index) + ")" + plus(operand.offset);
     case Place::Workspace:
       return "space" + plus(operand.offset);
     case Place::Constant:
@@ -172,7 +158,6 @@ private:
 
   std::string printEvaluation() {
     std::string functions, body;
-    bool loops = false;
     for (const Step &step : plan_.steps) {
       switch (step.kind) {
       case Step::Kind::Kernel: {
@@ -194,7 +179,6 @@ private:
         body += "  }\n";
         break;
       case Step::Kind::Loop: {
-        loops = true;
         std::string condition;
         if (!isNull(step, 1))
           condition =
@@ -207,61 +191,14 @@ private:
         break;
       }
       case Step::Kind::EndLoop:
-        body += "  if (hasPassed(left, start))\n    return -1;\n  }\n  }\n";
+        body += "  MLBRIDGE_AOT_LOOK_AT_CLOCK\n  }\n  }\n";
         break;
       }
     }
-    std::string out = R"(#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-// The kernels are this object's own, whatever else the program is linked with.
-#define MLBRIDGE_NATIVE_WITHOUT_TABLES
-namespace {
-#include MLBRIDGE_AOT_VECTOR
-#include "along_axis.h"
-#include "gemm.h"
-#include "plain.h"
-#include "recurrent.h"
-using namespace mlbridge::native::kernels;
-using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;
-[[maybe_unused]] typedef Isa::F32 F32;
-[[maybe_unused]] typedef Isa::F64 F64;
-
-)";
-    if (loops)
-      out += R"(bool hasPassed(std::uint64_t left, const timespec &start) {
-  if (left == UINT64_MAX)
-    return false;
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::int64_t passed = (now.tv_sec - start.tv_sec) * 1000000000 + (now.tv_nsec - start.tv_nsec);
-  return static_cast<std::uint64_t>(passed) >= left;
-}
-)";
-    out += "} // namespace\n\n" + functions;
-    out += "\n#define MLBRIDGE_JOIN_(a, b) a##b\n#define MLBRIDGE_JOIN(a, b) MLBRIDGE_JOIN_(a, b)\n"
-           "extern \"C\" std::int32_t MLBRIDGE_JOIN(" +
-           name_ +
-           "_evaluate, MLBRIDGE_AOT_ISA)(const void *, void *, void *const *, void *const *, "
-           "std::uint64_t);\nextern \"C\" std::int32_t MLBRIDGE_JOIN(" +
-           name_ +
-           "_evaluate, MLBRIDGE_AOT_ISA)(const void *constants, void *workspace, void *const "
-           "*inputs, void *const *outputs, std::uint64_t left) {\n"
-           "  [[maybe_unused]] unsigned char *const weights = "
-           "static_cast<unsigned char *>(const_cast<void *>(constants));\n"
-           "  [[maybe_unused]] unsigned char *const space = "
-           "static_cast<unsigned char *>(workspace);\n  (void)left;\n";
-    for (size_t i = 0; i < plan_.inputs.size(); ++i)
-      out += "  [[maybe_unused]] unsigned char *const in" + number(i) +
-             " = static_cast<unsigned char *>(inputs[" + number(i) + "]);\n";
-    for (size_t i = 0; i < plan_.outputs.size(); ++i)
-      out += "  [[maybe_unused]] unsigned char *const out" + number(i) +
-             " = static_cast<unsigned char *>(outputs[" + number(i) + "]);\n";
-    if (loops)
-      out += "  timespec start = {};\n  if (left != UINT64_MAX)\n"
-             "    clock_gettime(CLOCK_MONOTONIC, &start);\n";
+    std::string out = "#include \"kernels/compiled_evaluation.h\"\n\n" + functions +
+                      "\nMLBRIDGE_AOT_EVALUATE {\n  MLBRIDGE_AOT_OPERANDS\n";
+    if (plan_.hasLoops)
+      out += "  MLBRIDGE_AOT_BEGIN_LOOPS\n";
     if (!plan_.faults.empty())
       out += "  std::memset(space, 0, " + number(plan_.faults.size() * sizeof(int64_t)) + ");\n";
     out += body;
@@ -320,9 +257,38 @@ using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;
     return out + (specs.empty() ? "    {}};\n" : "};\n");
   }
 
-  /// Puts names and what depends on where the weights are into a piece of text of this file.
-  std::string fill(std::string text) const;
-  std::string printInterface(uint64_t id) const;
+  std::string strings(const char *what, const std::vector<std::string> &texts) const {
+    std::string out = "const mlb_aot_string " + std::string(what) + "[] = {\n";
+    for (const std::string &text : texts)
+      out += "    " + stringEntry(text) + ",\n";
+    return out + (texts.empty() ? "    {}};\n" : "};\n");
+  }
+
+  /// The constants that kernels/compiled_model.h makes the model's table and functions of.
+  std::string printTables(uint64_t id) const {
+    std::vector<std::string> metadata;
+    for (const auto &[key, value] : metadata_)
+      metadata.insert(metadata.end(), {key, value});
+    std::string out =
+        "#include \"mlbridge/aot.h\"\n\n#include <cstddef>\n#include <cstdint>\n\nnamespace {\n";
+    out += tensors(plan_.inputs, "input") + tensors(plan_.outputs, "output") +
+           strings("metadata", metadata) + strings("nodes", plan_.nodes);
+    const std::pair<const char *, uint64_t> numbers[] = {
+        {"inputsCount", plan_.inputs.size()}, {"outputsCount", plan_.outputs.size()},
+        {"metadataCount", metadata.size()},   {"nodesCount", plan_.nodes.size()},
+        {"weightsSize", weightsSize_},        {"weightsId", id},
+        {"workspaceSize", plan_.workspace}};
+    for (const auto &[name, value] : numbers)
+      out += "constexpr std::uint64_t " + std::string(name) + " = " + number(value) + "u;\n";
+    out += "// Of inputs and outputs.\nconstexpr std::size_t bufferSizes[] = {";
+    for (const auto *specs : {&plan_.inputs, &plan_.outputs})
+      for (const TensorSpec &spec : *specs)
+        out += number(std::max<uint64_t>(aligned(bytesOf(spec)), 64)) + ", ";
+    return out + "0};\n} // namespace\n\n";
+  }
+
+  /// Puts names and what depends on where the weights are into a piece of the header.
+  std::string fill(std::string_view text) const;
   std::string printHeader() const;
 
   const native::Plan &plan_;
@@ -334,170 +300,6 @@ using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;
   uint64_t weightsSize_ = 0;
   std::map<std::string, std::string> callees_;
 };
-
-std::string Printer::printInterface(uint64_t id) const {
-  std::string out = fill(R"(#include "cpu.h"
-
-#include <mlbridge/aot.h>
-
-#ifdef MLBRIDGE_AOT_SHARED
-#define EXPORTED extern "C" __attribute__((visibility("default")))
-#else
-#define EXPORTED extern "C"
-#endif
-
-)");
-  if (!options_.externalWeights)
-    out += fill(R"(__asm__(".pushsection .rodata.NAME_weights,\"a\"\n"
-        ".balign 64\n"
-        ".globl NAME_weightsData\n"
-        ".hidden NAME_weightsData\n"
-        "NAME_weightsData:\n"
-        ".incbin \"weights.bin\"\n"
-        ".balign 64\n"
-        ".popsection\n");
-extern "C" __attribute__((visibility("hidden"))) const unsigned char NAME_weightsData[];
-)");
-  out += fill(R"(
-using Evaluate = std::int32_t(const void *, void *, void *const *, void *const *, std::uint64_t);
-extern "C" {
-#define DECLARE(isa) __attribute__((visibility("hidden"))) Evaluate NAME_evaluate##isa;
-MLBRIDGE_AOT_ISAS(DECLARE)
-}
-
-namespace {
-
-bool hasPortable() { return true; }
-bool hasNeon() { return true; }
-#if defined(__x86_64__)
-bool hasAvx2() { return mlbridge::native::cpuFeatures().avx2; }
-bool hasAvx512() { return mlbridge::native::cpuFeatures().avx512; }
-#endif
-
-bool isCalled(const char *text, const char *name) {
-  for (; *text && (*text | 0x20) == (*name | 0x20); ++text, ++name) {
-  }
-  return !*text && !*name;
-}
-
-/// The last of the list that this CPU has, or the one that MLBRIDGE_NATIVE_ISA names.
-Evaluate *choose() {
-  const char *wanted = std::getenv("MLBRIDGE_NATIVE_ISA");
-  Evaluate *best = nullptr;
-#define CONSIDER(isa)                                                                              \
-  if (has##isa()) {                                                                                \
-    best = &NAME_evaluate##isa;                                                                    \
-    if (wanted && isCalled(wanted, #isa))                                                          \
-      return best;                                                                                 \
-  }
-  MLBRIDGE_AOT_ISAS(CONSIDER)
-  return best;
-}
-
-Evaluate *chosen() {
-  static Evaluate *Chosen = nullptr;
-  Evaluate *evaluate = __atomic_load_n(&Chosen, __ATOMIC_RELAXED);
-  if (!evaluate) {
-    evaluate = choose();
-    __atomic_store_n(&Chosen, evaluate, __ATOMIC_RELAXED);
-  }
-  return evaluate;
-}
-
-std::int32_t evaluate(const void *weights, void *workspace, void *const *inputs,
-                      void *const *outputs, std::uint64_t left) {
-  return chosen()(weights, workspace, inputs, outputs, left);
-}
-
-)");
-  out += tensors(plan_.inputs, "input") + tensors(plan_.outputs, "output");
-  out += "const mlb_aot_string metadata[] = {\n";
-  size_t strings = 0;
-  for (const auto &[key, value] : metadata_) {
-    out += "    " + stringEntry(key) + ", " + stringEntry(value) + ",\n";
-    strings += 2;
-  }
-  out += strings ? "};\n" : "    {}};\n";
-  out += "const mlb_aot_string nodes[] = {\n";
-  for (const std::string &node : plan_.nodes)
-    out += "    " + stringEntry(node) + ",\n";
-  out += plan_.nodes.empty() ? "    {}};\n" : "};\n";
-
-  out += "const mlb_aot_model model = {\n    sizeof(mlb_aot_model), MLB_AOT_ABI, 0, " +
-         stringEntry(name_) + ",\n    inputs, " + number(plan_.inputs.size()) + ", outputs, " +
-         number(plan_.outputs.size()) + ", metadata, " + number(strings) + ",\n    " +
-         (options_.externalWeights ? "nullptr" : name_ + "_weightsData") + ", " +
-         number(weightsSize_) + "u, " + number(id) + "u, " + number(plan_.workspace) +
-         "u, nodes, " + number(plan_.nodes.size()) + ", evaluate};\n\n";
-
-  // The context: buffers behind it, in one piece.
-  uint64_t at = 64;
-  const auto place = [&](const std::vector<TensorSpec> &specs, const char *what) {
-    std::string list = "constexpr std::size_t " + std::string(what) + "Offsets[] = {";
-    for (const TensorSpec &spec : specs) {
-      list += number(at) + ", ";
-      at += std::max<uint64_t>(aligned(bytesOf(spec)), 64);
-    }
-    return list + (specs.empty() ? "0};\n" : "};\n");
-  };
-  at = aligned(sizeof(void *) * (2 + plan_.inputs.size() + plan_.outputs.size()));
-  out += place(plan_.inputs, "input") + place(plan_.outputs, "output");
-  out += "constexpr std::size_t workspaceOffset = " + number(at) +
-         ";\nconstexpr std::size_t contextSize = " + number(at + aligned(plan_.workspace)) + ";\n";
-  out += "constexpr std::size_t inputsCount = " + number(plan_.inputs.size()) +
-         ", outputsCount = " + number(plan_.outputs.size()) + ";\n";
-  out += fill(R"(
-// The header's struct: C++ code calls the file's functions only, and its name may be any.
-struct Context {
-  const void *weights;
-  Evaluate *evaluate;
-  void *buffers[inputsCount + outputsCount + 1];
-};
-
-} // namespace
-
-EXPORTED const mlb_aot_model *NAME_model(void) { return &model; }
-#ifdef MLBRIDGE_AOT_SHARED
-EXPORTED const mlb_aot_model *mlb_aot_entry(void) { return &model; }
-#endif
-EXPORTED std::size_t NAME_context_size(void) { return contextSize; }
-EXPORTED Context *NAME_init(void *memoryWEIGHTS_ALSO) {
-  if (!memory || reinterpret_cast<std::uintptr_t>(memory) % 64)
-    return nullptr;
-WEIGHTS_CHECK
-  std::memset(memory, 0, contextSize);
-  Context *const context = static_cast<Context *>(memory);
-  unsigned char *const bytes = static_cast<unsigned char *>(memory);
-  context->weights = WEIGHTS_ADDRESS;
-  context->evaluate = chosen();
-  for (std::size_t i = 0; i < inputsCount; ++i)
-    context->buffers[i] = bytes + inputOffsets[i];
-  for (std::size_t i = 0; i < outputsCount; ++i)
-    context->buffers[inputsCount + i] = bytes + outputOffsets[i];
-  return context;
-}
-EXPORTED Context *NAME_create(WEIGHTS_ONLY) {
-  void *const memory = std::aligned_alloc(64, contextSize);
-  Context *const context = NAME_init(memoryWEIGHTS_PASSED);
-  if (!context)
-    std::free(memory);
-  return context;
-}
-EXPORTED void NAME_destroy(Context *context) { std::free(context); }
-EXPORTED int NAME_run(Context *context) {
-  return context->evaluate(context->weights,
-                           reinterpret_cast<unsigned char *>(context) + workspaceOffset,
-                           context->buffers, context->buffers + inputsCount, UINT64_MAX);
-}
-EXPORTED void *NAME_input(Context *context, std::size_t index) {
-  return index < inputsCount ? context->buffers[index] : nullptr;
-}
-EXPORTED const void *NAME_output(const Context *context, std::size_t index) {
-  return index < outputsCount ? context->buffers[inputsCount + index] : nullptr;
-}
-)");
-  return out;
-}
 
 std::string Printer::printHeader() const {
   std::string out = fill(R"(/* Made by mlbridge compile of FILE.
@@ -569,21 +371,11 @@ const struct mlb_aot_model *NAME_model(void);
   return out;
 }
 
-std::string Printer::fill(std::string text) const {
+std::string Printer::fill(std::string_view text) const {
   const bool external = options_.externalWeights;
   const std::pair<const char *, std::string> pieces[] = {
-      {"WEIGHTS_CHECK",
-       external
-           ? R"(  const mlb_aot_weights *const head = static_cast<const mlb_aot_weights *>(weights);
-  if (!weights || reinterpret_cast<std::uintptr_t>(weights) % 64 || size < sizeof *head ||
-      std::memcmp(head->magic, "MLBWGT1\n", 8) != 0 || head->id != model.weights_id ||
-      head->size != model.weights_size || size - sizeof *head < head->size)
-    return nullptr;)"
-           : ""},
       {"WEIGHTS_ONLY", external ? "const void *weights, size_t size" : "void"},
       {"WEIGHTS_ALSO", external ? ", const void *weights, size_t size" : ""},
-      {"WEIGHTS_PASSED", external ? ", weights, size" : ""},
-      {"WEIGHTS_ADDRESS", external ? "head + 1" : name_ + "_weightsData"},
       {"WEIGHTS_COMMENT", external ? "/* weights: a file of mlbridge compile --weights, whole, at "
                                      "a multiple of 64; it has to outlive\n * the context. */\n"
                                    : ""},

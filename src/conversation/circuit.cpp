@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
 
+#include "core/backend.h"
 #include "core/registry.h"
 
 namespace mlbridge {
@@ -63,12 +64,12 @@ void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why)
 // Kept until the process ends: a model that was given up must not cost another deadline when it is
 // opened again.
 std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options) {
+  const Duration budget = deadlineOf(options);
   if (!options.sharedBudget)
-    return std::make_shared<Circuit>(options.deadline);
+    return std::make_shared<Circuit>(budget);
   static auto &circuits = *new Registry<std::shared_ptr<Circuit>>;
-  const std::string budget = std::to_string(options.deadline.count());
-  return circuits.findOrAdd(uri.scheme + ":" + uri.place + "?" + budget,
-                            std::make_shared<Circuit>(options.deadline));
+  return circuits.findOrAdd(uri.scheme + ":" + uri.place + "?" + std::to_string(budget.count()),
+                            std::make_shared<Circuit>(budget));
 }
 
 } // namespace mlbridge

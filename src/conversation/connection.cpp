@@ -1,133 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The streams of a connection: what comes goes to whom it is for, and who asks waits for it.
 #include "conversation/connection.h"
 
-#include "conversation/retry.h"
-
-#include <poll.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <unistd.h>
+#include "core/process.h"
 
 namespace mlbridge {
 
 namespace {
 
-// A handshake over FIFOs that gets no answer is tried anew: the first one may have been taken for
-// the rest of a frame that an earlier compiler did not finish.
-constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
-constexpr Duration LongestAttempt = std::chrono::seconds(5);
-/// Of what waits in outboxes: more is not kept for streams that are closed.
-constexpr size_t MostWaiting = 16 << 20;
-/// Of a message that had begun to go out: for more the connection is given up.
-constexpr size_t MostRest = 16 << 20;
 constexpr size_t MostControl = 16 << 20; ///< of a frame that is no answer
 constexpr size_t MostPing = 64, MostStatistics = 1 << 20;
-
-/// A number that the kernel clears in a child process, so that asking costs no system call.
-std::atomic<uint64_t> &processMark() {
-  static std::atomic<uint64_t> none{1};
-  static std::atomic<uint64_t> *const mark = [] {
-    const size_t size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    void *page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED || ::madvise(page, size, MADV_WIPEONFORK) != 0)
-      return &none; // fork goes unnoticed
-    return new (page) std::atomic<uint64_t>(0);
-  }();
-  return *mark;
-}
-
-/// Another one in each process of a family.
-uint64_t processNumber() {
-  static std::atomic<uint64_t> last{0}; // inherited, unlike the mark
-  uint64_t unset = 0;
-  if (processMark().load(std::memory_order_relaxed) == 0)
-    processMark().compare_exchange_strong(unset, ++last, std::memory_order_relaxed);
-  return processMark().load(std::memory_order_relaxed);
-}
+/// Of what waits in outboxes: more is not kept for streams that are closed.
+constexpr size_t MostWaiting = 16 << 20;
 
 } // namespace
 
 Connection::Connection(std::unique_ptr<Channel> channel)
     : channel_(std::move(channel)), process_(processNumber()) {}
 
-Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
-                                                       const Options &options, Deadline deadline) {
-  Duration attempt = FirstAttempt;
-  while (true) {
-    const Deadline::Clock::time_point before = Deadline::Clock::now();
-    Expected<std::unique_ptr<Channel>> channel = connectWaiting(
-        options.wait, deadline, [&](Deadline until) { return transport.connect(uri, until); });
-    if (!channel)
-      return channel.status();
-    // Waiting for a server to start was asked for; it is not part of the deadline.
-    if (options.wait > Duration::zero() && !deadline.isNever())
-      deadline = Deadline::after(Deadline::Clock::now() - before, deadline.when());
-    std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
-    Status status = connection->shakeHands(
-        options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
-    if (status.ok() && connection->welcome_.role != options.role)
-      return Status(Code::Mismatch, options.role == ServerRole::Model
-                                        ? "an environment is served there: it is driven, not asked"
-                                        : "a model is served there: it is asked, not driven");
-    if (status.ok())
-      return connection;
-    const std::string advice = connection->channel_->advice();
-    if (status.code() == Code::Protocol && !advice.empty())
-      status = status.withContext(advice);
-    const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
-                       (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
-    if (!again)
-      return status.withContext("handshake");
-    if (status.code() == Code::Closed)
-      ::poll(nullptr, 0, ConnectPauseMs);
-    else
-      attempt = std::min(attempt * 2, LongestAttempt);
-  }
-}
-
-Status Connection::shakeHands(const Options &options, Deadline deadline) {
-  if (::getrandom(nonce_.data(), nonce_.size(), 0) != ssize_t(nonce_.size()))
-    return Status(Code::Internal, "no random numbers");
-  Hello hello;
-  hello.nonce = nonce_;
-  hello.maxMessage = options.maxMessage;
-  hello.serdes = options.serdes;
-  hello.software = softwareName();
-  Buffer out;
-  if (Status s = out.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(hello, out); !s)
-    return s;
-  FrameHeader header;
-  header.kind = FrameKind::Hello;
-  header.length = out.size() - FrameHeaderSize;
-  header.left = wireTime(deadline);
-  encode(header, out.data());
-  maxWelcome_ = options.maxWelcome;
-  reader_.setLimit(options.maxMessage);
-  const iovec part{out.data(), out.size()};
-  bool begun = false;
-  if (Status s = send(&part, 1, deadline, begun); !s)
-    return s;
-  while (!shaken_) {
-    Readiness ready;
-    Status s = pumpAs({true, false}, deadline, ready);
-    if (s && !shaken_ && deadline.hasPassed()) // a server that sends on and on
-      s = Status(Code::DeadlineExceeded, "");
-    if (!s)
-      return s.code() == Code::DeadlineExceeded
-                 ? Status(s.code(), "the server did not answer in time")
-                 : s;
-    if (Status s = failure(); !s)
-      return s;
-  }
-  return Status();
-}
-
 Status Connection::failure() {
   const Lock lock(mutex_);
-  return broken_;
+  return status_;
 }
 
 void Connection::addStream(StreamSlot &slot) {
@@ -141,7 +34,7 @@ void Connection::removeStream(StreamSlot &slot) {
     return;
   Lock lock(mutex_);
   streams_.erase(slot.id);
-  if (!broken_)
+  if (!status_)
     return;
   size_t waiting = 0;
   for (const auto &[id, box] : outboxes_)
@@ -158,8 +51,6 @@ void Connection::removeStream(StreamSlot &slot) {
   }
   flushNow(lock);
 }
-
-// ---- reading ------------------------------------------------------------------------------------
 
 Expected<Buffer *> Connection::payloadOf(const FrameHeader &header) {
   const bool isLarge = header.kind == FrameKind::Reply || header.kind == FrameKind::Last;
@@ -231,33 +122,6 @@ Status Connection::frame(const FrameHeader &header) {
   }
   default:
     return unexpectedFrame(header);
-  }
-}
-
-Status Connection::welcomeFrame(const FrameHeader &header) {
-  switch (header.kind) {
-  case FrameKind::Error:
-    return header.stream == 0 ? decodeError(incoming_.span()) : Status();
-  case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
-    return busy ? Status(Code::Busy, busy->text) : busy.status();
-  }
-  case FrameKind::Welcome: {
-    Expected<Welcome> welcome = decode<Welcome>(incoming_.span());
-    if (!welcome)
-      return welcome.status();
-    if (welcome->major != ProtocolMajor)
-      return Status(Code::Protocol, "the server speaks version " + std::to_string(welcome->major) +
-                                        " of the protocol, this is version " +
-                                        std::to_string(ProtocolMajor));
-    if (welcome->nonce != nonce_)
-      return Status(); // meant for somebody who was here before
-    welcome_ = std::move(*welcome);
-    shaken_ = true;
-    return Status();
-  }
-  default:
-    return Status(); // the rest of an earlier conversation
   }
 }
 
@@ -348,9 +212,9 @@ Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready)
 }
 
 void Connection::breakWith(const Status &why, Lock &) {
-  if (!broken_)
+  if (!status_)
     return;
-  broken_ = why;
+  status_ = why;
   usable_.store(false, std::memory_order_release);
   for (auto &[id, slot] : streams_) {
     slot->wake.notify_all();
@@ -372,7 +236,7 @@ void Connection::passReaderRole(Lock &) {
 }
 
 Status Connection::checkProcess() const {
-  if (processMark().load(std::memory_order_relaxed) == process_)
+  if (processNumber() == process_)
     return Status();
   return Status(Code::InvalidArgument, "this process was forked off the one that connected; open "
                                        "the model anew after fork");
@@ -385,8 +249,8 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     return s;
   {
     const Lock lock(mutex_);
-    if (!broken_)
-      return broken_;
+    if (!status_)
+      return status_;
     if (!slot.refused)
       return slot.refused;
     slot.awaiting = request;
@@ -401,9 +265,9 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       slot.awaiting = 0;
       return slot.error;
     }
-    if (!broken_ || !sentAll) {
+    if (!status_ || !sentAll) {
       slot.awaiting = 0;
-      return !broken_ ? broken_ : sent;
+      return !status_ ? status_ : sent;
     }
     if (!sent)
       break;
@@ -417,7 +281,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);
       passReaderRole(lock);
-      if (!slot.answered && broken_ && deadline.hasPassed())
+      if (!slot.answered && status_ && deadline.hasPassed())
         break;
       continue;
     }
@@ -462,219 +326,6 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
     return status;
   Expected<StatisticsMessage> counts = decode<StatisticsMessage>(slot.reply.span());
   return counts ? Expected<Metadata>(std::move(counts->entries)) : counts.status();
-}
-
-// ---- writing ------------------------------------------------------------------------------------
-
-/// `begun`: whether the frames have gone out, or will.
-Status Connection::send(const iovec *frames, int count, Deadline deadline, bool &begun) {
-  if (Status s = checkProcess(); !s)
-    return s;
-  Lock lock(mutex_);
-  while (writing_) {
-    if (!broken_)
-      return broken_;
-    if (deadline.isNever())
-      writable_.wait(lock);
-    else if (writable_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
-             deadline.hasPassed() && writing_)
-      return Status(Code::DeadlineExceeded, "another thread's message was not taken in time");
-  }
-  if (!broken_)
-    return broken_;
-  writing_ = true;
-  Status status = flush(lock, deadline);
-  if (status) {
-    lock.unlock();
-    status = write(frames, count, deadline, begun);
-    lock.lock();
-    if (!status && status.code() != Code::DeadlineExceeded)
-      breakWith(status, lock);
-  }
-  if (status)
-    (void)flush(lock, Deadline::after(Duration::zero()));
-  writing_ = false;
-  writable_.notify_one();
-  return status;
-}
-
-Status Connection::post(StreamSlot &slot, Outbox &frames) {
-  if (Status s = checkProcess(); !s)
-    return s;
-  Lock lock(mutex_);
-  if (!writing_ && broken_) { // else that thread sends it when it is done
-    writing_ = true;
-    const Deadline now = Deadline::after(Duration::zero());
-    if (flush(lock, now))
-      (void)drain(frames, lock, now);
-    writing_ = false;
-    writable_.notify_one();
-  }
-  if (!broken_) {
-    slot.dropped += frames.events();
-    frames.clear();
-  }
-  if (frames.empty())
-    return broken_;
-  Outbox &box = outboxes_[slot.id];
-  const uint64_t before = box.dropped();
-  const Status taken = box.take(frames);
-  slot.dropped += box.dropped() - before;
-  return taken;
-}
-
-/// Sends what waits, without waiting, if nobody else writes.
-void Connection::flushNow(Lock &lock) {
-  if (writing_)
-    return;
-  writing_ = true;
-  (void)flush(lock, Deadline::after(Duration::zero()));
-  writing_ = false;
-  writable_.notify_one();
-}
-
-/// Sends what waits. The caller has the writer's role. Errors: DeadlineExceeded (what was not taken
-/// goes on waiting), and what the connection broke of.
-Status Connection::flush(Lock &lock, Deadline deadline) {
-  if (outboxes_.empty() && rest_.empty())
-    return broken_;
-  Outbox none;
-  Status status = drain(none, lock, deadline);
-  while (status && !outboxes_.empty()) {
-    const auto first = outboxes_.begin();
-    status = drain(first->second, lock, deadline);
-    if (status)
-      outboxes_.erase(first);
-  }
-  return status;
-}
-
-/// Sends the rest of what has begun to go out, and then what is in the box.
-Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
-  while (broken_) {
-    const bool begun = !rest_.empty();
-    if (!begun && box.empty())
-      return Status();
-    const uint8_t *data = begun ? rest_.data() + restSent_ : box.data();
-    const size_t size = begun ? rest_.size() - restSent_ : box.size();
-    const iovec part{const_cast<uint8_t *>(data), size};
-    Expected<size_t> taken = channel_->write(&part, 1);
-    Status status = taken.status();
-    if (taken && *taken == size) {
-      begun ? rest_.clear() : box.clear();
-      restSent_ = 0;
-      continue;
-    }
-    if (taken && begun)
-      restSent_ += *taken;
-    else if (taken && *taken)
-      status = box.sent(*taken, rest_);
-    if (status && deadline.hasPassed())
-      return Status(Code::DeadlineExceeded, "messages before this one were not taken in time");
-    lock.unlock();
-    status = status ? awaitRoom(deadline) : lastWords(status);
-    lock.lock();
-    if (!status && status.code() != Code::DeadlineExceeded)
-      breakWith(status, lock);
-    if (!status)
-      return status;
-  }
-  return broken_;
-}
-
-Status Connection::write(const iovec *frames, int count, Deadline deadline, bool &begun) {
-  iovec parts[MaxParts];
-  size_t left = 0;
-  for (int i = 0; i < count; ++i) {
-    parts[i] = frames[i];
-    left += frames[i].iov_len;
-  }
-  const size_t total = left;
-  iovec *at = parts;
-  while (true) {
-    Expected<size_t> taken = channel_->write(at, count);
-    if (!taken)
-      return lastWords(taken.status());
-    left -= *taken;
-    begun = left != total;
-    if (left == 0)
-      return Status();
-    size_t skip = *taken;
-    while (skip && skip >= at->iov_len) {
-      skip -= at->iov_len;
-      ++at;
-      --count;
-    }
-    at->iov_base = static_cast<uint8_t *>(at->iov_base) + skip;
-    at->iov_len -= skip;
-    Status status;
-    if (deadline.hasPassed())
-      status = Status(Code::DeadlineExceeded, "");
-    else if (*taken == 0)
-      status = awaitRoom(deadline);
-    if (status)
-      continue;
-    if (status.code() != Code::DeadlineExceeded)
-      return status;
-    const std::string where = "the server took " + std::to_string(total - left) + " of " +
-                              std::to_string(total) + " bytes in time";
-    if (begun && left > MostRest)
-      return Status(Code::Closed, where + "; the connection was given up");
-    const Lock lock(mutex_);
-    for (int i = 0; begun && i < count; ++i)
-      if (Status s = rest_.append(at[i].iov_base, at[i].iov_len); !s)
-        return Status(Code::Closed, where + "; " + s.message());
-    return Status(Code::DeadlineExceeded, where);
-  }
-}
-
-/// The peer may be unable to read on before we have read what it sent.
-Status Connection::awaitRoom(Deadline deadline) {
-  bool readHere = false;
-  {
-    const Lock lock(mutex_);
-    if (!reading_ && shaken_)
-      readHere = reading_ = true;
-  }
-  Readiness ready;
-  Status status = pumpAs({readHere, true}, deadline, ready);
-  if (readHere) {
-    Lock lock(mutex_);
-    passReaderRole(lock);
-  }
-  return status;
-}
-
-/// What a peer that no longer reads said before it went says more than that it went.
-Status Connection::lastWords(const Status &why) {
-  {
-    const Lock lock(mutex_);
-    if (reading_)
-      return why;
-    reading_ = true;
-  }
-  Readiness ready;
-  const Status said = pumpAs({true, false}, Deadline::after(Duration::zero()), ready);
-  Lock lock(mutex_);
-  passReaderRole(lock);
-  return said.ok() || said.code() == Code::DeadlineExceeded ? why : said;
-}
-
-void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
-                           const Buffer &payload) {
-  if (!checkProcess())
-    return;
-  Lock lock(mutex_);
-  if (!broken_)
-    return;
-  FrameHeader header;
-  header.kind = kind;
-  header.stream = stream;
-  header.request = request;
-  // A server that reads nothing needs no more of them.
-  if (Outbox &box = outboxes_[0]; box.size() < Outbox::MostBytes)
-    (void)box.add(header, payload.span());
-  flushNow(lock);
 }
 
 } // namespace mlbridge

@@ -120,11 +120,10 @@ private:
   std::condition_variable writable_;
   bool reading_ = false;
   bool writing_ = false;
-  Buffer rest_; ///< of a frame that has begun to go out: goes before all others
-  size_t restSent_ = 0;
+  Backlog rest_; ///< of a frame that has begun to go out: goes before all others
   std::map<uint32_t, Outbox> outboxes_; ///< of streams, what waits for whoever writes next
-  Status broken_;
-  std::atomic<bool> usable_{true}; ///< broken_ is Ok
+  Status status_;                       ///< why the connection broke; Ok until then
+  std::atomic<bool> usable_{true};      ///< status_ is Ok
   uint32_t lastStream_ = 0;
   uint64_t lastStatistics_ = 0;
   std::map<uint32_t, StreamSlot *> streams_;

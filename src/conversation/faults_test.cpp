@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A Runner against servers that misbehave, written with plain system calls: in each case a clear
 // status within the deadline, and never a wrong answer.
-#include "conversation/testing.h"
+#include "testing/fake_server.h"
 
 #include <csignal>
 

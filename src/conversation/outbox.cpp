@@ -72,14 +72,21 @@ void Outbox::dropOldest() {
   }
 }
 
-Status Outbox::sent(size_t size, Buffer &rest) {
+Status Outbox::sendTo(Channel &channel, Backlog &rest) {
+  if (empty())
+    return Status();
+  const iovec part{frames_.data(), frames_.size()};
+  const Expected<size_t> taken = channel.write(&part, 1);
+  if (!taken)
+    return taken.status();
+  const size_t size = *taken;
   size_t end = 0;
   while (end < size) {
     const Frame frame(frames_.data() + end);
     end += frame.size;
     events_ -= isEvent(frame.kind);
   }
-  const Status kept = rest.append(frames_.data() + size, end - size);
+  const Status kept = end == size ? Status() : rest.add(frames_.data() + size, end - size);
   erase(frames_, 0, end);
   return kept;
 }

@@ -3,8 +3,8 @@
 #ifndef MLBRIDGE_CONVERSATION_OUTBOX_H
 #define MLBRIDGE_CONVERSATION_OUTBOX_H
 
+#include "conversation/backlog.h"
 #include "conversation/frame.h"
-#include "core/buffer.h"
 
 namespace mlbridge {
 
@@ -28,9 +28,9 @@ public:
   Status add(FrameHeader header, Span<const uint8_t> payload);
   /// Takes over all that the other has to send. Errors: LimitExceeded.
   Status take(Outbox &other);
-  /// The first `size` bytes have been sent. What is left of a frame of which only some have goes to
-  /// `rest`. Errors: LimitExceeded.
-  Status sent(size_t size, Buffer &rest);
+  /// Sends what the channel takes at once. What is left of a frame that has begun to go out goes to
+  /// `rest`. Errors: those of Channel::write, LimitExceeded.
+  Status sendTo(Channel &channel, Backlog &rest);
   /// All has been sent.
   void clear() {
     frames_.clear();

@@ -312,7 +312,7 @@ private:
   }
   Status rejoin() {
     leave();
-    return join(model_->reach(Deadline::after(context_.deadline)));
+    return join(model_->reach(Deadline::after(deadlineOf(context_))));
   }
   /// Opens a stream on a connection that works. The frame goes out with the first request.
   Status join(const Expected<std::shared_ptr<Connection>> &connection) {
@@ -421,7 +421,7 @@ Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOpt
   Expected<RemoteAddress> address = remoteAddress(uri);
   if (!address)
     return address.status();
-  auto model = std::make_shared<RemoteModel>(uri, std::move(*address), options.deadline,
+  auto model = std::make_shared<RemoteModel>(uri, std::move(*address), deadlineOf(options),
                                              circuitOf(uri, options));
   if (Status s = model->open(); !s)
     return s;

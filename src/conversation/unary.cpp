@@ -154,7 +154,7 @@ Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const OpenOpti
     return serdes.status();
   service->serdes = std::move(*serdes);
   service->circuit = circuitOf(uri, options);
-  Expected<Deadline> admitted = service->circuit->admit(Deadline::after(options.deadline));
+  Expected<Deadline> admitted = service->circuit->admit(Deadline::after(deadlineOf(options)));
   if (!admitted)
     return admitted.status();
   const Deadline::Clock::time_point since = Deadline::Clock::now();

@@ -2,7 +2,7 @@
 // Who waits for what, and for how long: a server that reads nothing, deadlines that are short or
 // without limit, handshakes that take long.
 #include "conversation/outbox.h"
-#include "conversation/testing.h"
+#include "testing/fake_server.h"
 
 #include <csignal>
 #include <future>

@@ -24,6 +24,10 @@ public:
   virtual Status evaluate(Duration left) = 0;
   /// Valid until the next evaluate.
   virtual TensorView output(size_t index) = 0;
+  /// Reads an input that has a shape, or writes an output of fixed shape, in the caller's memory
+  /// from now on; null ends that, and so does resize. False: it would take a copy.
+  virtual bool useInput(size_t, void *) { return false; }
+  virtual bool useOutput(size_t, void *) { return false; }
 
   virtual Status beginEpisode(std::string_view, std::string_view) { return Status(); }
   virtual Status reward(double) { return Status(); }
@@ -58,6 +62,42 @@ public:
     return Status(Code::Unsupported, "a model in this process has no server to ask");
   }
 };
+
+/// A runner that changes something of another one.
+class RunnerWrapper : public RunnerBackend {
+public:
+  Status beginEpisode(std::string_view episode, std::string_view context) override {
+    return inner_->beginEpisode(episode, context);
+  }
+  Status reward(double value) override { return inner_->reward(value); }
+  void lastObservation() override { inner_->lastObservation(); }
+  void truncateEpisode() override { inner_->truncateEpisode(); }
+  Status endEpisode(const Status &outcome) override { return inner_->endEpisode(outcome); }
+  uint64_t droppedEvents() const override { return inner_->droppedEvents(); }
+
+protected:
+  RunnerWrapper() = default;
+  RunnerWrapper(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner)
+      : model_(std::move(model)), inner_(std::move(inner)) {}
+  std::shared_ptr<ModelBackend> model_; ///< outlives its runner
+  std::unique_ptr<RunnerBackend> inner_;
+};
+
+/// A model that changes something of another one.
+class ModelWrapper : public ModelBackend {
+public:
+  const Metadata &metadata() const override { return inner_->metadata(); }
+  Expected<Metadata> statistics() override { return inner_->statistics(); }
+
+protected:
+  explicit ModelWrapper(std::shared_ptr<ModelBackend> inner) : inner_(std::move(inner)) {}
+  const std::shared_ptr<ModelBackend> inner_;
+};
+
+/// That of each evaluation.
+inline Duration deadlineOf(const OpenOptions &options) {
+  return options.deadline.value_or(DefaultDeadline);
+}
 
 /// Opens the model that a URI names; options of the URI have been merged into `options`.
 using BackendFactory = Expected<std::shared_ptr<ModelBackend>> (*)(const Uri &,

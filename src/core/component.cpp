@@ -142,6 +142,7 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
 
 // How much of a table every component has.
 template <typename Table> constexpr size_t NeededSize = sizeof(Table);
+template <> constexpr size_t NeededSize<mlb_engine> = offsetof(mlb_engine, open_memory);
 template <> constexpr size_t NeededSize<mlb_serdes> = offsetof(mlb_serdes, create_with);
 template <> constexpr size_t NeededSize<mlb_transport> = offsetof(mlb_transport, understands);
 

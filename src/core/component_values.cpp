@@ -26,6 +26,12 @@ void fill(mlb_error *error, std::string_view message) {
   std::memcpy(error->text, message.data(), error->size);
 }
 
+mlb_code fail(mlb_error *error, const Status &status) {
+  if (!status)
+    fill(error, status.message());
+  return static_cast<mlb_code>(status.code());
+}
+
 ComponentSpecs::ComponentSpecs(Span<const TensorSpec> specs) {
   specs_.reserve(specs.size());
   for (const TensorSpec &spec : specs)

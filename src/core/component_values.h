@@ -35,6 +35,8 @@ private:
 
 /// Writes a message as a component does: cut to what fits.
 void fill(mlb_error *error, std::string_view message);
+/// What a function of a table returns; a failure's message is written.
+mlb_code fail(mlb_error *error, const Status &status);
 
 /// Tensor specs for the time of a call; refers to those it was made from.
 class ComponentSpecs {

@@ -83,6 +83,16 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
   return bytes;
 }
 
+Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
+  if (bytes.size() > limit)
+    return Status(Code::LimitExceeded, "the model has " + std::to_string(bytes.size()) +
+                                           " bytes; the limit is " + std::to_string(limit));
+  Buffer copy;
+  if (Status s = copy.append(bytes.data(), bytes.size()); !s)
+    return s;
+  return copy;
+}
+
 Status copyFile(const std::string &path, uint64_t limit, int target) {
   const Expected<Opened> from = openFile(path, limit);
   if (!from)

@@ -15,6 +15,9 @@ namespace mlbridge::engine {
 /// file, unreadable), LimitExceeded (more than `limit` bytes), DeadlineExceeded.
 Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadline &deadline = {});
 
+/// The same of bytes in memory. Errors: LimitExceeded.
+Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit);
+
 /// The same into another file, which is empty. Errors: those of readFile; LimitExceeded if it
 /// cannot be written.
 Status copyFile(const std::string &path, uint64_t limit, int target);

@@ -167,7 +167,7 @@ Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
   const Duration left = end.left();
   if (left <= Duration::zero())
     return Status(Code::DeadlineExceeded, "the time of the episode is over");
-  return agent.evaluateWithin(std::min(left, agent.state_->options.deadline));
+  return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
 }
 
 /// Tells an agent what it was given since it acted.

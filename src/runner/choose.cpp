@@ -3,7 +3,7 @@
 
 #include "core/nearest.h"
 
-#include <mlbridge/choice.h>
+#include <mlbridge/sampler.h>
 
 #include <charconv>
 #include <cmath>
@@ -78,13 +78,13 @@ Status checkMask(const TensorSpec &mask, const TensorSpec &logits) {
                            logits.toString() + "'");
 }
 
-class ChoosingRunner final : public RunnerBackend {
+class ChoosingRunner final : public RunnerWrapper {
 public:
   /// `mask`: its spec, if it is none of the model's inputs.
   ChoosingRunner(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner,
                  const Chosen &chosen, const TensorSpec *mask, const Choosing &how,
                  const OpenOptions &context)
-      : model_(std::move(model)), inner_(std::move(inner)), from_(chosen.from),
+      : RunnerWrapper(std::move(model), std::move(inner)), from_(chosen.from),
         name_(chosen.signature.outputs[chosen.from + 1].name), mask_(chosen.mask),
         maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature),
         episode_(context.episode), context_(context.context) {
@@ -135,10 +135,6 @@ public:
     sampler_.restart(episode_, context_);
     return inner_->beginEpisode(episode, context);
   }
-  Status reward(double value) override { return inner_->reward(value); }
-  void truncateEpisode() override { inner_->truncateEpisode(); }
-  uint64_t droppedEvents() const override { return inner_->droppedEvents(); }
-  Status endEpisode(const Status &outcome) override { return inner_->endEpisode(outcome); }
 
 private:
   bool isOwnMask(size_t index) const { return maskSpec_ && static_cast<int>(index) == mask_; }
@@ -190,8 +186,6 @@ private:
     return Status();
   }
 
-  std::shared_ptr<ModelBackend> model_;
-  std::unique_ptr<RunnerBackend> inner_;
   size_t from_; ///< among the model's own outputs
   std::string name_;
   const int mask_; ///< among the inputs
@@ -266,10 +260,10 @@ Expected<Chosen> chosenFrom(const Signature &own, const Choosing &how) {
   return chosen;
 }
 
-class ChoosingModel final : public ModelBackend {
+class ChoosingModel final : public ModelWrapper {
 public:
   ChoosingModel(std::shared_ptr<ModelBackend> inner, Choosing how)
-      : inner_(std::move(inner)), how_(std::move(how)) {}
+      : ModelWrapper(std::move(inner)), how_(std::move(how)) {}
 
   /// Of the only agent, or of one of several. Errors: what choosing from it is not possible for.
   Expected<const Chosen *> chosenOf(const std::string &agent) const {
@@ -289,7 +283,6 @@ public:
     return &agents_.emplace(agent, std::move(*chosen)).first->second;
   }
 
-  const Metadata &metadata() const override { return inner_->metadata(); }
   const Signature *signature() const override {
     return inner_->signature() ? signatureOf("").valueOr(nullptr) : nullptr;
   }
@@ -329,10 +322,8 @@ public:
         inner_, std::move(*runner), **chosen, isMaskOwn ? nullptr : &bound.inputs.back(), how_,
         context));
   }
-  Expected<Metadata> statistics() override { return inner_->statistics(); }
 
 private:
-  std::shared_ptr<ModelBackend> inner_;
   const Choosing how_;
   mutable std::mutex lock_;
   mutable std::map<std::string, Chosen> agents_; ///< those that were asked for

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arg-max and sampling, as calls and as options of a URI.
 #include "testing/server_thread.h"
-#include <mlbridge/choice.h>
 #include <mlbridge/function.h>
+#include <mlbridge/sampler.h>
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,8 @@
 
 #include "core/component_values.h"
 
+#include <cstddef>
+
 namespace mlbridge {
 namespace {
 
@@ -50,7 +52,7 @@ public:
     if (model)
       engine.close(model);
   }
-  Status open(const Uri &uri);
+  Status open(const Uri &uri, const Span<const uint8_t> *memory);
 
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &signature_; }
@@ -81,11 +83,17 @@ Status readSide(const mlb_tensor_spec *specs, uint64_t size, std::vector<TensorS
   return Status();
 }
 
-Status EngineModel::open(const Uri &uri) {
+Status EngineModel::open(const Uri &uri, const Span<const uint8_t> *memory) {
   const ComponentOptions options(uri);
   ComponentError error;
+  const bool takesMemory = engine.size > offsetof(mlb_engine, open_memory) && engine.open_memory;
+  if (memory && !takesMemory)
+    return Status(Code::Unsupported, scheme + ": the engine takes no model from memory");
+  const mlb_string place = toComponent(uri.place);
   const mlb_code code =
-      engine.open(toComponent(uri.place), options.data(), options.size(), &model, error.get());
+      memory ? engine.open_memory({memory->data(), memory->size()}, place, options.data(),
+                                  options.size(), &model, error.get())
+             : engine.open(place, options.data(), options.size(), &model, error.get());
   if (code) {
     model = nullptr;
     return error.status(code, scheme);
@@ -213,9 +221,10 @@ Status EngineRunner::evaluate(Duration limit) {
 
 } // namespace
 
-Expected<std::shared_ptr<ModelBackend>> openEngine(const mlb_engine &engine, const Uri &uri) {
+Expected<std::shared_ptr<ModelBackend>> openEngine(const mlb_engine &engine, const Uri &uri,
+                                                   const Span<const uint8_t> *memory) {
   auto model = std::make_shared<EngineModel>(engine, uri.scheme);
-  if (Status s = model->open(uri); !s)
+  if (Status s = model->open(uri, memory); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));
 }

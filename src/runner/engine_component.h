@@ -9,7 +9,9 @@
 namespace mlbridge {
 
 /// `engine` lives for ever. Errors: the engine's; InvalidModel if its signature is malformed.
-Expected<std::shared_ptr<ModelBackend>> openEngine(const mlb_engine &engine, const Uri &uri);
+/// `memory`: the model, if it is in memory; Unsupported for an engine that takes files only.
+Expected<std::shared_ptr<ModelBackend>> openEngine(const mlb_engine &engine, const Uri &uri,
+                                                   const Span<const uint8_t> *memory = nullptr);
 
 } // namespace mlbridge
 

@@ -7,23 +7,30 @@
 
 namespace mlbridge {
 
-struct Model::State {
-  Status opening; ///< of open
-  Status status;  ///< of open and bind
+static Status noModel() { return Status(Code::Unavailable, "no model was opened"); }
+
+struct Model::Opened {
+  Status status;
   std::string uri;
-  OpenOptions options;
+  OpenOptions options; ///< with those of the URI, and a deadline
   std::shared_ptr<ModelBackend> backend;
+};
+
+struct Model::Bound {
+  Status status; ///< of opening and binding
+  std::string agent;
   std::shared_ptr<const Binding> binding; ///< to nothing if there is a failure
 };
 
-Model::Model() : state_(std::make_shared<State>()) {
-  state_->opening = state_->status = Status(Code::Unavailable, "no model was opened");
-}
-Model::Model(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Model::Model() : Model(std::make_shared<const Opened>(Opened{noModel(), {}, {}, nullptr})) {}
+Model::Model(std::shared_ptr<const Opened> opened)
+    : opened_(std::move(opened)), bound_(std::make_shared<const Bound>(
+                                      Bound{opened_->status, opened_->options.agent, nullptr})) {}
 
 // Options of the URI go first, and are no longer the engine's or transport's concern.
 static Status mergeOptions(Uri &uri, OpenOptions &options) {
-  Expected<Duration> deadline = uri.duration("deadline", options.deadline);
+  Expected<Duration> deadline =
+      uri.duration("deadline", options.deadline.value_or(DefaultDeadline));
   if (!deadline)
     return deadline.status();
   options.deadline = *deadline;
@@ -42,48 +49,59 @@ static Status checkBackend(const ModelBackend &backend) {
   return Status();
 }
 
-Model Model::open(std::string_view text, const OpenOptions &options) {
-  auto state = std::make_shared<State>();
-  state->uri = std::string(text);
-  state->options = options;
-  const auto failed = [&](const Status &why) {
-    state->opening = state->status = why;
-    return Model(state);
-  };
+// `memory` is null for a model that the URI names.
+static Expected<std::shared_ptr<ModelBackend>>
+openChecked(std::string_view text, const Span<const uint8_t> *memory, OpenOptions &options) {
   Expected<Uri> uri = Uri::parse(text);
   if (!uri)
-    return failed(uri.status());
-  const std::string where = "'" + state->uri + "'";
-  if (Status s = mergeOptions(*uri, state->options); !s)
-    return failed(s.withContext(where));
-  Expected<std::shared_ptr<ModelBackend>> backend = openBackend(*uri, state->options);
+    return uri.status();
+  const std::string where = "'" + std::string(text) + "'";
+  if (Status s = mergeOptions(*uri, options); !s)
+    return s.withContext(where);
+  Expected<std::shared_ptr<ModelBackend>> backend = openBackend(*uri, options, memory);
   if (!backend)
-    return failed(backend.status().withContext(where));
+    return backend.status().withContext(where);
   if (Status s = checkBackend(**backend); !s)
-    return failed(s.withContext(where));
-  state->backend = std::move(*backend);
-  return Model(std::move(state));
+    return s.withContext(where);
+  return backend;
+}
+
+Model Model::openFrom(std::string_view uri, const Span<const uint8_t> *memory,
+                      const OpenOptions &options) {
+  auto opened = std::make_shared<Opened>(Opened{Status(), std::string(uri), options, nullptr});
+  Expected<std::shared_ptr<ModelBackend>> backend = openChecked(uri, memory, opened->options);
+  opened->status = backend.status();
+  if (backend)
+    opened->backend = std::move(*backend);
+  return Model(std::move(opened));
+}
+
+Model Model::open(std::string_view uri, const OpenOptions &options) {
+  return openFrom(uri, nullptr, options);
+}
+
+Model Model::fromMemory(std::string_view uri, const void *data, size_t size,
+                        const OpenOptions &options) {
+  const Span<const uint8_t> bytes(static_cast<const uint8_t *>(data), data ? size : 0);
+  return openFrom(uri, &bytes, options);
 }
 
 Model Model::fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options) {
-  auto state = std::make_shared<State>();
-  state->options = options;
-  if (!backend)
-    state->opening = Status(Code::InvalidArgument, "a model was made from nothing");
-  else
-    state->opening = checkBackend(*backend);
-  state->status = state->opening;
-  if (state->opening)
-    state->backend = std::move(backend);
-  return Model(std::move(state));
+  auto opened = std::make_shared<Opened>(Opened{Status(), {}, options, nullptr});
+  opened->options.deadline = options.deadline.value_or(DefaultDeadline);
+  opened->status = backend ? checkBackend(*backend)
+                           : Status(Code::InvalidArgument, "a model was made from nothing");
+  if (opened->status)
+    opened->backend = std::move(backend);
+  return Model(std::move(opened));
 }
 
-const Status &Model::status() const { return state_->status; }
-const std::string &Model::uri() const { return state_->uri; }
+const Status &Model::status() const { return bound_->status; }
+const std::string &Model::uri() const { return opened_->uri; }
 
 const Metadata &Model::metadata() const {
   static const auto *none = new Metadata;
-  return state_->backend ? state_->backend->metadata() : *none;
+  return opened_->backend ? opened_->backend->metadata() : *none;
 }
 
 std::optional<std::string> Model::metadata(std::string_view key) const {
@@ -93,64 +111,73 @@ std::optional<std::string> Model::metadata(std::string_view key) const {
 }
 
 const Signature *Model::modelSignature() const {
-  if (!state_->backend)
+  if (!opened_->backend)
     return nullptr;
-  return state_->backend->signatureOf(state_->options.agent).valueOr(nullptr);
+  return opened_->backend->signatureOf(bound_->agent).valueOr(nullptr);
 }
 
-Status Model::bind(const Signature &signature) {
-  State &s = *state_;
-  s.status = s.opening;
-  if (s.status) {
-    Expected<std::shared_ptr<const Binding>> binding = s.backend->bind(signature, s.options.agent);
-    if (binding) {
-      s.binding = std::move(*binding);
-      return Status();
-    }
-    s.status = s.uri.empty() ? binding.status() : binding.status().withContext("'" + s.uri + "'");
+Status Model::bind(const Signature &signature) { return bindAs(bound_->agent, signature); }
+
+Status Model::bindAs(std::string agent, const Signature &signature) {
+  Bound bound{opened_->status, std::move(agent), nullptr};
+  if (bound.status) {
+    Expected<std::shared_ptr<const Binding>> binding =
+        opened_->backend->bind(signature, bound.agent);
+    if (binding)
+      bound.binding = std::move(*binding);
+    else
+      bound.status = opened_->uri.empty() ? binding.status()
+                                          : binding.status().withContext("'" + opened_->uri + "'");
   }
   // So that a pass that fills buffers in place need not look whether there is a model.
-  s.binding = signature.check() ? bindToNothing(signature) : nullptr;
-  return s.status;
+  if (!bound.status && signature.check())
+    bound.binding = bindToNothing(signature);
+  bound_ = std::make_shared<const Bound>(std::move(bound));
+  return bound_->status;
 }
 
 Model Model::boundTo(const Signature &signature, std::string_view agent) const {
-  Model other(std::make_shared<State>(*state_));
-  if (!agent.empty())
-    other.state_->options.agent = std::string(agent);
-  (void)other.bind(signature); // its failure is in its status
+  Model other = *this;
+  // Its failure is in its status.
+  (void)other.bindAs(agent.empty() ? bound_->agent : std::string(agent), signature);
   return other;
 }
 
 const Signature *Model::signature() const {
-  return state_->status && state_->binding ? &state_->binding->caller : nullptr;
+  return bound_->status && bound_->binding ? &bound_->binding->caller : nullptr;
 }
 
 Expected<Metadata> Model::statistics() const {
-  if (!state_->backend)
-    return state_->status;
-  return state_->backend->statistics();
+  if (!opened_->backend)
+    return opened_->status;
+  return opened_->backend->statistics();
 }
 
 Runner Model::newRunner() const { return newRunner(OpenOptions()); }
 
 Runner Model::newRunner(const OpenOptions &overrides) const {
-  const State &s = *state_;
-  if (!s.status)
-    return Runner(Runner::State::failed(s.status, s.binding));
-  if (!s.binding)
+  const std::shared_ptr<const Binding> &binding = bound_->binding;
+  if (!bound_->status)
+    return Runner(Runner::State::failed(bound_->status, binding));
+  if (!binding)
     return Runner(Status(Code::InvalidArgument, "bind a signature to the model first"));
-  OpenOptions options = s.options;
-  if (!overrides.agent.empty())
-    options.agent = overrides.agent;
+  OpenOptions options = opened_->options;
+  if (overrides.sharedBudget && !options.sharedBudget)
+    return Runner(Runner::State::failed(
+        Status(Code::InvalidArgument,
+               "newRunner: sharedBudget is for opening the Model, whose Runners have one budget"),
+        bindToNothing(binding->caller)));
+  if (overrides.deadline)
+    options.deadline = overrides.deadline;
+  options.agent = overrides.agent.empty() ? bound_->agent : overrides.agent;
   if (!overrides.episode.empty())
     options.episode = overrides.episode;
   if (!overrides.context.empty())
     options.context = overrides.context;
   Expected<std::unique_ptr<Runner::State>> state =
-      Runner::State::bound(s.backend, s.binding, std::move(options));
+      Runner::State::bound(opened_->backend, binding, std::move(options));
   if (!state)
-    return Runner(Runner::State::failed(state.status(), bindToNothing(s.binding->caller)));
+    return Runner(Runner::State::failed(state.status(), bindToNothing(binding->caller)));
   return Runner(std::move(*state));
 }
 
@@ -176,8 +203,8 @@ Runner Runner::inferring(const Model &opened) {
     return runner;
   }
   auto state = std::make_unique<State>();
-  state->backend = model.state_->backend;
-  state->options = model.state_->options;
+  state->backend = model.opened_->backend;
+  state->options = model.opened_->options;
   state->inferring = true;
   return Runner(std::move(state));
 }

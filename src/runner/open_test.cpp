@@ -97,7 +97,7 @@ TEST(LinkedEngine, OpensByTheNameThatItWasRegisteredUnder) {
   old.size = 8;
   EXPECT_EQ(registerEngine("tfaot", "old", old).code(), Code::InvalidArgument);
   // Of the functions none may be missing.
-  for (size_t at = sizeof(uint64_t); at < sizeof table; at += sizeof(void *)) {
+  for (size_t at = sizeof(uint64_t); at < offsetof(mlb_engine, open_memory); at += sizeof(void *)) {
     mlb_engine broken = table;
     std::memset(reinterpret_cast<char *>(&broken) + at, 0, sizeof(void *));
     const Status refused = registerEngine("tfaot", "broken", broken);
@@ -204,6 +204,60 @@ TEST_F(Open, TheUriHasTheLastWord) {
   ASSERT_TRUE(model.newRunner(overrides).evaluate());
   EXPECT_EQ(seen.episode, "third");
   EXPECT_EQ(seen.context, "from the pass");
+  EXPECT_EQ(seen.deadline, DefaultDeadline);
+}
+
+TEST_F(Open, ARunnersOwnDeadlineAndBudget) {
+  const Signature nothing{{}, {TensorSpec::of<float>("y")}};
+  Model model = fromFunction(nothing, [](FunctionCall &) { return Status(); });
+  ASSERT_TRUE(model.bind(nothing));
+  OpenOptions overrides;
+  overrides.deadline = 0s;
+  EXPECT_EQ(model.newRunner(overrides).evaluate().code(), Code::DeadlineExceeded);
+  EXPECT_TRUE(model.newRunner().evaluate());
+  overrides = {};
+  overrides.sharedBudget = true;
+  Runner refused = model.newRunner(overrides);
+  EXPECT_EQ(refused.evaluate().code(), Code::InvalidArgument);
+  EXPECT_NE(refused.status().message().find("sharedBudget"), std::string::npos);
+}
+
+TEST_F(Open, BindIsThisModelsOwn) {
+  const Signature own{{TensorSpec::of<float>("x", {-1})}, {TensorSpec::of<float>("y")}};
+  const Signature two{{TensorSpec::of<float>("x", {2})}, own.outputs};
+  Model model = fromFunction(own, [](FunctionCall &call) {
+    call.out<float>("y")[0] = static_cast<float>(call.in<float>("x").size());
+    return Status();
+  });
+  Model copy = model;
+  ASSERT_TRUE(model.bind(two));
+  EXPECT_EQ(copy.signature(), nullptr) << "the copy is bound to nothing";
+  ASSERT_TRUE(copy.bind(own));
+  const Signature *bound = copy.signature();
+  Runner runner = copy.newRunner();
+  EXPECT_FALSE(model.bind({{}, {TensorSpec::of<float>("z")}}));
+  EXPECT_TRUE(copy);
+  EXPECT_EQ(copy.signature(), bound);
+  ASSERT_TRUE(runner.set("x", {1, 2, 3}));
+  EXPECT_EQ(*runner.evaluate<float>(), 3.0f);
+  ASSERT_TRUE(model.bind(two)) << "again";
+  EXPECT_EQ(model.newRunner().input<float>("x").size(), 2u);
+}
+
+TEST_F(Open, FromMemory) {
+  const char bytes[] = "\x08\x08no model";
+  for (const char *uri : {"native:policy", "native:", "native:policy?choose=argmax"}) {
+    const Model broken = Model::fromMemory(uri, bytes, sizeof bytes);
+    EXPECT_EQ(broken.status().code(), Code::InvalidModel) << broken.status().toString();
+    EXPECT_EQ(broken.uri(), uri);
+  }
+  EXPECT_EQ(Model::fromMemory("native:", nullptr, 0).status().code(), Code::InvalidModel);
+  EXPECT_EQ(Model::fromMemory("native:?reload=1s", bytes, 3).status().code(),
+            Code::InvalidArgument);
+  EXPECT_EQ(Model::fromMemory("", bytes, 3).status().code(), Code::InvalidArgument);
+  for (const char *uri : {"unix:/tmp/s", "function:f", "aot:f", "grpc:localhost:1"})
+    EXPECT_EQ(Model::fromMemory(uri, bytes, 3).status().code(), Code::Unsupported) << uri;
+  EXPECT_EQ(Model::fromMemory("nothing:x", bytes, 3).status().code(), Code::NotFound);
 }
 
 TEST_F(Open, AMismatchIsAnErrorAtOpeningAndABufferStaysUsable) {
@@ -254,7 +308,11 @@ TEST_F(Open, WithoutASignatureOnAModelThatTakesAny) {
   Runner runner = open("function:open-test-any");
   ASSERT_TRUE(runner) << runner.status().toString();
   EXPECT_EQ(runner.signature(), nullptr);
-  EXPECT_TRUE(runner.input<float>("a").empty()) << "has no buffer before it is set";
+  runner.input<float>("a")[99] = 1;
+  EXPECT_FALSE(runner.status()) << "has no buffer of its own before it is set";
+  runner.clearStatus();
+  EXPECT_FALSE(runner.set(0, 1.5f)) << "nor an index";
+  EXPECT_FALSE(runner.bindInput<float>("a", {}));
   runner.clearStatus();
   EXPECT_TRUE(runner.set("a", 1.5f));
   EXPECT_TRUE(runner.set("b", {1.0f}));
@@ -307,6 +365,8 @@ TEST_F(Open, FailuresOfAnEngineKeepTheirCodeAndText) {
   EXPECT_EQ(Model::open("testing:nothing").status().toString(),
             "not found: 'testing:nothing': testing: no such model");
   EXPECT_EQ(Model::open("testing:sum?strange=1").status().code(), Code::InvalidArgument);
+  EXPECT_EQ(Model::fromMemory("testing:sum", "", 0).status().toString(),
+            "unsupported: 'testing:sum': testing: the engine takes no model from memory");
   EXPECT_EQ(Model::open("testing:bad-signature").status().code(), Code::InvalidModel);
   EXPECT_EQ(Model::open("wrong-abi:x").status().code(), Code::Unsupported);
   Signature any;

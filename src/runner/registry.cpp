@@ -118,6 +118,23 @@ bool mayBeFile(std::string_view scheme) {
 static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
                                                          const OpenOptions &options);
 
+static Expected<std::shared_ptr<ModelBackend>> openMemory(Uri uri, const OpenOptions &options,
+                                                          Span<const uint8_t> bytes) {
+  if (uri.options.count("reload"))
+    return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
+  if (uri.place.empty())
+    uri.place = "the model in memory"; // for messages
+#ifdef MLBRIDGE_HAS_NATIVE
+  if (uri.scheme == "native")
+    return openNative(uri, options, &bytes);
+#endif
+  if (!mayBeFile(uri.scheme) || uri.scheme == "aot")
+    return Status(Code::Unsupported,
+                  "the scheme '" + uri.scheme + "' takes no model from memory; native and onnx do");
+  Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
+  return engine ? openEngine(*(*engine)->engine, uri, &bytes) : engine.status();
+}
+
 Status registerFunction(std::string name, Factory factory) {
   if (name.empty())
     return Status(Code::InvalidArgument, "a function was registered without a name");
@@ -158,7 +175,8 @@ std::vector<std::string> knownSchemes() {
 }
 
 // Options that engines and connections have not to know of are taken out of the URI first.
-Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const OpenOptions &options) {
+Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const OpenOptions &options,
+                                                    const Span<const uint8_t> *memory) {
   Uri uri = stated;
   Expected<std::optional<Choosing>> choosing = Choosing::take(uri);
   if (!choosing)
@@ -167,11 +185,13 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const Ope
   if (!names)
     return names.status();
   Expected<std::optional<Duration>> reload = std::optional<Duration>();
-  if (mayBeFile(uri.scheme))
+  if (mayBeFile(uri.scheme) && !memory)
     reload = takeReload(uri);
   if (!reload)
     return reload.status();
-  const auto open = [options](const Uri &plain) { return openPlain(plain, options); };
+  const auto open = [options, memory](const Uri &plain) {
+    return memory ? openMemory(plain, options, *memory) : openPlain(plain, options);
+  };
   Expected<std::shared_ptr<ModelBackend>> model =
       *reload ? openReloading(uri, **reload, open) : open(uri);
   if (model && !names->empty())

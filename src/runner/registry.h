@@ -9,8 +9,9 @@
 namespace mlbridge {
 
 /// In this order: what is built in, registered schemes, an engine component, a transport component.
-/// Errors: those of Model::open.
-Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOptions &options);
+/// With `memory` what the URI would name otherwise is there. Errors: those of Model::open.
+Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &uri, const OpenOptions &options,
+                                                    const Span<const uint8_t> *memory = nullptr);
 
 /// Every scheme that can be opened, sorted.
 std::vector<std::string> knownSchemes();

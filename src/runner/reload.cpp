@@ -5,6 +5,8 @@
 // buffers of the runner here, because callers keep what they were given across models.
 #include "runner/reload.h"
 
+#include "core/convert.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -175,7 +177,7 @@ private:
   Status error_;
 };
 
-class ReloadingRunner final : public RunnerBackend {
+class ReloadingRunner final : public RunnerWrapper {
 public:
   ReloadingRunner(std::shared_ptr<ReloadingModel> shared, Signature bound, OpenOptions context)
       : shared_(std::move(shared)), bound_(std::move(bound)), context_(std::move(context)),
@@ -203,7 +205,7 @@ public:
 
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
     Input &input = inputs_[index];
-    Expected<TensorView> theirs = runner_->resize(index, shape);
+    Expected<TensorView> theirs = inner_->resize(index, shape);
     if (!theirs)
       return theirs;
     if (!input.sized) {
@@ -223,41 +225,30 @@ public:
     if (shared_->generation() != generation_)
       if (Status s = change(); !s)
         shared_->failed(std::move(s)); // and go on with the old one
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      copy(inputs_[i].tensor, runner_->input(i));
-    return runner_->evaluate(left);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const TensorView from = inputs_[i].tensor.view(), to = inner_->input(i);
+      if (to.count == from.count) // else it is not sized yet, which the evaluation says
+        if (Status s = copyElements(to, from.type, from.data); !s)
+          return s;
+    }
+    return inner_->evaluate(left);
   }
 
-  TensorView output(size_t index) override { return runner_->output(index); }
+  TensorView output(size_t index) override { return inner_->output(index); }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
     if (!episode.empty())
       context_.episode = episode;
     if (!context.empty())
       context_.context = context;
-    return runner_->beginEpisode(episode, context);
+    return inner_->beginEpisode(episode, context);
   }
-  Status reward(double value) override { return runner_->reward(value); }
-  void truncateEpisode() override { runner_->truncateEpisode(); }
-  uint64_t droppedEvents() const override { return runner_->droppedEvents(); }
-  Status endEpisode(const Status &outcome) override { return runner_->endEpisode(outcome); }
 
 private:
   struct Input {
     Tensor tensor;
     bool sized = false;
   };
-
-  static void copy(Tensor &tensor, const TensorView &to) {
-    const TensorView from = tensor.view();
-    if (from.count == 0 || to.count != from.count)
-      return; // not sized yet, which the evaluation says
-    if (from.type == ElementType::String)
-      std::copy_n(static_cast<const std::string *>(from.data), from.count,
-                  static_cast<std::string *>(to.data));
-    else
-      std::memcpy(to.data, from.data, from.bytes());
-  }
 
   /// Takes the newest model. Asks for it once only, whether or not it can be used.
   Status change() {
@@ -269,7 +260,7 @@ private:
       if (inputs_[i].sized && bound_.inputs[i].isDynamic())
         if (Expected<TensorView> view = (*fresh)->resize(i, inputs_[i].tensor.spec().shape); !view)
           return view.status();
-    runner_ = std::move(*fresh); // before the model that the old one belongs to
+    inner_ = std::move(*fresh); // before the model that the old one belongs to
     model_ = std::move(model);
     return Status();
   }
@@ -278,8 +269,6 @@ private:
   const Signature bound_;
   OpenOptions context_;
   uint64_t generation_ = 0;
-  std::shared_ptr<ModelBackend> model_; ///< of runner_
-  std::unique_ptr<RunnerBackend> runner_;
   std::vector<Input> inputs_;
 };
 

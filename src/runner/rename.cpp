@@ -29,12 +29,11 @@ Expected<Signature> renamed(Signature signature, const Renames &names) {
   return signature;
 }
 
-class RenamedModel final : public ModelBackend {
+class RenamedModel final : public ModelWrapper {
 public:
   RenamedModel(std::shared_ptr<ModelBackend> inner, Renames names)
-      : inner_(std::move(inner)), names_(std::move(names)) {}
+      : ModelWrapper(std::move(inner)), names_(std::move(names)) {}
 
-  const Metadata &metadata() const override { return inner_->metadata(); }
   const Signature *signature() const override {
     const Signature *own = inner_->signature();
     return own ? of(*own).valueOr(nullptr) : nullptr;
@@ -54,7 +53,6 @@ public:
     restore(named.outputs, *own ? &(*own)->outputs : nullptr);
     return inner_->newRunner(named, context);
   }
-  Expected<Metadata> statistics() override { return inner_->statistics(); }
 
 private:
   /// `own` is a signature of the model, which lasts as long as the model.
@@ -81,7 +79,6 @@ private:
     }
   }
 
-  const std::shared_ptr<ModelBackend> inner_;
   const Renames names_;
   mutable std::mutex lock_;
   mutable std::map<const Signature *, Signature> signatures_;

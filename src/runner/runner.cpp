@@ -2,11 +2,11 @@
 // Runner: setting, asking and reading.
 #include <mlbridge/runner.h>
 
+#include "core/convert.h"
 #include "core/nearest.h"
 #include "runner/runner_state.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace mlbridge {
 
@@ -14,6 +14,12 @@ namespace mlbridge {
 static const Status &noModel() {
   static const auto *status = new Status(Code::Unavailable, "no model was opened");
   return *status;
+}
+
+static Status noSignature() {
+  return Status(Code::InvalidArgument,
+                "an input has neither buffer nor index before it was set: the model takes any "
+                "signature and none was stated");
 }
 
 Runner::Runner() = default;
@@ -38,7 +44,7 @@ void Runner::clearStatus() {
   for (State::Input &input : state_->inputs)
     input.wrong = Status();
   state_->wrongInputs = 0;
-  state_->unknownInput = Status();
+  state_->unknownInput = state_->wrongBinding = Status();
   state_->refreshLast();
 }
 
@@ -47,46 +53,49 @@ static Status typeError(const char *what, const TensorSpec &spec, ElementType ty
                                            "' was used as " + mlbridge::name(type));
 }
 
-static Status nameError(const char *what, std::string_view name,
-                        const std::vector<TensorSpec> &specs) {
+Status Runner::State::unknown(const char *what, const TensorKey &key,
+                              const std::vector<TensorSpec> Signature::*side) const {
+  static const std::vector<TensorSpec> none;
+  const std::vector<TensorSpec> &specs = binding ? binding->caller.*side : none;
   const std::vector<std::string_view> names = namesOf(specs);
-  return Status(Code::InvalidArgument, "there is no " + std::string(what) + " '" +
-                                           std::string(name) + "'" + didYouMean(name, names) +
-                                           " (" + what + "s: " + listOf(names) + ")");
+  return Status(Code::InvalidArgument,
+                "there is no " + std::string(what) + " " + key.toString() +
+                    (key.isName_ ? didYouMean(key.name_, names) : std::string()) + " (" + what +
+                    "s: " + listOf(names) + ")");
 }
 
-static void copyElements(const TensorView &to, const void *data) {
-  if (to.type == ElementType::String) {
-    const auto *from = static_cast<const std::string *>(data);
-    std::copy(from, from + to.count, static_cast<std::string *>(to.data));
-  } else if (to.count) {
-    std::memcpy(to.data, data, to.bytes());
-  }
+Expected<Runner::State::Input *> Runner::State::inputOf(const TensorKey &key, ElementType type) {
+  Input *input = find(key);
+  if (!input)
+    return reject(nullptr, unknown("input", key, &Signature::inputs));
+  if (type != input->port->spec.type)
+    return reject(input, typeError("input", input->port->spec, type));
+  return input;
 }
 
-// While inferring: the tensor of that name, with this shape.
-static Expected<TensorView> pendingTensor(std::vector<Tensor> &pending, std::string_view name,
-                                          ElementType type, Span<const int64_t> shape) {
+Expected<TensorView> Runner::State::pendingTensor(const TensorKey &key, ElementType type,
+                                                  Span<const int64_t> shape) {
+  if (!key.isName_)
+    return reject(nullptr, noSignature());
   TensorSpec spec;
-  spec.name = std::string(name);
+  spec.name = std::string(key.name_);
   spec.type = type;
   spec.shape.assign(shape.begin(), shape.end());
-  for (Tensor &tensor : pending)
-    if (tensor.spec() == spec)
-      return tensor.view();
+  const auto known = std::find_if(pending.begin(), pending.end(), [&](const Tensor &tensor) {
+    return tensor.spec().name == key.name_;
+  });
+  if (known != pending.end() && known->spec() == spec)
+    return known->view();
   Expected<Tensor> fresh = Tensor::make(spec, shape);
   if (!fresh)
-    return fresh.status();
-  for (Tensor &tensor : pending)
-    if (tensor.spec().name == name) {
-      tensor = std::move(*fresh);
-      return tensor.view();
-    }
-  pending.push_back(std::move(*fresh));
-  return pending.back().view();
+    return reject(nullptr, fresh.status());
+  if (known == pending.end())
+    return pending.emplace_back(std::move(*fresh)).view();
+  *known = std::move(*fresh);
+  return known->view();
 }
 
-Status Runner::setElements(std::string_view name, ElementType type, const void *data, size_t count,
+Status Runner::setElements(TensorKey key, ElementType type, const void *data, size_t count,
                            bool scalar) {
   if (!state_)
     return noModel();
@@ -95,101 +104,115 @@ Status Runner::setElements(std::string_view name, ElementType type, const void *
     return s.failure;
   if (s.inferring) {
     const int64_t length = static_cast<int64_t>(count);
-    const Span<const int64_t> shape(&length, scalar ? 0 : 1);
-    Expected<TensorView> view = pendingTensor(s.pending, name, type, shape);
-    if (!view)
-      return s.reject(nullptr, view.status());
-    copyElements(*view, data);
+    Expected<TensorView> view = s.pendingTensor(key, type, {&length, size_t(scalar ? 0 : 1)});
+    return view ? copyElements(*view, type, data) : view.status();
+  }
+  State::Input *input = s.find(key);
+  if (!input) {
+    if (!s.inferred || !key.isName_)
+      return s.reject(nullptr, s.unknown("input", key, &Signature::inputs));
+    if (std::find(s.ignored.begin(), s.ignored.end(), key.name_) == s.ignored.end())
+      s.ignored.emplace_back(key.name_);
     return Status();
   }
-  State::Input *input = s.find(name);
-  if (!input) {
-    if (s.inferred) {
-      if (std::find(s.ignored.begin(), s.ignored.end(), name) == s.ignored.end())
-        s.ignored.emplace_back(name);
-      return Status();
-    }
-    return s.reject(nullptr, nameError("input", name, s.binding->caller.inputs));
-  }
-  const TensorSpec &spec = input->port->spec;
-  if (type != spec.type)
-    return s.reject(input, typeError("input", spec, type));
-  if (!input->sized || count != input->view.count) {
-    const auto wrongCount = [&](const std::string &what) {
-      return s.reject(
-          input, Status(Code::InvalidArgument, "input '" + spec.toString() + "' was given " +
-                                                   std::to_string(count) + " elements" + what));
-    };
-    Shape shape = spec.shape;
-    const auto unknown = std::find(shape.begin(), shape.end(), Dynamic);
-    if (unknown == shape.end())
-      return wrongCount(" instead of " + std::to_string(input->view.count));
-    *unknown = 1;
-    if (std::find(shape.begin(), shape.end(), Dynamic) != shape.end())
-      return wrongCount("; it has several lengths that change: call resize first");
-    const size_t unit = elementCount(shape).value_or(0);
-    if (unit == 0 ? count != 0 : count % unit != 0)
-      return wrongCount(", which is no multiple of " + std::to_string(unit));
-    *unknown = unit ? static_cast<int64_t>(count / unit) : 0;
-    if (Expected<TensorView> view = s.resize(*input, shape); !view)
-      return s.reject(input, view.status());
-  }
-  copyElements(input->view, data);
+  s.unbind(*input);
+  if (Status why = s.fitTo(*input, count); !why)
+    return s.reject(input, std::move(why));
+  if (Status why = copyElements(input->view, type, data); !why)
+    return s.reject(
+        input, Status(why.code(), "input '" + input->port->spec.toString() + "' " + why.message()));
   s.accept(*input);
   return Status();
 }
 
-Status Runner::set(std::string_view name, const std::vector<bool> &values) {
+Status Runner::set(TensorKey input, const std::vector<bool> &values) {
   const std::unique_ptr<bool[]> copy(new bool[values.size()]);
   std::copy(values.begin(), values.end(), copy.get());
-  return setElements(name, ElementType::Bool, copy.get(), values.size(), false);
+  return setElements(input, ElementType::Bool, copy.get(), values.size(), false);
 }
 
-TensorView Runner::inputView(std::string_view name, ElementType type) {
+TensorView Runner::inputView(TensorKey key, ElementType type) {
   if (!state_)
-    return {};
+    state_ = State::failed(noModel(), nullptr);
   State &s = *state_;
   if (s.inferring) {
     for (Tensor &tensor : s.pending)
-      if (tensor.spec().name == name && tensor.spec().type == type)
+      if (tensor.spec().name == key.name_ && tensor.spec().type == type)
         return tensor.view();
-    (void)s.reject(nullptr,
-                   Status(Code::InvalidArgument, "input '" + std::string(name) +
-                                                     "' has no buffer before it was set: the "
-                                                     "model takes any signature and none was "
-                                                     "stated"));
-    return {};
+    (void)s.reject(nullptr, noSignature());
+    return s.writable(type, std::nullopt);
   }
-  State::Input *input = s.find(name);
+  Expected<State::Input *> input = s.inputOf(key, type);
   if (!input) {
-    static const std::vector<TensorSpec> none;
-    (void)s.reject(nullptr, nameError("input", name, s.binding ? s.binding->caller.inputs : none));
-    return {};
+    const State::Input *other = s.find(key);
+    return s.writable(type, other ? std::optional(other->view.count) : std::nullopt);
   }
-  if (type != input->port->spec.type) {
-    (void)s.reject(input, typeError("input", input->port->spec, type));
-    return {};
-  }
-  input->touched = true;
-  return input->view;
+  (*input)->touched = true;
+  return (*input)->view.data ? (*input)->view : s.writable(type, 0);
 }
 
-Expected<TensorView> Runner::resizeInput(std::string_view name, ElementType type,
+Expected<TensorView> Runner::resizeInput(TensorKey key, ElementType type,
                                          Span<const int64_t> shape) {
   if (!state_)
     return noModel();
-  State &s = *state_;
-  if (s.inferring) {
-    Expected<TensorView> view = pendingTensor(s.pending, name, type, shape);
-    return view ? view : Expected<TensorView>(s.reject(nullptr, view.status()));
-  }
-  State::Input *input = s.find(name);
+  if (state_->inferring)
+    return state_->pendingTensor(key, type, shape);
+  Expected<State::Input *> input = state_->inputOf(key, type);
   if (!input)
-    return s.reject(nullptr,
-                    s.binding ? nameError("input", name, s.binding->caller.inputs) : s.failure);
-  if (type != input->port->spec.type)
-    return s.reject(input, typeError("input", input->port->spec, type));
-  return resizeAt(static_cast<size_t>(input - s.inputs.data()), shape);
+    return input.status();
+  return resizeAt(static_cast<size_t>(*input - state_->inputs.data()), shape);
+}
+
+Status Runner::bindInputTo(TensorKey key, ElementType type, void *data, size_t count) {
+  if (!state_)
+    return noModel();
+  State &s = *state_;
+  const auto wrong = [&s](const Status &why) { return s.wrongBinding = s.last = why; };
+  if (!s.runner)
+    return s.inferring ? wrong(noSignature()) : s.failure;
+  Expected<State::Input *> found = s.inputOf(key, type);
+  if (!found)
+    return wrong(found.status());
+  State::Input &input = **found;
+  s.unbind(input);
+  if (!data)
+    return Status();
+  if (Status why = s.fitTo(input, count); !why)
+    return wrong(why);
+  const int index = input.port->model;
+  if (index >= 0 && !s.runner->useInput(static_cast<size_t>(index), data)) {
+    input.copyTo = input.view.data;
+    ++s.copiedInputs;
+  }
+  input.bound = true;
+  input.view.data = data;
+  s.accept(input);
+  return Status();
+}
+
+Status Runner::bindOutputTo(TensorKey key, ElementType type, void *data, size_t count) {
+  if (!state_)
+    return noModel();
+  State &s = *state_;
+  const auto wrong = [&s](const Status &why) { return s.wrongBinding = s.last = why; };
+  if (!s.runner)
+    return s.inferring ? wrong(noSignature()) : s.failure;
+  const int found = s.findOutput(key);
+  if (found < 0)
+    return wrong(s.unknown("output", key, &Signature::outputs));
+  State::Output &output = s.outputs[static_cast<size_t>(found)];
+  const TensorSpec &spec = output.port->spec;
+  if (type != spec.type)
+    return wrong(typeError("output", spec, type));
+  const bool isFixed = !spec.isDynamic();
+  if (data && isFixed && count != spec.count())
+    return wrong(Status(Code::InvalidArgument, "output '" + spec.toString() + "' was bound to " +
+                                                   std::to_string(count) + " elements"));
+  if (isFixed)
+    (void)s.runner->useOutput(static_cast<size_t>(output.port->model), data);
+  output.bound = data;
+  output.room = count;
+  return Status();
 }
 
 TensorView Runner::inputAt(size_t index) {
@@ -215,7 +238,7 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
 }
 
 Status Runner::evaluate() {
-  return evaluateWithin(state_ ? state_->options.deadline : Duration::max());
+  return evaluateWithin(state_ ? deadlineOf(state_->options) : Duration::max());
 }
 
 Status Runner::evaluate(Deadline deadline) { return evaluateWithin(deadline.left()); }
@@ -236,6 +259,11 @@ Status Runner::evaluateWithin(Duration left) {
       return failed(std::move(e));
   if (Status e = s.checkInputs(); !e)
     return failed(std::move(e));
+  if (s.copiedInputs)
+    for (const State::Input &input : s.inputs)
+      if (input.copyTo)
+        (void)copyElements({input.view.type, input.copyTo, input.view.count, {}}, input.view.type,
+                           input.view.data);
   if (Status e = s.runner->evaluate(left); !e)
     return failed(std::move(e));
   if (Status e = s.collectOutputs(); !e)
@@ -268,25 +296,24 @@ Expected<TensorView> Runner::firstElement(ElementType type) {
   return output.view;
 }
 
-TensorView Runner::outputView(std::string_view name, ElementType type) {
+TensorView Runner::outputView(TensorKey key, ElementType type) {
   if (!state_)
     return {};
   State &s = *state_;
   if (!s.hasOutputs) {
     if (s.last.ok())
-      s.last = Status(Code::InvalidArgument,
-                      "output '" + std::string(name) + "' was read before an evaluation");
+      s.last = Status(Code::InvalidArgument, "an output was read before an evaluation");
     return {};
   }
-  for (const State::Output &output : s.outputs) {
-    if (output.port->spec.name != name)
-      continue;
-    if (output.port->spec.type == type)
-      return output.view;
-    s.last = typeError("output", output.port->spec, type);
+  const int index = s.findOutput(key);
+  if (index < 0) {
+    s.last = s.unknown("output", key, &Signature::outputs);
     return {};
   }
-  s.last = nameError("output", name, s.binding->caller.outputs);
+  const State::Output &output = s.outputs[static_cast<size_t>(index)];
+  if (output.port->spec.type == type)
+    return output.view;
+  s.last = typeError("output", output.port->spec, type);
   return {};
 }
 

@@ -2,9 +2,10 @@
 // Slots, their buffers, and what is wrong with them.
 #include "runner/runner_state.h"
 
+#include "core/convert.h"
 #include "core/nearest.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace mlbridge {
 
@@ -98,12 +99,8 @@ Status Runner::State::infer() {
   if (Status s = attach(std::move(*fitting), std::move(*made)); !s)
     return s;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    TensorView from = pending[i].view(), to = inputs[i].view;
-    if (from.type == ElementType::String)
-      for (size_t k = 0; k < from.count; ++k)
-        to.as<std::string>()[k] = from.as<std::string>()[k];
-    else if (from.count)
-      std::memcpy(to.data, from.data, from.bytes());
+    if (Status s = copyElements(inputs[i].view, pending[i].spec().type, pending[i].view().data); !s)
+      return s;
     inputs[i].touched = true;
   }
   pending.clear();
@@ -112,11 +109,35 @@ Status Runner::State::infer() {
   return Status();
 }
 
-Runner::State::Input *Runner::State::find(std::string_view name) {
+Runner::State::Input *Runner::State::find(const TensorKey &key) {
+  if (!key.isName_)
+    return key.index_ < inputs.size() ? &inputs[key.index_] : nullptr;
   for (Input &input : inputs)
-    if (input.port->spec.name == name)
+    if (input.port->spec.name == key.name_)
       return &input;
   return nullptr;
+}
+
+int Runner::State::findOutput(const TensorKey &key) const {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (key.isName_ ? outputs[i].port->spec.name == key.name_ : i == key.index_)
+      return static_cast<int>(i);
+  return -1;
+}
+
+TensorView Runner::State::writable(ElementType type, std::optional<size_t> count) {
+  constexpr size_t Bytes = size_t(1) << 20, Strings = 4096;
+  const size_t least = type == ElementType::String ? Strings : Bytes / sizeOf(type);
+  for (Tensor &tensor : nowhere)
+    if (tensor.spec().type == type && tensor.count() >= count.value_or(0))
+      return {type, tensor.view().data, count.value_or(tensor.count()), {}};
+  Expected<Tensor> tensor =
+      Tensor::make({"nowhere", type, {Dynamic}, {}},
+                   {{static_cast<int64_t>(std::max(least, count.value_or(0)))}});
+  if (!tensor)
+    return {};
+  nowhere.push_back(std::move(*tensor));
+  return writable(type, count);
 }
 
 void Runner::State::refreshLast() {
@@ -131,7 +152,9 @@ void Runner::State::refreshLast() {
         return;
       }
   }
-  if (!unknownInput.ok())
+  if (!wrongBinding.ok())
+    last = wrongBinding;
+  else if (!unknownInput.ok())
     last = unknownInput;
   else if (!last.ok())
     last = Status();
@@ -160,10 +183,48 @@ void Runner::State::accept(Input &input) {
     refreshLast();
 }
 
+Status Runner::State::fitTo(Input &input, size_t count) {
+  if (input.sized && count == input.view.count)
+    return Status();
+  const TensorSpec &spec = input.port->spec;
+  const auto wrong = [&](const std::string &what) {
+    return Status(Code::InvalidArgument, "input '" + spec.toString() + "' was given " +
+                                             std::to_string(count) + " elements" + what);
+  };
+  Shape shape = spec.shape;
+  const auto unknown = std::find(shape.begin(), shape.end(), Dynamic);
+  if (unknown == shape.end())
+    return wrong(" instead of " + std::to_string(input.view.count));
+  *unknown = 1;
+  if (std::find(shape.begin(), shape.end(), Dynamic) != shape.end())
+    return wrong("; it has several lengths that change: call resize first");
+  const size_t unit = elementCount(shape).value_or(0);
+  if (unit == 0 ? count != 0 : count % unit != 0)
+    return wrong(", which is no multiple of " + std::to_string(unit));
+  *unknown = unit ? static_cast<int64_t>(count / unit) : 0;
+  return resize(input, shape).status();
+}
+
+void Runner::State::unbind(Input &input) {
+  if (!input.bound)
+    return;
+  const auto index = static_cast<size_t>(input.port->model);
+  input.bound = false;
+  copiedInputs -= input.copyTo != nullptr;
+  input.copyTo = nullptr;
+  if (input.port->model < 0) {
+    input.view = input.scratch.view();
+  } else {
+    (void)runner->useInput(index, nullptr);
+    input.view = inCallersRank(runner->input(index), input.port->batch);
+  }
+}
+
 Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> shape) {
   const TensorSpec &spec = input.port->spec;
   if (Status s = checkShape(spec, shape); !s)
     return s;
+  unbind(input);
   if (!spec.isDynamic())
     return input.view;
   // The old buffer may be gone even if there is no new one.
@@ -203,7 +264,7 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
 }
 
 Status Runner::State::checkInputs() {
-  if (wrongInputs || !unknownInput.ok()) {
+  if (wrongInputs || !unknownInput.ok() || !wrongBinding.ok()) {
     refreshLast();
     Status why = last;
     unknownInput = Status();
@@ -247,6 +308,17 @@ Status Runner::State::collectOutputs() {
       return wrong("");
     if (view.count != elementCount(view.shape))
       return wrong(" with " + std::to_string(view.count) + " elements");
+    if (!output.bound)
+      continue;
+    if (view.count > output.room)
+      return Status(Code::LimitExceeded, "output '" + port.spec.toString() + "' has " +
+                                             std::to_string(view.count) +
+                                             " elements, and the caller's memory room for " +
+                                             std::to_string(output.room));
+    output.view.data = output.bound;
+    if (view.data != output.bound)
+      if (Status s = copyElements(output.view, view.type, view.data); !s)
+        return s;
   }
   return Status();
 }

@@ -11,15 +11,19 @@ namespace mlbridge {
 struct Runner::State {
   struct Input {
     const Binding::Port *port = nullptr;
-    bool sized = false;   ///< has a shape: fixed, or given by resize
-    bool touched = false; ///< was ever set or handed out
-    TensorView view;      ///< in the caller's shape
-    Tensor scratch;       ///< storage where the model does not know the input
-    Status wrong;         ///< the bad `set` that evaluations wait to see corrected
+    bool sized = false;     ///< has a shape: fixed, or given by resize
+    bool touched = false;   ///< was ever set or handed out
+    TensorView view;        ///< in the caller's shape
+    Tensor scratch;         ///< storage where the model does not know the input
+    Status wrong;           ///< the bad `set` that evaluations wait to see corrected
+    bool bound = false;     ///< view is the caller's memory
+    void *copyTo = nullptr; ///< the model's buffer, if it doesn't read that of the caller
   };
   struct Output {
     const Binding::Port *port = nullptr;
     TensorView view;
+    void *bound = nullptr; ///< the caller's memory
+    size_t room = 0;       ///< elements there
   };
 
   std::shared_ptr<ModelBackend> backend;
@@ -32,7 +36,9 @@ struct Runner::State {
   Status failure;      ///< why there is no model, for good
   Status last;         ///< what status() gives
   Status unknownInput; ///< a `set` of a name that does not exist; fails one evaluation
+  Status wrongBinding; ///< of bindInput or bindOutput; fails evaluations until clearStatus
   size_t wrongInputs = 0;
+  size_t copiedInputs = 0;  ///< those with a copyTo
   size_t unsizedInputs = 0; ///< known to the model and Dynamic, without a shape yet
   bool hasOutputs = false;
 
@@ -45,6 +51,7 @@ struct Runner::State {
   bool inferring = false;
   std::vector<Tensor> pending;
   std::optional<ElementType> asked;
+  std::vector<Tensor> nowhere; ///< what wrong calls of input() write to, one for each type
 
   /// A runner that has failed. With a binding (to nothing) its buffers can still be written to.
   static std::unique_ptr<State> failed(Status why, std::shared_ptr<const Binding> binding);
@@ -56,7 +63,20 @@ struct Runner::State {
   Status attach(std::shared_ptr<const Binding> binding, std::unique_ptr<RunnerBackend> runner);
   /// On the first evaluation of a runner that is inferring.
   Status infer();
-  Input *find(std::string_view name);
+  Input *find(const TensorKey &key);
+  int findOutput(const TensorKey &key) const;
+  /// Errors: InvalidArgument, which evaluations then fail with.
+  Expected<Input *> inputOf(const TensorKey &key, ElementType type);
+  Status unknown(const char *what, const TensorKey &key,
+                 const std::vector<TensorSpec> Signature::*side) const;
+  /// While inferring: the tensor of that name, with this shape.
+  Expected<TensorView> pendingTensor(const TensorKey &key, ElementType type,
+                                     Span<const int64_t> shape);
+  /// Gives a Dynamic input the length that follows from the count. Errors: InvalidArgument.
+  Status fitTo(Input &input, size_t count);
+  void unbind(Input &input);
+  /// At least so many elements that nobody reads; the view has `count`, or all if that is unknown.
+  TensorView writable(ElementType type, std::optional<size_t> count);
   Status reject(Input *input, Status why);
   void accept(Input &input);
   void refreshLast();

@@ -66,7 +66,8 @@ TEST(Runner, DefaultAndMovedFromCarryAFailure) {
   Runner none;
   EXPECT_EQ(none.status().code(), Code::Unavailable);
   EXPECT_EQ(none.evaluate().code(), Code::Unavailable);
-  EXPECT_TRUE(none.input<float>("x").empty());
+  none.input<float>("x")[300] = 1;
+  EXPECT_FALSE(none.bindInput<float>("x", Span<float>()));
   EXPECT_FALSE(none.set("x", 1.0f));
   EXPECT_FALSE(none.resize<float>("x", {1}));
   EXPECT_TRUE(none.output<float>("x").empty());
@@ -101,7 +102,7 @@ TEST(Runner, AWrongSetNeverEndsInAnAnswerFromOldValues) {
   ASSERT_TRUE(runner.set("x", {1.0f, 1.0f, 1.0f}));
   EXPECT_TRUE(runner);
   EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
-  EXPECT_FALSE(runner.set("scale", 2)) << "int is int32";
+  EXPECT_FALSE(runner.set("scale", 2.5));
   runner.clearStatus();
   EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
 }
@@ -119,13 +120,57 @@ TEST(Runner, AnUnknownNameFailsOneEvaluation) {
   EXPECT_TRUE(runner.status().ok());
 }
 
-TEST(Runner, WrongTypesAndNamesGiveNoBuffer) {
+namespace {
+
+/// Writes all of it, and its first element even if it has none.
+template <typename T> size_t fill(Span<T> buffer, const T &value) {
+  EXPECT_NE(buffer.data(), nullptr);
+  buffer.data()[0] = value;
+  for (T &element : buffer)
+    element = value;
+  return buffer.size();
+}
+
+} // namespace
+
+TEST(Runner, WrongTypesAndNamesGiveABufferThatNobodyReads) {
   Runner runner = sumRunner();
-  EXPECT_TRUE(runner.input<double>("x").empty());
+  ASSERT_TRUE(runner.set("x", {1, 2, 3}));
+  ASSERT_TRUE(runner.set("scale", 1));
+  EXPECT_EQ(fill(runner.input<double>("x"), 9.0), 3u) << "as many as it has";
   EXPECT_EQ(runner.status().code(), Code::InvalidArgument);
-  runner.clearStatus();
-  EXPECT_TRUE(runner.input<float>("z").empty());
   EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  runner.clearStatus();
+  EXPECT_EQ(*runner.evaluate<float>(), 6.0f) << "what was written went nowhere";
+  EXPECT_GE(fill(runner.input<float>("z"), 9.0f), 100'000u);
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  EXPECT_NE(runner.status().message().find("no input 'z'; did you mean"), std::string::npos);
+  EXPECT_GE(fill(runner.input<std::string>("t"), std::string("text")), 1000u);
+  EXPECT_GE(fill(runner.input<bool>(7), true), 100'000u);
+  EXPECT_NE(runner.status().message().find("no input 7 (inputs: x, scale)"), std::string::npos);
+  runner.clearStatus();
+  EXPECT_EQ(*runner.evaluate<float>(), 6.0f);
+  Runner failed = open("function:no-such-function", Sum);
+  EXPECT_GE(fill(failed.input<float>("z"), 9.0f), 100'000u);
+  EXPECT_EQ(failed.status().code(), Code::NotFound);
+  Runner none = open("function:no-such-function");
+  EXPECT_GE(fill(none.input<int64_t>("z"), int64_t(9)), 100'000u);
+}
+
+TEST(Runner, ABufferOfLengthZeroIsThereToo) {
+  const Signature signature{{TensorSpec::of<float>("x", {-1})}, {TensorSpec::of<float>("y")}};
+  Runner runner =
+      runnerOf(fromFunction(signature, [](FunctionCall &) { return Status(); }), signature);
+  EXPECT_EQ(fill(runner.input<float>("x"), 1.0f), 0u) << "before it was resized";
+  EXPECT_FALSE(runner.evaluate());
+  EXPECT_EQ(fill(runner.input<double>("x"), 1.0), 0u) << "nor of the right type";
+  ASSERT_TRUE(runner.resize<float>("x", {0}));
+  EXPECT_EQ(fill(runner.input<float>("x"), 1.0f), 0u);
+  EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+}
+
+TEST(Runner, WrongTypesAndNamesOfOutputs) {
+  Runner runner = sumRunner();
   EXPECT_TRUE(runner.output<float>("y").empty()) << "there was no evaluation";
   EXPECT_TRUE(runner.evaluate());
   EXPECT_TRUE(runner.output<int64_t>("y").empty());
@@ -169,6 +214,156 @@ TEST(Runner, AllElementTypes) {
   EXPECT_TRUE(runner.set("t", "literal"));
   EXPECT_EQ(*runner.evaluate<std::string>(),
             "-128 18446744073709551615 31744 TFT0.500000 b literal");
+}
+
+TEST(Runner, ByIndex) {
+  enum Input { X, Scale };
+  Runner runner = sumRunner();
+  ASSERT_TRUE(runner.set(X, {1.0f, 2.0f, 3.0f}));
+  ASSERT_TRUE(runner.set(Scale, int64_t(2)));
+  EXPECT_EQ(*runner.evaluate<float>(), 12.0f);
+  EXPECT_EQ(runner.output<float>(0)[0], 12.0f);
+  runner.input<float>(X)[0] = 5;
+  EXPECT_EQ(*runner.evaluate<float>(), 20.0f);
+  EXPECT_TRUE(runner.output<float>(1).empty());
+  EXPECT_FALSE(runner.status());
+  EXPECT_FALSE(runner.set(2, 1));
+  EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument);
+  EXPECT_TRUE(runner.evaluate());
+  const std::string name = "x";
+  EXPECT_EQ(runner.resize<float>(name, {3})->data(), runner.input<float>(X).data());
+}
+
+TEST(Runner, NumbersOfAnotherTypeAreTakenIfTheyFit) {
+  const Signature signature{{TensorSpec::of<int8_t>("i8"), TensorSpec::of<int64_t>("i64", {2}),
+                             TensorSpec::of<uint64_t>("u64"), TensorSpec::of<float>("f"),
+                             TensorSpec::of<Half>("h"), TensorSpec::of<bool>("b"),
+                             TensorSpec::of<std::string>("s")},
+                            {TensorSpec::of<float>("y")}};
+  Runner runner =
+      runnerOf(fromFunction(signature, [](FunctionCall &) { return Status(); }), signature);
+  const auto at = [&runner](size_t index) { return runner.inputAt(index); };
+  EXPECT_TRUE(runner.set("i8", -128));
+  EXPECT_EQ(at(0).as<int8_t>()[0], -128);
+  EXPECT_TRUE(runner.set("i8", size_t(127)));
+  EXPECT_TRUE(runner.set("i8", 'a'));
+  EXPECT_EQ(at(0).as<int8_t>()[0], 'a');
+  EXPECT_TRUE(runner.set("i8", 7.0));
+  EXPECT_TRUE(runner.set("i64", {1, 2}));
+  EXPECT_EQ(at(1).as<int64_t>()[1], 2);
+  EXPECT_TRUE(runner.set("i64", std::vector<uint8_t>{3, 255}));
+  EXPECT_EQ(at(1).as<int64_t>()[1], 255);
+  EXPECT_TRUE(runner.set("u64", 5));
+  EXPECT_EQ(at(2).as<uint64_t>()[0], 5u);
+  EXPECT_TRUE(runner.set("f", 3));
+  EXPECT_EQ(at(3).as<float>()[0], 3.0f);
+  EXPECT_TRUE(runner.set("f", 0.1)) << "rounded";
+  EXPECT_EQ(at(3).as<float>()[0], 0.1f);
+  EXPECT_TRUE(runner.set("f", std::numeric_limits<double>::infinity()));
+  EXPECT_TRUE(runner.set("h", 1.5));
+  EXPECT_EQ(at(4).as<Half>()[0], toHalf(1.5f));
+  EXPECT_TRUE(runner.set("b", 1));
+  EXPECT_TRUE(at(5).as<bool>()[0]);
+  EXPECT_TRUE(runner.evaluate());
+
+  const auto refused = [&runner](const char *input, const auto &value) {
+    const Status status = runner.set(input, value);
+    EXPECT_EQ(status.code(), Code::InvalidArgument) << input;
+    EXPECT_EQ(runner.evaluate().code(), Code::InvalidArgument) << "and nothing is asked";
+    runner.clearStatus();
+    return status.message();
+  };
+  EXPECT_EQ(refused("i8", 128), "input 'i8: int8' was given 128, which is not in int8's range of "
+                                "-128 to 127");
+  EXPECT_EQ(refused("i8", 2.5), "input 'i8: int8' was given 2.5, which int8 does not hold exactly");
+  EXPECT_EQ(
+      refused("i64", std::vector<double>{1, 1e19}),
+      "input 'i64: int64[2]' was given 10000000000000000000, which is not in int64's range of "
+      "-9223372036854775808 to 9223372036854775807, at 1");
+  EXPECT_EQ(at(1).as<int64_t>()[0], 3) << "nothing was written";
+  refused("i64", std::vector<uint64_t>{UINT64_MAX, 0});
+  refused("u64", -1);
+  refused("u64", std::numeric_limits<float>::quiet_NaN());
+  refused("f", 16'777'217);
+  refused("f", 1e300);
+  refused("h", 65'520);
+  refused("b", 2);
+  refused("s", 1);
+  refused("f", "1");
+}
+
+TEST(Runner, BuffersOfTheCallersOwn) {
+  for (const bool isCopied : {false, true}) {
+    ASSERT_TRUE(registerFunction(isCopied ? "bound-copied" : "bound", [](const Uri &) {
+      FunctionModel model;
+      model.signature = Signature{Sum.inputs, {TensorSpec::of<float>("y", {1})}};
+      model.newFunction = [] { return sum; };
+      return Expected<FunctionModel>(std::move(model));
+    }));
+    const Signature pass{Sum.inputs, {TensorSpec::of<float>("y", {1})}};
+    // Choosing stands between the two, and has them copied.
+    Runner runner = open(isCopied ? "function:bound-copied?choose=argmax" : "function:bound", pass);
+    std::vector<float> x{1, 2, 3};
+    const int64_t scale[] = {2};
+    std::array<float, 1> y{};
+    ASSERT_TRUE(runner.bindInput<float>("x", x)) << runner.status().toString();
+    ASSERT_TRUE(runner.bindInput<const int64_t>(1, scale));
+    ASSERT_TRUE(runner.bindOutput<float>("y", y));
+    EXPECT_EQ(runner.input<float>("x").data(), x.data());
+    ASSERT_TRUE(runner.evaluate());
+    EXPECT_EQ(y[0], 12.0f);
+    EXPECT_EQ(runner.output<float>("y").data(), y.data());
+    x[0] = 5;
+    ASSERT_TRUE(runner.evaluate());
+    EXPECT_EQ(y[0], 20.0f);
+    ASSERT_TRUE(runner.set("x", {1.0f, 1.0f, 1.0f})) << "which ends it";
+    EXPECT_EQ(x[0], 5.0f);
+    ASSERT_TRUE(runner.bindOutput<float>("y", {}));
+    ASSERT_TRUE(runner.evaluate());
+    EXPECT_EQ(y[0], 20.0f);
+    EXPECT_EQ(runner.output<float>("y")[0], 6.0f);
+
+    EXPECT_FALSE(runner.bindInput<float>("x", Span<float>(x.data(), 2)));
+    EXPECT_FALSE(runner.evaluate());
+    EXPECT_FALSE(runner.evaluate()) << "until it is cleared";
+    runner.clearStatus();
+    EXPECT_FALSE(runner.bindInput<double>("x", {}));
+    EXPECT_FALSE(runner.bindOutput<float>("z", y));
+    EXPECT_FALSE(runner.evaluate());
+    runner.clearStatus();
+    EXPECT_TRUE(runner.evaluate());
+  }
+}
+
+TEST(Runner, BoundBuffersOfDynamicLength) {
+  const Signature signature{{TensorSpec::of<float>("x", {-1})}, {TensorSpec::of<float>("y", {-1})}};
+  Signature pass = signature;
+  pass.inputs.push_back(TensorSpec::of<int64_t>("unknown to the model"));
+  Runner runner = runnerOf(fromFunction(signature,
+                                        [](FunctionCall &call) {
+                                          const Span<const float> x = call.in<float>("x");
+                                          const int64_t n = static_cast<int64_t>(x.size());
+                                          auto y = call.resizeOutput(0, {&n, 1});
+                                          for (size_t i = 0; i < x.size(); ++i)
+                                            y->as<float>()[i] = x[i] + 1;
+                                          return Status();
+                                        }),
+                           pass);
+  float x[] = {1, 2, 3}, y[2] = {};
+  int64_t unknown = 4;
+  ASSERT_TRUE(runner.bindInput<float>("x", Span<float>(x, 2)));
+  ASSERT_TRUE(runner.bindInput<int64_t>(1, Span<int64_t>(&unknown, 1)));
+  ASSERT_TRUE(runner.bindOutput<float>("y", y));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(y[1], 3.0f);
+  EXPECT_EQ(runner.output<float>("y").size(), 2u);
+  ASSERT_TRUE(runner.bindInput<float>("x", x));
+  EXPECT_EQ(runner.evaluate().code(), Code::LimitExceeded) << "there is room for two";
+  ASSERT_TRUE(runner.resize<float>("x", {1}));
+  runner.input<float>("x")[0] = 6;
+  ASSERT_TRUE(runner.evaluate());
+  EXPECT_EQ(y[0], 7.0f);
+  EXPECT_EQ(x[0], 1.0f);
 }
 
 TEST(Runner, DynamicLengthsFollowTheCountOrResize) {

@@ -8,12 +8,6 @@
 namespace mlbridge {
 namespace {
 
-mlb_code reply(const Status &status, mlb_error *error) {
-  if (!status)
-    fill(error, status.message());
-  return static_cast<mlb_code>(status.code());
-}
-
 /// A TensorSink as a component sees it.
 class SinkAdaptor : public mlb_tensor_sink {
 public:
@@ -26,13 +20,13 @@ public:
       Status s = adaptor.prepare(i, shape, false);
       if (s)
         *data = adaptor.views_[i].data;
-      return reply(s, error);
+      return fail(error, s);
     };
     strings = [](void *self, uint64_t i, const int64_t *shape, mlb_error *error) -> mlb_code {
-      return reply(static_cast<SinkAdaptor *>(self)->prepare(i, shape, true), error);
+      return fail(error, static_cast<SinkAdaptor *>(self)->prepare(i, shape, true));
     };
     string = [](void *self, uint64_t i, uint64_t k, mlb_string value, mlb_error *error) {
-      return reply(static_cast<SinkAdaptor *>(self)->put(i, k, value), error);
+      return fail(error, static_cast<SinkAdaptor *>(self)->put(i, k, value));
     };
   }
 
@@ -123,24 +117,11 @@ private:
 };
 
 Status ComponentCodec::encode(Span<const TensorView> tensors, Buffer &out) const {
-  if (tensors.size() != specs_.size())
-    return Status(Code::InvalidArgument, name_ + ": expected " + std::to_string(specs_.size()) +
-                                             " tensors, got " + std::to_string(tensors.size()));
+  if (Status status = checkViews(name_, specs_, tensors); !status)
+    return status;
   size_t texts = 0;
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    const TensorView &view = tensors[i];
-    if (view.type != specs_[i].type)
-      return Status(Code::InvalidArgument, name_ + ": tensor '" + specs_[i].name + "' is " +
-                                               name(specs_[i].type) + ", got " + name(view.type));
-    if (Status s = checkShape(specs_[i], view.shape); !s)
-      return Status(Code::InvalidArgument, name_ + ": " + s.message());
-    if (elementCount(view.shape) != view.count)
-      return Status(Code::InvalidArgument, name_ + ": tensor '" + specs_[i].name + "' of shape " +
-                                               toString(view.shape) + " has " +
-                                               std::to_string(view.count) + " elements");
-    if (view.type == ElementType::String)
-      texts += view.count;
-  }
+  for (const TensorView &view : tensors)
+    texts += view.type == ElementType::String ? view.count : 0;
   std::vector<mlb_string> strings;
   strings.reserve(texts);
   std::vector<mlb_tensor> raw;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the library does with a serdes component that does not keep its promises.
 #include "serdes/component_serdes.h"
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <gtest/gtest.h>
 

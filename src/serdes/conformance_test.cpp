@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What every serdes must do, whatever its bytes look like. Built once for each, with
 // MLBRIDGE_TESTED_SERDES set to its name.
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <atomic>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // Reads and writes the messages of tests/golden/serdes, which another implementation has made; see
 // tests/golden/make_serdes.py for what index.json says of them. Built with MLBRIDGE_TESTED_SERDES
 // set to the names of the serdes that are there.
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <fstream>
 #include <gtest/gtest.h>

@@ -20,6 +20,38 @@ Status Codec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
   return decode(message, sink);
 }
 
+Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
+                  Span<const TensorView> tensors) {
+  const auto wrong = [&](const std::string &why) {
+    return Status(Code::InvalidArgument, serdes + ": " + why);
+  };
+  if (tensors.size() != specs.size())
+    return wrong("expected " + std::to_string(specs.size()) + " tensors, got " +
+                 std::to_string(tensors.size()));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const TensorView &view = tensors[i];
+    const auto about = [&] { return "tensor '" + specs[i].name + "' "; };
+    if (view.type != specs[i].type)
+      return wrong(about() + "is " + name(specs[i].type) + ", got " + name(view.type));
+    if (Status s = checkShape(specs[i], view.shape); !s)
+      return wrong(s.message());
+    if (elementCount(view.shape) != view.count)
+      return wrong(about() + "of shape " + toString(view.shape) + " has " +
+                   std::to_string(view.count) + " elements");
+  }
+  return Status();
+}
+
+size_t findNoBool(const uint8_t *bytes, size_t count) {
+  uint8_t all = 0;
+  for (size_t k = 0; k < count; ++k)
+    all |= bytes[k];
+  if (all <= 1)
+    return count;
+  return static_cast<size_t>(std::find_if(bytes, bytes + count, [](uint8_t b) { return b > 1; }) -
+                             bytes);
+}
+
 /// Those of components: by name, and by the URI of their options.
 static Registry<std::shared_ptr<const SerDes>> &opened() {
   static auto &all = *new Registry<std::shared_ptr<const SerDes>>;

@@ -69,6 +69,13 @@ public:
                               TensorSink &sink) const;
 };
 
+/// What encode demands of its caller. Errors: InvalidArgument.
+Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
+                  Span<const TensorView> tensors);
+
+/// The first byte that is neither 0 nor 1, or `count`.
+size_t findNoBool(const uint8_t *bytes, size_t count);
+
 /// Of a signature, for a serdes whose messages differ.
 enum class Side : uint8_t { Inputs, Outputs };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Whom a batch waits for.
 #include "server/session.h"
-#include "server/testing.h"
+#include "testing/sum_server.h"
 
 #include <future>
 

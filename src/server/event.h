@@ -8,6 +8,8 @@
 namespace mlbridge {
 
 struct Server::State : SessionHost {
+  std::unique_ptr<Event::State> takeNext(Deadline::Clock::time_point now);
+
   std::string uri;
   std::atomic<bool> stopped{false};
   std::unique_ptr<Event::State> spareEvent; ///< guarded by the mutex

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // One server, compilers that come and go, in any number and order.
-#include "server/testing.h"
+#include "testing/sum_server.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a session says. Nothing blocks: what the channel does not take waits in chunks.
+// What a session says. Nothing blocks: what the channel does not take waits.
 #include "server/session.h"
 
 #include <algorithm>
@@ -96,6 +96,12 @@ Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) 
                      [&](Buffer &to) { return encodeError(why, to); });
 }
 
+Status Session::decline(uint32_t stream, uint64_t request, const Status &why) {
+  ++host_.statistics.refused;
+  (void)sendError(stream, request, why);
+  return Status();
+}
+
 Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
                           uint16_t flags) {
   FrameHeader header;
@@ -130,57 +136,30 @@ Status Session::send(Buffer &frame, bool isControl) {
     return Status(Code::Closed, "the compiler is gone");
   if (taken == frame.size())
     return Status();
-  if (unsentSize_ > host_.options.maxUnsent || (isControl && unsentControl_ > MostUnsentControl)) {
+  if (unsent_.size() > host_.options.maxUnsent ||
+      (isControl && unsentControl_ > MostUnsentControl)) {
     const Status why(Code::Closed, "the compiler does not read what it asked for: " +
-                                       std::to_string(unsentSize_) + " bytes wait");
+                                       std::to_string(unsent_.size()) + " bytes wait");
     ++host_.statistics.overLimit;
     forget(true);
     close(why); // it would not read why, either
     return why;
   }
-  constexpr size_t Chunk = 64 * 1024;
   const size_t rest = frame.size() - taken;
-  if (rest >= Chunk) {
-    if (unsent_.empty())
-      unsentFrom_ = taken; // else nothing was taken
-    unsent_.push_back(std::move(frame));
-  } else {
-    if (unsent_.empty() || unsent_.back().capacity() - unsent_.back().size() < rest) {
-      Buffer chunk;
-      if (Status s = chunk.reserve(Chunk); !s)
-        return s;
-      if (unsent_.empty())
-        unsentFrom_ = 0;
-      unsent_.push_back(std::move(chunk));
-    }
-    if (Status s = unsent_.back().append(frame.data() + taken, rest); !s)
-      return s;
-  }
-  unsentSize_ += rest;
+  if (Status s = unsent_.add(frame, taken); !s)
+    return s;
   unsentControl_ += isControl ? rest : 0;
-  unsentCharge_.set(account_, unsentSize_ + Chunk);
+  unsentCharge_.set(account_, unsent_.size() + Backlog::ChunkSize);
   return Status();
 }
 
 void Session::onWritable() {
-  while (!closed_ && !unsent_.empty()) {
-    Buffer &first = unsent_.front();
-    const iovec part{first.data() + unsentFrom_, first.size() - unsentFrom_};
-    Expected<size_t> n = channel_->write(&part, 1);
-    if (!n)
-      return close(n.status());
-    if (*n == 0)
-      break;
-    unsentFrom_ += *n;
-    unsentSize_ -= *n;
-    unsentControl_ = std::min(unsentControl_, unsentSize_);
-    if (unsentFrom_ == first.size()) {
-      unsent_.pop_front();
-      unsentFrom_ = 0;
-    }
-  }
-  if (!closed_)
-    unsentCharge_.set(unsent_.empty() ? 0 : unsentSize_);
+  if (closed_)
+    return;
+  if (Status s = unsent_.sendTo(*channel_); !s)
+    return close(s);
+  unsentControl_ = std::min(unsentControl_, unsent_.size());
+  unsentCharge_.set(unsent_.size());
 }
 
 } // namespace mlbridge

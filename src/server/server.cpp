@@ -91,6 +91,36 @@ Expected<Event> Server::next(Deadline deadline, const Duration *patience) {
   return event;
 }
 
+/// With the mutex held: the next event, or null if nobody waits for its answer any more.
+std::unique_ptr<Event::State> Server::State::takeNext(Deadline::Clock::time_point now) {
+  std::unique_ptr<Event::State> event =
+      spareEvent ? std::move(spareEvent) : std::make_unique<Event::State>();
+  event->event = takeEvent();
+  QueuedEvent &next = event->event;
+  ServerStream &stream = *next.stream;
+  if (isAsked(next.kind)) {
+    if (next.session->takeCancelled(stream, next.request) || next.deadline.when() <= now) {
+      ++statistics.dropped;
+      next.session->asking.answered(now);
+      if (next.inputs && !stream.over && next.session->maySpare())
+        stream.spareInputs = std::move(next.inputs);
+      next = QueuedEvent();
+      spareEvent = std::move(event);
+      return nullptr;
+    }
+    event->outputs = std::move(stream.spareOutputs);
+  }
+  if (next.kind == EventKind::Reset || next.kind == EventKind::EpisodeBegin) {
+    stream.step = 0;
+    stream.texts = std::move(next.texts);
+  }
+  const StreamTexts &texts = *stream.texts;
+  event->texts = stream.texts;
+  event->context = {texts.episode,          texts.context, texts.agent,
+                    next.session->number(), stream.id,     stream.step};
+  return event;
+}
+
 Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
   State &s = *state_;
   bool looked = false, isLate = false;
@@ -114,33 +144,9 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
       }
       if (s.hasEvents()) {
         now = looked ? s.now : Deadline::Clock::now();
-        event = s.spareEvent ? std::move(s.spareEvent) : std::make_unique<Event::State>();
-        event->event = s.takeEvent();
-        QueuedEvent &next = event->event;
-        ServerStream &stream = *next.stream;
-        if (isAsked(next.kind)) {
-          if (next.session->takeCancelled(stream, next.request) || next.deadline.when() <= now) {
-            ++s.statistics.dropped;
-            next.session->asking.answered(now);
-            if (next.inputs && !stream.over && next.session->maySpare())
-              stream.spareInputs = std::move(next.inputs);
-            next = QueuedEvent();
-            s.spareEvent = std::move(event);
-            continue;
-          }
-          event->outputs = std::move(stream.spareOutputs);
-        }
-        if (next.kind == EventKind::Reset || next.kind == EventKind::EpisodeBegin) {
-          stream.step = 0;
-          stream.texts = std::move(next.texts);
-        }
-        event->texts = stream.texts;
-        event->context = {stream.texts->episode,
-                          stream.texts->context,
-                          stream.texts->agent,
-                          next.session->number(),
-                          stream.id,
-                          stream.step};
+        event = s.takeNext(now);
+        if (!event)
+          continue;
       } else if (isLate) {
         return Status(Code::DeadlineExceeded, "no request in time");
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compilers and a server in one process, over every transport and serdes.
-#include "server/testing.h"
+#include "testing/sum_server.h"
 
 #include <mlbridge/environment.h>
 

@@ -308,24 +308,20 @@ Status Session::onOpenStream(const FrameHeader &header) {
   if (header.stream == 0 || streams_.count(header.stream))
     return Status(Code::Protocol, "open-stream: stream " + std::to_string(header.stream) +
                                       (header.stream ? " is open already" : " is the connection"));
-  const auto refuseStream = [&](const Status &why) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, 0, why);
-    return Status();
-  };
+  const auto refuse = [&](const Status &why) { return decline(header.stream, 0, why); };
   if (streams_.size() >= host_.options.maxStreams)
-    return refuseStream(Status(Code::Busy, "the server takes " +
-                                               std::to_string(host_.options.maxStreams) +
-                                               " streams of one connection"));
+    return refuse(Status(Code::Busy, "the server takes " +
+                                         std::to_string(host_.options.maxStreams) +
+                                         " streams of one connection"));
   size_t mostTensors = host_.options.maxTensors;
   if (host_.options.signature)
     mostTensors = std::max(mostTensors, tensorsOf(*host_.options.signature));
   for (const AgentSpec &agent : host_.options.agents)
     mostTensors = std::max(mostTensors, tensorsOf(agent.signature));
   if (const size_t tensors = countTensors(control_.span()); tensors > mostTensors)
-    return refuseStream(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
-                                                        " inputs and outputs, the server takes " +
-                                                        std::to_string(mostTensors)));
+    return refuse(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
+                                                  " inputs and outputs, the server takes " +
+                                                  std::to_string(mostTensors)));
   Expected<OpenStream> open = decode<OpenStream>(control_.span());
   if (!open)
     return open.status();
@@ -333,17 +329,17 @@ Status Session::onOpenStream(const FrameHeader &header) {
   if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
     const int agent = findAgent(agents, open->agent);
     if (agent < 0)
-      return refuseStream(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
+      return refuse(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
     own = &agents[static_cast<size_t>(agent)].signature;
   }
   if (own) {
     Expected<std::shared_ptr<const Binding>> binding = bindSignature(open->signature, own);
     if (!binding)
-      return refuseStream(binding.status());
+      return refuse(binding.status());
     if (open->signature.inputs.size() != own->inputs.size())
-      return refuseStream(Status(Code::Mismatch, "the stream has other inputs than the model: " +
-                                                     open->signature.toString() + " against " +
-                                                     own->toString()));
+      return refuse(Status(Code::Mismatch, "the stream has other inputs than the model: " +
+                                               open->signature.toString() + " against " +
+                                               own->toString()));
   }
   auto stream = std::make_shared<ServerStream>();
   stream->id = header.stream;
@@ -358,10 +354,10 @@ Status Session::onOpenStream(const FrameHeader &header) {
   const Side other = host_.options.environment ? Side::Inputs : Side::Outputs;
   Expected<std::unique_ptr<Codec>> inputs = serdes_->newCodec(side, stream->signature.inputs);
   if (!inputs)
-    return refuseStream(inputs.status());
+    return refuse(inputs.status());
   Expected<std::unique_ptr<Codec>> outputs = serdes_->newCodec(other, stream->signature.outputs);
   if (!outputs)
-    return refuseStream(outputs.status());
+    return refuse(outputs.status());
   // Made for each request whatever the policy does, so it must fit into what may be sent.
   uint64_t replySize = 0;
   const uint64_t limit =
@@ -372,7 +368,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
       replySize += !count || *count > limit ? limit + 1 : costOf(spec.type, *count);
     }
   if (replySize > limit)
-    return refuseStream(
+    return refuse(
         Status(Code::LimitExceeded, "the outputs take more than the " + std::to_string(limit) +
                                         " bytes of a message: " + stream->signature.toString()));
   stream->inputs = std::move(*inputs);
@@ -426,24 +422,19 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   if (!stream) // refused before; the compiler knows or will
     return Status();
   ++host_.statistics.requests;
-  if ((event.kind == EventKind::Request) == host_.options.environment) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Unsupported,
-                           host_.options.environment
-                               ? "an environment is served here: it takes reset and step"
-                               : "a model is served here: it takes requests, it cannot be driven"));
-    return Status();
-  }
+  const auto refuse = [&](Code code, const std::string &why) {
+    return decline(header.stream, header.request, Status(code, why));
+  };
+  if ((event.kind == EventKind::Request) == host_.options.environment)
+    return refuse(Code::Unsupported,
+                  host_.options.environment
+                      ? "an environment is served here: it takes reset and step"
+                      : "a model is served here: it takes requests, it cannot be driven");
   // Who has nothing waiting may always ask.
   if (queuedRequests_ && (host_.queuedRequests >= host_.options.maxQueued ||
-                          queuedRequests_ >= host_.options.maxStreams)) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Busy, std::to_string(host_.queuedRequests) +
-                                           " requests are waiting for the policy"));
-    return Status();
-  }
+                          queuedRequests_ >= host_.options.maxStreams))
+    return refuse(Code::Busy,
+                  std::to_string(host_.queuedRequests) + " requests are waiting for the policy");
   if (host_.options.environment)
     if (Status admitted = admitDriver(header, event.kind); !admitted) {
       host_.statistics.refused += admitted.code() == Code::Busy;
@@ -451,13 +442,9 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
       return Status();
     }
   const uint64_t bytes = event.inputs ? event.inputs->message.size() : 0;
-  if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes) {
-    ++host_.statistics.refused;
-    (void)sendError(header.stream, header.request,
-                    Status(Code::Busy, std::to_string(host_.queuedBytes) +
-                                           " bytes of requests are waiting for the policy"));
-    return Status();
-  }
+  if (host_.queuedRequests && host_.queuedBytes + bytes > host_.options.maxQueuedBytes)
+    return refuse(Code::Busy, std::to_string(host_.queuedBytes) +
+                                  " bytes of requests are waiting for the policy");
   event.stream = streams_[header.stream];
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
@@ -467,78 +454,6 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   asking.asked(host_.now, host_.patience);
   push(std::move(event));
   return checkMemory();
-}
-
-void Session::push(QueuedEvent event) {
-  if (isAsked(event.kind)) {
-    host_.queuedBytes += event.inputs ? event.inputs->message.size() : 0;
-    ++host_.queuedRequests;
-    ++queuedRequests_;
-  }
-  constexpr uint64_t CostOfEvent = sizeof(QueuedEvent) + 64;
-  event.charge.set(account_, event.charge.bytes() + CostOfEvent);
-  events_.push_back(std::move(event));
-  if (events_.size() == 1)
-    host_.waiting.push_back(shared_from_this());
-}
-
-/// What takes no answer: the oldest of its stream gives way.
-void Session::pushEpisode(QueuedEvent event) {
-  const std::shared_ptr<ServerStream> stream = event.stream;
-  push(std::move(event));
-  stream->events.push_back(std::prev(events_.end()));
-  if (stream->events.size() <= std::max<size_t>(host_.options.maxEvents, 1))
-    return;
-  const QueuedEvent oldest = extract(stream->events.front());
-  if (oldest.texts) // it has begun, though nobody is told
-    stream->texts = oldest.texts;
-  ++host_.statistics.eventsDropped;
-}
-
-QueuedEvent Session::extract(std::list<QueuedEvent>::iterator at) {
-  QueuedEvent event = std::move(*at);
-  if (isAsked(event.kind)) {
-    host_.queuedBytes -= event.inputs ? event.inputs->message.size() : 0;
-    --host_.queuedRequests;
-    --queuedRequests_;
-  } else {
-    auto &events = event.stream->events;
-    events.erase(std::find(events.begin(), events.end(), at)); // the first, if all goes
-  }
-  events_.erase(at);
-  event.charge.set(0);
-  return event;
-}
-
-QueuedEvent Session::takeEvent() { return extract(events_.begin()); }
-
-QueuedEvent SessionHost::takeEvent() {
-  const std::shared_ptr<Session> session = std::move(waiting.front());
-  waiting.pop_front();
-  QueuedEvent event = session->takeEvent();
-  event.session = session;
-  if (session->hasEvents())
-    waiting.push_back(session);
-  return event;
-}
-
-void Session::forget(bool everything) {
-  const bool waited = !events_.empty();
-  for (auto at = events_.begin(); at != events_.end();) {
-    const auto next = std::next(at);
-    if (isAsked(at->kind)) {
-      ++host_.statistics.dropped;
-      (void)extract(at);
-    } else if (everything) {
-      ++host_.statistics.eventsDropped;
-      (void)extract(at);
-    }
-    at = next;
-  }
-  if (waited && events_.empty()) {
-    auto &waiting = host_.waiting;
-    waiting.erase(std::find(waiting.begin(), waiting.end(), shared_from_this()));
-  }
 }
 
 /// One connection at a time drives an environment, with a stream for each of its agents.
@@ -599,42 +514,6 @@ Status Session::onEpisode(const FrameHeader &header) {
   return checkMemory();
 }
 
-/// Those that count once all that waits has had its turn.
-const std::shared_ptr<const StreamTexts> &Session::lastTexts(const ServerStream &stream) {
-  for (auto at = stream.events.rbegin(); at != stream.events.rend(); ++at)
-    if ((*at)->texts)
-      return (*at)->texts;
-  return stream.texts;
-}
-
-void Session::endStream(ServerStream &stream, const Status &why) {
-  // An environment is also told when its driver leaves between episodes.
-  if (!stream.inEpisode && !host_.options.environment)
-    return;
-  if (const std::shared_ptr<ServerStream> driver = host_.driver.lock();
-      driver && driver->inEpisode && driver.get() != &stream && find(driver->id) != driver.get())
-    return; // another one drives
-  // That it leaves between episodes, once is enough.
-  if (!stream.inEpisode && !events_.empty() && events_.back().kind == EventKind::EpisodeEnd)
-    return;
-  stream.inEpisode = false;
-  QueuedEvent event;
-  event.kind = EventKind::EpisodeEnd;
-  event.stream = streams_[stream.id];
-  event.outcome = why;
-  pushEpisode(std::move(event));
-}
-
-void Session::endAllStreams(const Status &why) {
-  for (auto &[id, stream] : streams_) {
-    endStream(*stream, why);
-    stream->over = true;
-  }
-  lastFound_ = nullptr;
-  streams_.clear();
-  cancelled_.clear();
-}
-
 bool Session::takeCancelled(const ServerStream &stream, uint64_t request) {
   return closed_ || stream.over ||
          (!cancelled_.empty() && cancelled_.erase({stream.id, request}) != 0);
@@ -650,7 +529,7 @@ void Session::close(const Status &why) {
   forget(false); // nobody waits for answers
   endAllStreams(why);
   unsent_.clear();
-  unsentSize_ = unsentControl_ = 0;
+  unsentControl_ = 0;
   control_ = Buffer();
   incoming_.reset(); // the reader reads no more
   for (Charge *charge : {&itself_, &receiving_, &unsentCharge_})

@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_SERVER_SESSION_H
 #define MLBRIDGE_SERVER_SESSION_H
 
+#include "conversation/backlog.h"
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
 #include "serdes/serdes.h"
@@ -157,8 +158,8 @@ public:
   Channel &channel() { return *channel_; }
   bool isClosed() const { return closed_; }
   bool isShaken() const { return shaken_; }
-  bool hasUnsent() const { return unsentSize_ != 0; }
-  uint64_t unsentSize() const { return unsentSize_; }
+  bool hasUnsent() const { return !unsent_.empty(); }
+  uint64_t unsentSize() const { return unsent_.size(); }
   /// What is kept for it.
   const std::shared_ptr<Account> &account() const { return account_; }
   Asking asking;
@@ -202,6 +203,8 @@ public:
   /// The stream of an agent on this connection; null if there is none.
   std::shared_ptr<ServerStream> streamOf(std::string_view agent) const;
   Status sendError(uint32_t stream, uint64_t request, const Status &why);
+  /// Says why a stream or request is not taken, and counts it. Ok: the connection goes on.
+  Status decline(uint32_t stream, uint64_t request, const Status &why);
   bool hasEvents() const { return !events_.empty(); }
   QueuedEvent takeEvent();
   /// After a charge: within what one connection may have, spare storage given back if need be.
@@ -253,9 +256,7 @@ private:
   size_t queuedRequests_ = 0;              ///< of those
   size_t framesLeft_ = 0;                  ///< of this turn
   Deadline::Clock::time_point turnEnd_;
-  std::deque<Buffer> unsent_;
-  size_t unsentFrom_ = 0; ///< of the first
-  uint64_t unsentSize_ = 0;
+  Backlog unsent_;
   uint64_t unsentControl_ = 0; ///< at most so much of it: pongs, statistics, errors
   bool shaken_ = false;
   bool closed_ = false;

@@ -5,7 +5,7 @@
 
 #include "conversation/frame_reader.h"
 #include "conversation/messages.h"
-#include "server/testing.h"
+#include "testing/sum_server.h"
 #include "transport/transport.h"
 
 namespace mlbridge::testing {

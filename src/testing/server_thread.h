@@ -31,6 +31,12 @@ private:
   std::string path_;
 };
 
+inline OpenOptions within(Duration deadline) {
+  OpenOptions options;
+  options.deadline = deadline;
+  return options;
+}
+
 /// Serves until destroyed. The handler answers each request event and sees the others.
 class ServerThread {
 public:

@@ -1,39 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: from what a network says of each action (logits) to one of them. URIs do the
- * same with `?choose=argmax` and `?choose=sample`, so that a pass need not know.
- */
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MLBRIDGE_C_CHOICE_H
 #define MLBRIDGE_C_CHOICE_H
-
-#include <mlbridge/c/tensor.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The index of the largest of `count` elements of MLBRIDGE_FLOAT16, _FLOAT32 or _FLOAT64, the first
- * of equals; -inf is never chosen. Errors: MLBRIDGE_POLICY_FAILED (no elements, one is NaN, all are
- * -inf), MLBRIDGE_INVALID_ARGUMENT (another type, a null pointer). */
-mlbridge_code mlbridge_arg_max(mlbridge_type type, const void *logits, uint64_t count,
-                               int64_t *index);
-
-/* Draws from softmax(logits / temperature); the same seed gives the same draws on every machine.
- * Used by one thread at a time. */
-typedef struct mlbridge_sampler mlbridge_sampler;
-
-/* `temperature`: above 0; towards 0 the draws become mlbridge_arg_max. The caller destroys it. */
-mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature);
-/* Null is nothing to destroy. */
-void mlbridge_sampler_destroy(mlbridge_sampler *sampler);
-/* Starts anew from the seed, and from what is being compiled; each may be null. */
-void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context);
-/* Draws one; allocates nothing. Errors: those of mlbridge_arg_max. */
-mlbridge_code mlbridge_sampler_sample(mlbridge_sampler *sampler, mlbridge_type type,
-                                      const void *logits, uint64_t count, int64_t *index);
-
-#ifdef __cplusplus
-}
-#endif
-
+#pragma message("mlbridge/c/choice.h is now mlbridge/c/sampler.h")
+#include <mlbridge/c/sampler.h>
 #endif

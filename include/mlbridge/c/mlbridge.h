@@ -10,13 +10,13 @@
 #ifndef MLBRIDGE_C_MLBRIDGE_H
 #define MLBRIDGE_C_MLBRIDGE_H
 
-#include <mlbridge/c/choice.h>
 #include <mlbridge/c/driver.h>
 #include <mlbridge/c/environment.h>
 #include <mlbridge/c/extension.h>
 #include <mlbridge/c/function.h>
 #include <mlbridge/c/model.h>
 #include <mlbridge/c/runner.h>
+#include <mlbridge/c/sampler.h>
 #include <mlbridge/c/server.h>
 #include <mlbridge/c/status.h>
 #include <mlbridge/c/tensor.h>

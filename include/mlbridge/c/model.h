@@ -28,6 +28,11 @@ typedef struct mlbridge_open_options {
 /* Never null: a model that could not be opened carries its failure. `options` may be null. The
  * caller closes it. Blocks until the deadline at most, where it can be interrupted. */
 mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options);
+/* The same from the bytes of an ONNX file, which are copied, for "native:" and "onnx:"; the rest of
+ * the URI is a name for messages, and options. Errors: also MLBRIDGE_UNSUPPORTED (another scheme,
+ * weights in other files). */
+mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, uint64_t size,
+                                           const mlbridge_open_options *options);
 /* Null is nothing to close. Runners made from it go on. */
 void mlbridge_model_close(mlbridge_model *model);
 
@@ -72,8 +77,9 @@ mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
 
 /* One thread's way to evaluate the model. Never null; the caller destroys it. */
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
-/* The same with another agent, episode and context than the model was opened with; what is null or
- * "" keeps those. */
+/* The same with another deadline for its evaluations, agent, episode and context than the model was
+ * opened with; what is 0, null or "" keeps those. A shared_budget that the model was not opened
+ * with is MLBRIDGE_INVALID_ARGUMENT. */
 mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
                                                const mlbridge_open_options *overrides);
 

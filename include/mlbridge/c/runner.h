@@ -27,21 +27,38 @@ void mlbridge_runner_clear_status(mlbridge_runner *runner);
 const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner);
 
 /* Copies `count` elements of the type into an input, whose length follows from it if one dimension
- * is dynamic. Errors: MLBRIDGE_INVALID_ARGUMENT (unknown name, other type, other count). */
+ * is dynamic. Numbers of another type than the input's do if each value fits, as for
+ * mlbridge::Runner::set. Errors: MLBRIDGE_INVALID_ARGUMENT (unknown name, a value that does not
+ * fit, other count). */
 mlbridge_code mlbridge_runner_set(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                   const void *elements, uint64_t count);
+/* The same by the input's index in the signature, without a look-up. */
+mlbridge_code mlbridge_runner_set_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                                     const void *elements, uint64_t count);
 mlbridge_code mlbridge_runner_set_string(mlbridge_runner *runner, const char *name,
                                          const char *text);
 
 /* The buffer of an input of numbers, to be written in place; *count (which may be null) is the
- * number of its elements. Valid until the runner is destroyed or the input resized. Null, with the
- * runner's code, if the name or type is wrong. Without a model, but with a signature, it is a
- * buffer that nobody reads. */
+ * number of its elements. Valid until the runner is destroyed or the input resized. Null only for a
+ * type without a buffer: MLBRIDGE_STRING, or a number that is no type. If the name or type is
+ * wrong, or there is no model, the runner's code says so, and this is a buffer that nobody reads:
+ * of the input's size, or of 1 MB if there is no such input. */
 void *mlbridge_runner_input(mlbridge_runner *runner, const char *name, mlbridge_type type,
                             uint64_t *count);
+/* The same by index. */
+void *mlbridge_runner_input_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                               uint64_t *count);
 /* Sets the lengths of an input of numbers; the same. Earlier buffers of the input are gone. */
 void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge_type type,
                              const int64_t *shape, uint32_t rank, uint64_t *count);
+
+/* Lets each evaluation read an input of numbers from the caller's memory, or write an output there,
+ * until a bind with null, or for inputs a set or resize. What is copied then, and the errors, are
+ * those of mlbridge::Runner::bindInput and bindOutput. */
+mlbridge_code mlbridge_runner_bind_input(mlbridge_runner *runner, const char *name,
+                                         mlbridge_type type, const void *elements, uint64_t count);
+mlbridge_code mlbridge_runner_bind_output(mlbridge_runner *runner, const char *name,
+                                          mlbridge_type type, void *elements, uint64_t count);
 
 /* Asks the model, by the deadline of opening, or within so many nanoseconds. Errors: those of
  * mlbridge::Runner::evaluate. */
@@ -52,6 +69,9 @@ mlbridge_code mlbridge_runner_evaluate_within(mlbridge_runner *runner, int64_t n
  * code, if the name or type is wrong or there is none. Not null for an empty one. */
 const void *mlbridge_runner_output(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                    uint64_t *count);
+/* The same by index. */
+const void *mlbridge_runner_output_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
+                                      uint64_t *count);
 /* Its lengths; null if there is no such output. */
 const int64_t *mlbridge_runner_output_shape(mlbridge_runner *runner, const char *name,
                                             uint32_t *rank);

@@ -78,6 +78,7 @@ COMPILE_EPILOG = """\
 example:
   mlbridge compile policy.onnx -o policy.o --header policy.h
   mlbridge compile policy.onnx -o policy.so
+  mlbridge compile policy.onnx -o policy/         # sources: policy/policy.h, policy/*.cpp
   mlbridge compile other.onnx -o other.weights    # of the same network, for --weights external"""
 
 
@@ -232,7 +233,11 @@ def parser() -> argparse.ArgumentParser:
     )
     compiling.add_argument("model", metavar="FILE", help="the network: policy.onnx")
     compiling.add_argument(
-        "-o", dest="output", metavar="FILE", required=True, help="policy.o, or .so, or .weights"
+        "-o",
+        dest="output",
+        metavar="FILE",
+        required=True,
+        help="policy.o, or .so, or .weights; FOLDER/: C++ for a build of your own",
     )
     compiling.add_argument("--header", metavar="FILE", help="write a C header")
     compiling.add_argument(
@@ -262,6 +267,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise "
         "all of the machine",
+    )
+    compiling.add_argument(
+        "--depfile", metavar="FILE", help="with -o FOLDER/: what it was made of, for make and Ninja"
     )
     compiling.add_argument("--cxx", metavar="COMMAND", help="the C++ compiler; otherwise $CXX, c++")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge compile: an ONNX network as an object file or shared object."""
+"""mlbridge compile: an ONNX network as sources, an object file or a shared object."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import shlex
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from .. import Error, _core
 from . import CommandError
+from .sources import INSTRUCTION_SETS, write_depfile, write_sources
 
 FLAGS = [
     "-std=c++17",
@@ -30,16 +32,9 @@ FLAGS = [
     "-ffp-contract=off",
     "-w",
 ]
-# From the least to the most preferred: the one that is chosen at run time is the last of those that
-# the CPU has.
-AVX2 = ["-mavx2", "-mfma", "-mf16c", "-DMLBRIDGE_NATIVE_SPECIALIZE"]
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*(f"-mavx512{part}" for part in ("f", "dq", "bw", "vl")), "-mprefer-vector-width=512"]
-INSTRUCTION_SETS = {
-    "portable": ("Portable", ["-Os"]),
-    "neon": ("Neon", ["-DMLBRIDGE_NATIVE_SPECIALIZE"]),
-    "avx2": ("Avx2", AVX2),
-    "avx512": ("Avx512", AVX2 + AVX512),
-}
+FLAGS_OF = {"portable": ["-Os"], "neon": [], "avx2": AVX2, "avx512": AVX2 + AVX512}
 OF_MACHINE = {
     "x86_64": ["portable", "avx2", "avx512"],
     "aarch64": ["portable", "neon"],
@@ -54,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.shared and output.endswith((".o", ".weights")):
         raise CommandError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
     name = options.name or identifier_of(output)
+    to_folder = options.output.endswith("/")
     only_weights = output.endswith(".weights")
     external = options.weights == "external" or only_weights
     weights_file = os.path.splitext(output)[0] + ".weights"
@@ -61,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
         options.model,
         [output]
         + ([os.path.abspath(options.header)] if options.header else [])
-        + ([weights_file] if external and not only_weights else []),
+        + ([weights_file] if external and not only_weights and not to_folder else []),
     )
     try:
-        source, header, weights = _core._generate(
+        source, header, weights, files = _core._generate(
             options.model, name, dimensions_of(options), shapes_of(options), external
         )
     except AttributeError as error:
@@ -74,16 +70,40 @@ def run(options: argparse.Namespace) -> int:
     if only_weights:
         write(output, weights)
         return 0
+    if to_folder:
+        return to_sources(options, Path(output), name, (source, header, weights), files)
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
-        write(os.path.join(folder, "model.cpp"), source)
-        write(os.path.join(folder, "weights.bin"), weights)
-        made = build(options, folder)
+        compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
+        sets = instruction_sets(options) or OF_MACHINE.get(machine_of(compiler), ["portable"])
+        write_sources(Path(folder), name, (source, header, weights), sets)
+        made = build(compiler, sets, name, options.shared, folder)
         with open(made, "rb") as file:
             write(output, file.read())
     if options.header:
         write(os.path.abspath(options.header), header)
     if external:
         write(weights_file, weights)
+    return 0
+
+
+def to_sources(
+    options: argparse.Namespace,
+    folder: Path,
+    name: str,
+    made: tuple[bytes, bytes, bytes],
+    files: list[str],
+) -> int:
+    """Sources for a build of the user's own."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_sources(folder, name, made, instruction_sets(options))
+        if options.weights == "external":
+            (folder / f"{name}_weights.bin").rename(folder / f"{name}.weights")
+        if options.depfile:
+            model = os.path.abspath(options.model)
+            write_depfile(Path(options.depfile), folder / f"{name}.cpp", [model, *files])
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from error
     return 0
 
 
@@ -125,56 +145,33 @@ def shapes_of(options: argparse.Namespace) -> dict[str, list[int]]:
     return shapes
 
 
-def build(options: argparse.Namespace, folder: str) -> str:
-    """The compiled file's path."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    include = [f"-I{os.path.join(package, part)}" for part in ("include", "kernels")]
-    compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
-    sets = (
-        options.isa.split(",")
-        if options.isa
-        else OF_MACHINE.get(machine_of(compiler), ["portable"])
-    )
-    for name in sets:
+def instruction_sets(options: argparse.Namespace) -> list[str]:
+    """Those of --isa, the preferred one last."""
+    wanted = options.isa.split(",") if options.isa else []
+    for name in wanted:
         if name not in INSTRUCTION_SETS:
             raise CommandError(
                 f"no instruction set '{name}'; there are {', '.join(INSTRUCTION_SETS)}"
             )
-    ordered = [name for name in INSTRUCTION_SETS if name in sets]
-    commands = []
-    for name in ordered:
-        isa, flags = INSTRUCTION_SETS[name]
-        commands.append(
-            [
-                *(f"-DMLBRIDGE_AOT_ISA={isa}", f'-DMLBRIDGE_AOT_VECTOR="vector_{name}.h"'),
-                *(*flags, "-o", f"{name}.o"),
-            ]
-        )
-    listed = " ".join(f"X({INSTRUCTION_SETS[name][0]})" for name in ordered)
-    shared = ["-DMLBRIDGE_AOT_SHARED"] if options.shared else []
-    commands.append([f"-DMLBRIDGE_AOT_ISAS(X)={listed}", *shared, "-o", "interface.o"])
+    return [name for name in INSTRUCTION_SETS if name in wanted]
+
+
+def build(compiler: list[str], sets: list[str], name: str, shared: bool, folder: str) -> str:
+    """Compiles the sources in the folder; the made file's path."""
+    commands = [[f"{name}_{isa}", *FLAGS_OF[isa]] for isa in sets]
+    commands.append([name, *(["-DMLBRIDGE_AOT_SHARED"] if shared else [])])
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         tasks = [
-            pool.submit(call, [*compiler, *FLAGS, *include, *command, "-c", "model.cpp"], folder)
-            for command in commands
+            pool.submit(call, [*compiler, *FLAGS, *flags, "-c", f"{file}.cpp"], folder)
+            for file, *flags in commands
         ]
         for task in tasks:
             task.result()
-    objects = [f"{name}.o" for name in [*ordered, "interface"]]
-    if options.shared:
-        # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
-        link = [
-            "-shared",
-            "-nostartfiles",
-            "-Wl,--as-needed",
-            "-Wl,-z,noexecstack",
-            "-s",
-            "-o",
-            "made",
-        ]
-    else:
-        link = ["-r", "-nostdlib", "-o", "made"]
-    call([*compiler, *link, *objects], folder)
+    # Nothing is initialised, so start files would only cost symbol look-ups and a finaliser.
+    whole = ["-shared", "-nostartfiles", "-Wl,--as-needed", "-Wl,-z,noexecstack", "-s"]
+    link = whole if shared else ["-r", "-nostdlib"]
+    objects = [f"{file}.o" for file, *_ in commands]
+    call([*compiler, *link, "-o", "made", *objects], folder)
     return os.path.join(folder, "made")
 
 

@@ -19,6 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// A program has it if networks are linked into it.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const mlb_aot_model *
+mlbridge_linked_model(uint64_t index);
+
 namespace mlbridge {
 namespace aot {
 namespace {
@@ -243,9 +247,19 @@ private:
   const std::shared_ptr<const Compiled> compiled_;
 };
 
-/// Those that are linked in.
+/// Those that are linked in, by mlbridge_compile_model or registered.
 Registry<const mlb_aot_model *> &linked() {
-  static auto &all = *new Registry<const mlb_aot_model *>;
+  static auto &all = *[] {
+    auto *made = new Registry<const mlb_aot_model *>;
+    for (uint64_t i = 0; mlbridge_linked_model; ++i) {
+      const mlb_aot_model *const model = mlbridge_linked_model(i);
+      if (!model)
+        break;
+      if (check(model))
+        made->findOrAdd(text(model->name), model);
+    }
+    return made;
+  }();
   return all;
 }
 

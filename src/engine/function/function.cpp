@@ -30,6 +30,7 @@ public:
     if (Status s = inputs_[index].tensor.reshape(signature_.inputs[index], shape); !s)
       return s;
     inputs_[index].hasShape = true;
+    inputs_[index].callers = nullptr;
     return inputs_[index].view();
   }
 
@@ -55,6 +56,15 @@ public:
     return index < outputs_.size() ? outputs_[index].view() : TensorView();
   }
 
+  bool useInput(size_t index, void *data) override {
+    inputs_[index].callers = data;
+    return true;
+  }
+  bool useOutput(size_t index, void *data) override {
+    outputs_[index].callers = data;
+    return true;
+  }
+
   Status beginEpisode(std::string_view episode, std::string_view context) override {
     if (!episode.empty())
       context_.episode = std::string(episode);
@@ -67,8 +77,11 @@ private:
   struct Slot {
     Tensor tensor;
     bool hasShape = false;
+    void *callers = nullptr; ///< memory in place of the tensor's
     TensorView view() {
       TensorView v = tensor.view();
+      if (callers)
+        v.data = callers;
       if (!hasShape)
         v.data = nullptr, v.count = 0, v.shape = {};
       return v;

@@ -306,7 +306,7 @@ public:
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override {
     auto runner = std::make_unique<NativeRunner>(network_, bound);
-    if (Status s = runner->create(Deadline::after(context.deadline)); !s)
+    if (Status s = runner->create(Deadline::after(deadlineOf(context))); !s)
       return s;
     return std::unique_ptr<RunnerBackend>(std::move(runner));
   }
@@ -318,7 +318,8 @@ private:
 } // namespace
 } // namespace native
 
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options) {
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
+                                                   const Span<const uint8_t> *model) {
   constexpr std::string_view Known[] = {"memory", "reload"};
   for (const auto &[key, value] : uri.options)
     if (key != "memory")
@@ -327,9 +328,10 @@ Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOpt
   const Expected<uint64_t> memory = uri.number("memory", limits.memory);
   if (!memory)
     return memory.status();
-  limits.deadline = Deadline::after(options.deadline);
+  limits.deadline = Deadline::after(deadlineOf(options));
   limits.memory = std::min(*memory, uint64_t(1) << 40);
-  Expected<std::shared_ptr<native::Network>> network = native::Network::open(uri.place, limits);
+  Expected<std::shared_ptr<native::Network>> network =
+      native::Network::open(uri.place, limits, model);
   if (!network)
     return network.status();
   return std::shared_ptr<ModelBackend>(std::make_shared<native::NativeModel>(std::move(*network)));

@@ -6,9 +6,10 @@
 
 namespace mlbridge {
 
-/// Opens native:FILE within the deadline of opening. Errors: those of native::Network::open,
-/// InvalidArgument (an option).
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options);
+/// Opens native:FILE, or what is in `memory`, within the deadline of opening. Errors: those of
+/// native::Network::open, InvalidArgument (an option).
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
+                                                   const Span<const uint8_t> *memory = nullptr);
 
 } // namespace mlbridge
 

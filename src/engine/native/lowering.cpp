@@ -84,7 +84,7 @@ bool Lowering::axes(std::vector<int64_t> &axes, size_t rank) {
   return true;
 }
 
-bool Lowering::broadcast(std::initializer_list<const Value *> values, Shape &out) {
+bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
   out.clear();
   for (const Value *value : values)
     if (value && value->rank() > out.size())
@@ -227,15 +227,6 @@ Value *Lowering::constantReal(ElementType type, double value) {
 
 Value *Lowering::fault() { return planner.fault(); }
 
-void Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
-                    std::initializer_list<Value *> reads,
-                    std::initializer_list<int64_t> parameters) {
-  planner.emit(kernel, results, reads, parameters);
-}
-void Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
-                    std::initializer_list<Value *> reads, const std::vector<int64_t> &parameters) {
-  planner.emit(kernel, results, reads, parameters);
-}
 void Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
                     const std::vector<Value *> &reads, const std::vector<int64_t> &parameters) {
   planner.emit(kernel, results, reads, parameters);

@@ -72,7 +72,7 @@ public:
   bool axis(int64_t &axis, size_t rank);
   bool axes(std::vector<int64_t> &axes, size_t rank);
   /// The shape that all can be broadcast to.
-  bool broadcast(std::initializer_list<const Value *> values, Shape &out);
+  bool broadcast(const std::vector<const Value *> &values, Shape &out);
 
   /// The value of an int32 or int64 tensor on which shapes depend.
   bool read(Value *value, std::vector<int64_t> &out);
@@ -101,10 +101,6 @@ public:
   Value *fault();
 
   /// Operands are results, then what is read. Null operands are allowed.
-  void emit(KernelId kernel, std::initializer_list<Value *> results,
-            std::initializer_list<Value *> reads, std::initializer_list<int64_t> parameters);
-  void emit(KernelId kernel, std::initializer_list<Value *> results,
-            std::initializer_list<Value *> reads, const std::vector<int64_t> &parameters);
   void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
             const std::vector<int64_t> &parameters);
   void countMultiplyAdds(uint64_t count);

@@ -85,11 +85,14 @@ Status brief(const Status &status) {
 Network::Network() = default;
 Network::~Network() = default;
 
-Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const Limits &limits) {
+Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const Limits &limits,
+                                                 const Span<const uint8_t> *memory) {
   std::shared_ptr<Network> network(new Network);
   network->path_ = path;
+  network->folder_ = memory ? std::string() : folderOf(path);
   network->memory_ = limits.memory;
-  Expected<Buffer> file = engine::readFile(path, ModelLimit, limits.deadline);
+  Expected<Buffer> file = memory ? engine::copyBytes(*memory, ModelLimit)
+                                 : engine::readFile(path, ModelLimit, limits.deadline);
   if (!file)
     return file.status();
   if (file->empty())
@@ -113,7 +116,7 @@ Status Network::load(const Deadline &deadline) {
     return s;
   if (Status s = readSignature(); !s)
     return s;
-  weights_ = std::make_unique<Weights>(folderOf(path_), file_.size(), deadline);
+  weights_ = std::make_unique<Weights>(folder_, file_.size(), deadline);
   // Plans that are made later find the files' contents as they are now.
   for (const onnx::Tensor &tensor : model_->graph.initializers)
     if (Status s = weights_->readExternal(tensor); !s)

@@ -21,10 +21,11 @@ class Weights;
 /// Thread-safe.
 class Network {
 public:
-  /// Reads the file, checks it, and plans it if its shapes are fixed. Errors: those of readFile;
-  /// InvalidModel; Unsupported (an operator, a type, shapes that nobody can settle before an
-  /// evaluation: the message names the node); LimitExceeded; DeadlineExceeded.
-  static Expected<std::shared_ptr<Network>> open(const std::string &path, const Limits &limits);
+  /// Reads the file, or takes what is in `memory`, checks it, and plans it if its shapes are fixed.
+  /// Errors: those of readFile; InvalidModel; Unsupported (an operator, a type, shapes that nobody
+  /// can settle before an evaluation: the message names the node); LimitExceeded; DeadlineExceeded.
+  static Expected<std::shared_ptr<Network>> open(const std::string &path, const Limits &limits,
+                                                 const Span<const uint8_t> *memory = nullptr);
   ~Network();
 
   const Signature &signature() const { return signature_; }
@@ -57,6 +58,7 @@ private:
   bool isPlanning_ = false; ///< one thread at a time, and the mutex isn't held meanwhile
   // What planning needs; gone once the only plan is made.
   Buffer file_;
+  std::string folder_; ///< of other files; empty for a model from memory
   std::unique_ptr<onnx::Model> model_;
   std::unique_ptr<Weights> weights_;
   std::vector<std::shared_ptr<const Plan>> plans_; ///< the last used ones

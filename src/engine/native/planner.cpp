@@ -260,30 +260,17 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   Scope scope;
   scope.opsets = &model_.opsets;
   const onnx::Graph &graph = model_.graph;
-  if (Status s = countUses(scope, graph.nodes); !s)
-    return s;
-  for (const onnx::ValueInfo &output : graph.outputs)
-    ++scope.uses[output.name];
-  if (Status s = addInitializers(graph, scope); !s)
-    return s;
+  std::vector<std::pair<std::string_view, Value *>> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Value *value = newValue(inputs[i].type, inputs[i].shape);
     value->place = Place::Input;
     value->index = static_cast<uint32_t>(i);
-    if (Status s = define(scope, inputs[i].name, value); !s)
-      return s;
+    values.emplace_back(inputs[i].name, value);
   }
-  if (Status s = planNodes(graph.nodes, scope); !s)
-    return s;
-  std::vector<Value *> results;
-  for (const onnx::ValueInfo &output : graph.outputs) {
-    Value *value = find(scope, output.name);
-    if (!status_)
-      return status_;
-    if (!value)
-      return Status(Code::InvalidModel, "nothing computes the output " + quoted(output.name));
-    results.push_back(value);
-  }
+  Expected<std::vector<Value *>> planned = planIn(scope, graph, values);
+  if (!planned)
+    return planned.status();
+  std::vector<Value *> results = std::move(*planned);
   std::vector<TensorSpec> outputs;
   if (!decisions_.empty())
     results = decisions_;
@@ -328,17 +315,26 @@ Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
   Scope scope;
   scope.parent = scope_;
   scope.opsets = scope_->opsets;
+  std::vector<std::pair<std::string_view, Value *>> values;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i]->uses += 2; // by the node outside too
+    values.emplace_back(graph.inputs[i].name, inputs[i]);
+  }
+  return planIn(scope, graph, values);
+}
+
+Expected<std::vector<Value *>>
+Planner::planIn(Scope &scope, const onnx::Graph &graph,
+                const std::vector<std::pair<std::string_view, Value *>> &inputs) {
   if (Status s = countUses(scope, graph.nodes); !s)
     return s;
   for (const onnx::ValueInfo &output : graph.outputs)
     ++scope.uses[output.name];
   if (Status s = addInitializers(graph, scope); !s)
     return s;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i]->uses += 2; // by the node outside too
-    if (Status s = define(scope, graph.inputs[i].name, inputs[i]); !s)
+  for (const auto &[name, value] : inputs)
+    if (Status s = define(scope, name, value); !s)
       return s;
-  }
   if (Status s = planNodes(graph.nodes, scope); !s)
     return s;
   std::vector<Value *> results;
@@ -347,8 +343,9 @@ Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
     if (!status_)
       return status_;
     if (!value)
-      return Status(Code::InvalidModel, "nothing computes the output " + quoted(output.name) +
-                                            " of the inner graph " + quoted(graph.name));
+      return Status(Code::InvalidModel,
+                    "nothing computes the output " + quoted(output.name) +
+                        (scope.parent ? " of the inner graph " + quoted(graph.name) : ""));
     if (value->isUnknown && !blocks_.empty())
       return unsettled("a shape in a branch or a loop depends on values");
     results.push_back(value);

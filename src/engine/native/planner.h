@@ -112,6 +112,9 @@ private:
 
   Expected<std::vector<Value *>> planInner(const onnx::Graph &graph,
                                            const std::vector<Value *> &inputs);
+  Expected<std::vector<Value *>>
+  planIn(Scope &scope, const onnx::Graph &graph,
+         const std::vector<std::pair<std::string_view, Value *>> &inputs);
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const std::vector<Value *> &inputs);

@@ -38,19 +38,30 @@ template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept
 
 mlb_string borrow(const std::string &text) { return {text.data(), text.size()}; }
 
-mlb_code open(mlb_string place, const mlb_option *options, uint64_t optionsSize, void **model,
-              mlb_error *error) {
+mlb_code openFrom(const Span<const uint8_t> *memory, mlb_string place, const mlb_option *options,
+                  uint64_t optionsSize, void **model, mlb_error *error) {
   return guarded(error, [&]() -> Status {
     Expected<Options> parsed = Options::parse(options, optionsSize);
     if (!parsed)
       return parsed.status();
     Expected<std::unique_ptr<Model>> opened =
-        Model::open(std::string(place.data, place.size), *parsed);
+        Model::open(std::string(place.data, place.size), *parsed, memory);
     if (!opened)
       return opened.status();
     *model = (*opened).release();
     return Status();
   });
+}
+
+mlb_code open(mlb_string place, const mlb_option *options, uint64_t optionsSize, void **model,
+              mlb_error *error) {
+  return openFrom(nullptr, place, options, optionsSize, model, error);
+}
+
+mlb_code openMemory(mlb_bytes bytes, mlb_string place, const mlb_option *options,
+                    uint64_t optionsSize, void **model, mlb_error *error) {
+  const Span<const uint8_t> memory(bytes.data, bytes.size);
+  return openFrom(&memory, place, options, optionsSize, model, error);
 }
 
 void close(void *model) { delete static_cast<Model *>(model); }
@@ -104,7 +115,7 @@ mlb_code output(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error) 
 }
 
 constexpr mlb_engine Engine = {sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
-                               destroyRunner,      input, resize, evaluate, output};
+                               destroyRunner,      input, resize, evaluate, output,    openMemory};
 constexpr mlb_component Component = {
     sizeof(mlb_component), MLB_COMPONENT_ABI, 0x000100, {"onnx", 4}, &Engine, nullptr, nullptr};
 

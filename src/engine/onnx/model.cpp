@@ -3,6 +3,7 @@
 #include "model.h"
 
 #include "engine/file.h"
+#include "engine/onnx_types.h"
 #include "engine/prepack.h"
 #include "external_data.h"
 
@@ -76,13 +77,17 @@ std::string takeText(const Runtime &runtime, char *text) {
 }
 
 /// Hands the external files to the session's options; they have to live until it is made.
-Status addExternalFiles(const Runtime &runtime, const std::string &path, const Buffer &bytes,
-                        OrtSessionOptions *options, std::vector<Buffer> &contents) {
+Status addExternalFiles(const Runtime &runtime, const std::string &path, bool isFile,
+                        const Buffer &bytes, OrtSessionOptions *options,
+                        std::vector<Buffer> &contents) {
   Expected<ExternalFiles> files = externalFiles(bytes.span());
   if (!files)
     return {files.status().code(), path + ": " + files.status().message()};
   if (files->empty())
     return Status();
+  if (!isFile)
+    return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
+                                   "', and was not read from a file itself"};
   if (!runtime.externalData)
     return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
                                    "', which takes ONNX Runtime 1.18 or newer, not " +
@@ -178,7 +183,7 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
     return s;
   if (Status s = take(api, api->GetDimensionsCount(info, &rank), Code::InvalidModel, who); !s)
     return s;
-  const std::optional<ElementType> known = fromOrt(element);
+  const std::optional<ElementType> known = engine::fromOnnx(element);
   if (!known)
     return {Code::Unsupported, who + " has elements of ONNX type " + std::to_string(element) +
                                    ", which has no counterpart here"};
@@ -243,9 +248,11 @@ void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &n
 
 } // namespace
 
-Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options) {
+Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options,
+                                             const Span<const uint8_t> *memory) {
   // First what costs least: starting ONNX Runtime takes tens of milliseconds.
-  Expected<Buffer> bytes = engine::readFile(path, ModelLimit);
+  Expected<Buffer> bytes =
+      memory ? engine::copyBytes(*memory, ModelLimit) : engine::readFile(path, ModelLimit);
   if (!bytes)
     return bytes.status();
   if (bytes->empty())
@@ -254,7 +261,7 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   if (!runtime)
     return runtime.status();
   std::unique_ptr<Model> model(new Model(**runtime));
-  if (Status s = model->load(path, std::move(*bytes), options); !s)
+  if (Status s = model->load(path, std::move(*bytes), options, !memory); !s)
     return s;
   Status s = model->readSignature();
   if (s)
@@ -269,7 +276,7 @@ Model::~Model() {
     runtime_.api->ReleaseSession(session_);
 }
 
-Status Model::load(const std::string &path, Buffer bytes, const Options &options) {
+Status Model::load(const std::string &path, Buffer bytes, const Options &options, bool isFile) {
   const OrtApi *api = runtime_.api;
   Scoped<OrtSessionOptions> sessionOptions(api->ReleaseSessionOptions);
   if (Status s = take(api, api->CreateSessionOptions(sessionOptions.out()), Code::Internal, path);
@@ -281,7 +288,8 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   std::vector<Buffer> contents;
   const bool isOrt = isOrtFormat(bytes);
   if (!isOrt)
-    if (Status s = addExternalFiles(runtime_, path, bytes, sessionOptions.get(), contents); !s)
+    if (Status s = addExternalFiles(runtime_, path, isFile, bytes, sessionOptions.get(), contents);
+        !s)
       return s;
 
   const std::lock_guard<std::mutex> lock(runtime_.sessions);
@@ -367,71 +375,6 @@ Status Model::readMetadata() {
       return {Code::InvalidModel,
               "a metadata property is not UTF-8" + (isUtf8(key) ? ": " + key : std::string())};
   return Status();
-}
-
-std::optional<ElementType> fromOrt(ONNXTensorElementDataType type) {
-  switch (type) {
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
-    return ElementType::Int8;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16:
-    return ElementType::Int16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-    return ElementType::Int32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-    return ElementType::Int64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
-    return ElementType::UInt8;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16:
-    return ElementType::UInt16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32:
-    return ElementType::UInt32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64:
-    return ElementType::UInt64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-    return ElementType::Float16;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-    return ElementType::Float32;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
-    return ElementType::Float64;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
-    return ElementType::Bool;
-  case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
-    return ElementType::String;
-  default:
-    return std::nullopt;
-  }
-}
-
-ONNXTensorElementDataType toOrt(ElementType type) {
-  switch (type) {
-  case ElementType::Int8:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
-  case ElementType::Int16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16;
-  case ElementType::Int32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
-  case ElementType::Int64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
-  case ElementType::UInt8:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
-  case ElementType::UInt16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16;
-  case ElementType::UInt32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32;
-  case ElementType::UInt64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
-  case ElementType::Float16:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
-  case ElementType::Float32:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-  case ElementType::Float64:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
-  case ElementType::Bool:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL;
-  case ElementType::String:
-    return ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
-  }
-  return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 }
 
 } // namespace mlbridge::onnx

@@ -20,10 +20,11 @@ namespace mlbridge::onnx {
 
 class Model {
 public:
-  /// Reads the file, and the external data files that it names in its own folder. Errors: NotFound
-  /// (file, ONNX Runtime), InvalidArgument (not a regular file, unreadable), LimitExceeded,
-  /// InvalidModel, Unsupported (sequences, maps, operators).
-  static Expected<std::unique_ptr<Model>> open(const std::string &path, const Options &options);
+  /// Reads the file, or takes what is in `memory`, and the external data files that it names in its
+  /// own folder. Errors: NotFound (file, ONNX Runtime), InvalidArgument (not a regular file,
+  /// unreadable), LimitExceeded, InvalidModel, Unsupported (sequences, maps, operators).
+  static Expected<std::unique_ptr<Model>> open(const std::string &path, const Options &options,
+                                               const Span<const uint8_t> *memory = nullptr);
   ~Model();
   Model(const Model &) = delete;
   Model &operator=(const Model &) = delete;
@@ -40,7 +41,7 @@ public:
 
 private:
   explicit Model(const Runtime &runtime) : runtime_(runtime) {}
-  Status load(const std::string &path, Buffer bytes, const Options &options);
+  Status load(const std::string &path, Buffer bytes, const Options &options, bool isFile);
   Status readSignature();
   Status readMetadata();
 
@@ -52,9 +53,6 @@ private:
   std::vector<mlb_tensor_spec> inputSpecs_, outputSpecs_;
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
-
-std::optional<ElementType> fromOrt(ONNXTensorElementDataType type);
-ONNXTensorElementDataType toOrt(ElementType type);
 
 } // namespace mlbridge::onnx
 

@@ -32,6 +32,31 @@ TEST(Onnx, EvaluatesALinearModel) {
   EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 321.5f);
 }
 
+TEST(Onnx, EvaluatesAModelFromMemory) {
+  const Signature signature{{TensorSpec::of<float>("x", {1, 4})},
+                            {TensorSpec::of<float>("y", {1, 1})}};
+  for (const char *uri : {"onnx:linear?prepack=0", "native:linear", "onnx:", "native:"}) {
+    std::string bytes = onnx::readFileText(onnx::goldenFile("linear.onnx"));
+    Model model = Model::fromMemory(uri, bytes.data(), bytes.size());
+    bytes.assign(bytes.size(), 'x'); // it was copied
+    ASSERT_TRUE(model.bind(signature)) << model.status().toString();
+    EXPECT_EQ(model.metadata("actions"), "a,b");
+    Runner runner = model.newRunner();
+    ASSERT_TRUE(runner.set("x", {1, 10, 100, 1000}));
+    EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 4321.5f) << uri;
+  }
+  const std::string external = onnx::readFileText(onnx::goldenFile("external-data.onnx"));
+  ASSERT_FALSE(external.empty());
+  for (const char *uri : {"onnx:some model", "native:some model"}) {
+    const Status &why = Model::fromMemory(uri, external.data(), external.size()).status();
+    EXPECT_EQ(why.code(), Code::Unsupported) << why.toString();
+    EXPECT_NE(why.message().find("some model"), std::string::npos);
+    EXPECT_NE(why.message().find("not read from a file"), std::string::npos);
+    EXPECT_EQ(Model::fromMemory(uri, "", 0).status().code(), Code::InvalidModel);
+    EXPECT_EQ(Model::fromMemory(uri, external.data(), 40).status().code(), Code::InvalidModel);
+  }
+}
+
 TEST(Onnx, TellsItsSignatureAndMetadata) {
   const Model model = Model::open(golden("linear"));
   ASSERT_TRUE(model) << model.status().toString();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runner.h"
 
+#include "engine/onnx_types.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -15,6 +17,10 @@ std::string text(Span<const int64_t> shape) {
   for (size_t i = 0; i < shape.size(); ++i)
     out += (i ? ", " : "") + (shape[i] < 0 ? std::string("?") : std::to_string(shape[i]));
   return out + "]";
+}
+
+ONNXTensorElementDataType toOrt(ElementType type) {
+  return static_cast<ONNXTensorElementDataType>(engine::toOnnx(type));
 }
 
 bool isDynamic(const TensorSpec &spec) {

@@ -40,7 +40,7 @@ Status leftover(size_t expected, size_t size) {
 
 /// What does not change from message to message.
 struct Plan {
-  TensorSpec spec;
+  const TensorSpec &spec;
   size_t elementSize = 0; ///< 0 for strings
   size_t words = 0;       ///< Dynamic dimensions
   size_t count = 0;       ///< elements, if no dimension is Dynamic
@@ -55,21 +55,8 @@ Status checkPadding(const Plan &plan, const uint8_t *message, size_t from, size_
   return Status();
 }
 
-/// The first byte that is neither 0 nor 1, or `size`.
-size_t findBadBool(const uint8_t *bytes, size_t size) {
-  uint8_t all = 0;
-  for (size_t i = 0; i < size; ++i)
-    all |= bytes[i];
-  if (all <= 1)
-    return size;
-  size_t bad = 0;
-  while (bytes[bad] <= 1)
-    ++bad;
-  return bad;
-}
-
 Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_t size) {
-  size_t bad = findBadBool(message + offset, size);
+  size_t bad = findNoBool(message + offset, size);
   if (bad == size)
     return Status();
   return Status(Code::Protocol, about(plan.spec) + "element " + number(bad) + " at offset " +
@@ -97,7 +84,6 @@ public:
                       TensorSink &sink) const override;
 
 private:
-  Status checkViews(Span<const TensorView> tensors) const;
   Status readShape(const Plan &plan, Span<const uint8_t> message, size_t &at, Shape &shape,
                    size_t &count) const;
   Status readStrings(size_t index, Span<const uint8_t> message, size_t &at, const Shape &shape,
@@ -105,19 +91,20 @@ private:
   Status prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
                  TensorView &view) const;
 
-  std::vector<Plan> plans_;
+  std::vector<TensorSpec> specs_;
+  std::vector<Plan> plans_; ///< of these
   bool fixed_ = true;
   Layout layout_;
 };
 
 Expected<std::unique_ptr<Codec>> BitstreamCodec::make(Span<const TensorSpec> specs) {
   auto codec = std::make_unique<BitstreamCodec>();
+  codec->specs_.assign(specs.begin(), specs.end());
   size_t end = 0;
-  for (const TensorSpec &spec : specs) {
+  for (const TensorSpec &spec : codec->specs_) {
     if (Status s = spec.check(); !s)
       return s.withContext("bitstream");
-    Plan plan;
-    plan.spec = spec;
+    Plan plan{spec};
     plan.elementSize = sizeOf(spec.type);
     for (int64_t length : spec.shape)
       plan.words += length == Dynamic;
@@ -135,7 +122,7 @@ Expected<std::unique_ptr<Codec>> BitstreamCodec::make(Span<const TensorSpec> spe
       end = aligned(end) + plan.count * plan.elementSize;
       codec->layout_.size = end;
     }
-    codec->plans_.push_back(std::move(plan));
+    codec->plans_.push_back(plan);
   }
   return Expected<std::unique_ptr<Codec>>(std::move(codec));
 }
@@ -159,28 +146,9 @@ Status BitstreamCodec::check(Span<const uint8_t> message) const {
   return at == message.size() ? Status() : leftover(at, message.size());
 }
 
-Status BitstreamCodec::checkViews(Span<const TensorView> tensors) const {
-  if (tensors.size() != plans_.size())
-    return Status(Code::InvalidArgument, "bitstream: expected " + number(plans_.size()) +
-                                             " tensors, got " + number(tensors.size()));
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const TensorSpec &spec = plans_[i].spec;
-    const TensorView &view = tensors[i];
-    if (view.type != spec.type)
-      return Status(Code::InvalidArgument,
-                    about(spec) + "is " + name(spec.type) + ", got " + name(view.type));
-    if (Status s = checkShape(spec, view.shape); !s)
-      return Status(Code::InvalidArgument, "bitstream: " + s.message());
-    if (elementCount(view.shape) != view.count)
-      return Status(Code::InvalidArgument, about(spec) + "of shape " + toString(view.shape) +
-                                               " has " + number(view.count) + " elements");
-  }
-  return Status();
-}
-
 Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
                                     std::vector<Gap> &gaps) const {
-  if (Status s = checkViews(tensors); !s)
+  if (Status s = checkViews("bitstream", specs_, tensors); !s)
     return s;
   gaps.clear();
   const auto isGap = [](const TensorView &view) { return view.bytes() >= LeastGap; };
@@ -223,7 +191,7 @@ Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out,
         putWord(static_cast<uint64_t>(view.shape[d]));
     if (plan.elementSize) {
       size_t bad = plan.spec.type == ElementType::Bool
-                       ? findBadBool(static_cast<const uint8_t *>(view.data), view.count)
+                       ? findNoBool(static_cast<const uint8_t *>(view.data), view.count)
                        : view.count;
       if (bad != view.count) {
         Status s(Code::InvalidArgument, about(plan.spec) + "element " + number(bad) + " is " +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Writes and reads float32 bit patterns as JSON and compares the bits: all 2^32 of them, or every
 // STRIDE-th from FIRST on.  Usage: serdes_json_all_floats [STRIDE [FIRST]]
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <cstdio>
 #include <cstdlib>

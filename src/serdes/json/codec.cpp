@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The codec around read and write: names, and a reader for each thread that needs one.
 #include "serdes/json/codec.h"
-#include "core/component_values.h"
 #include "serdes/json/read.h"
 #include "serdes/json/write.h"
 
-#include <algorithm>
 #include <new>
-#include <numeric>
 
 namespace mlbridge::json {
 
-mlb_code fail(mlb_error *error, Code code, const std::string &message) {
-  fill(error, message);
-  return static_cast<mlb_code>(code);
-}
-
-std::string about(const Slot &slot) { return "tensor '" + slot.spec.name + "'"; }
 std::string about(const Slot &slot, size_t element) {
   return about(slot) + " element " + std::to_string(element);
 }
@@ -41,24 +32,9 @@ Expected<std::unique_ptr<Codec>> Codec::make(Span<const mlb_tensor_spec> specs) 
     }
     codec->slots_.push_back(std::move(slot));
   }
-  const std::vector<Slot> &slots = codec->slots_;
-  std::vector<size_t> &order = codec->byName_;
-  order.resize(slots.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return slots[a].spec.name < slots[b].spec.name; });
-  for (size_t i = 1; i < order.size(); ++i)
-    if (slots[order[i]].spec.name == slots[order[i - 1]].spec.name)
-      return Status(Code::Unsupported, about(slots[order[i]]) + " stands twice in the signature");
+  if (Status s = codec->byName_.make(codec->slots_); !s)
+    return s;
   return Expected<std::unique_ptr<Codec>>(std::move(codec));
-}
-
-size_t Codec::find(std::string_view name, size_t guess) const {
-  if (guess < slots_.size() && slots_[guess].spec.name == name)
-    return guess;
-  auto it = std::lower_bound(byName_.begin(), byName_.end(), name,
-                             [&](size_t i, std::string_view n) { return slots_[i].spec.name < n; });
-  return it != byName_.end() && slots_[*it].spec.name == name ? *it : slots_.size();
 }
 
 mlb_code Codec::encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const {

@@ -3,13 +3,13 @@
 #ifndef MLBRIDGE_SERDES_JSON_CODEC_H
 #define MLBRIDGE_SERDES_JSON_CODEC_H
 
-#include <mlbridge/component.h>
-#include <mlbridge/tensor.h>
+#include "serdes/component_codec.h"
 
 #include <atomic>
-#include <memory>
 
 namespace mlbridge::json {
+
+using component::about, component::fail;
 
 /// How JSON writes the numbers that it has no syntax for. Any NaN but the canonical quiet one is
 /// NaNPrefix and all its bits in lower-case hexadecimal digits.
@@ -52,31 +52,31 @@ struct Slot {
   std::string key;  ///< `"name":`, escaped
 };
 
-class Codec {
+class Codec final : public component::Codec {
 public:
   /// Errors: InvalidArgument, and Unsupported for a name that is not UTF-8.
   static Expected<std::unique_ptr<Codec>> make(Span<const mlb_tensor_spec> specs);
-  ~Codec() { DeleteReader()(spare_.load()); }
+  ~Codec() override { DeleteReader()(spare_.load()); }
 
-  mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const;
+  mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const override;
   mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
-                  mlb_error *error) const;
+                  mlb_error *error) const override;
 
   const std::vector<Slot> &slots() const { return slots_; }
   /// The index of the tensor with this name, or slots().size(); `guess` is tried first.
-  size_t find(std::string_view name, size_t guess) const;
+  size_t find(std::string_view name, size_t guess) const {
+    return byName_.find(slots_, name, guess);
+  }
 
 private:
   std::vector<Slot> slots_;
-  std::vector<size_t> byName_;
+  component::ByName<Slot> byName_;
   /// One reader waits here; a thread that finds none makes its own.
   mutable std::atomic<Reader *> spare_{nullptr};
 };
 
-/// Writes the message; the library puts "json: " before it.
-mlb_code fail(mlb_error *error, Code code, const std::string &message);
 /// "tensor 'x'", and with an element "tensor 'x' element 3".
-std::string about(const Slot &slot);
+inline std::string about(const Slot &slot) { return about(slot.spec); }
 std::string about(const Slot &slot, size_t element);
 
 } // namespace mlbridge::json

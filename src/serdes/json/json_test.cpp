@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The text of the JSON format, what else is accepted, and what it says about wrong messages.
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "serdes/protobuf/codec.h"
-#include "core/component_values.h"
-
-#include <algorithm>
 
 namespace mlbridge::protobuf {
 
-Codec::~Codec() = default;
-
-mlb_code fail(mlb_error *error, Code code, const std::string &message) {
-  fill(error, message);
-  return static_cast<mlb_code>(code);
+static std::string tooLong(const char *said, uint64_t size) {
+  return "the message " + (said + (" " + std::to_string(size))) +
+         " bytes, a protobuf message has at most " + std::to_string(MaxMessage);
 }
 
-std::string about(const TensorSpec &spec) { return "tensor '" + spec.name + "'"; }
+mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error) {
+  if (size > MaxMessage)
+    return fail(error, Code::LimitExceeded, tooLong("would have", size));
+  if (mlb_code code = out.reserve(&out, out.size + size))
+    return fail(error, static_cast<Code>(code),
+                "no memory for a message of " + std::to_string(size) + " bytes");
+  return 0;
+}
+
+Status checkSize(uint64_t size) {
+  return size > MaxMessage ? Status(Code::Protocol, tooLong("has", size)) : Status();
+}
 
 std::string noBool(const TensorSpec &spec, size_t element, uint8_t value) {
   return about(spec) + " element " + std::to_string(element) + " is " + std::to_string(value) +
@@ -53,16 +59,6 @@ bool isUtf8(std::string_view text) {
         return false;
   }
   return true;
-}
-
-size_t findNoBool(const uint8_t *bytes, size_t count) {
-  uint8_t all = 0;
-  for (size_t k = 0; k < count; ++k)
-    all |= bytes[k];
-  if (all <= 1)
-    return count;
-  return static_cast<size_t>(std::find_if(bytes, bytes + count, [](uint8_t b) { return b > 1; }) -
-                             bytes);
 }
 
 } // namespace mlbridge::protobuf

@@ -3,20 +3,13 @@
 #ifndef MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 #define MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 
-#include <mlbridge/component.h>
-#include <mlbridge/tensor.h>
-
-#include <memory>
+#include "serdes/component_codec.h"
+#include "serdes/serdes.h"
 
 namespace mlbridge::protobuf {
 
-class Codec {
-public:
-  virtual ~Codec();
-  virtual mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const = 0;
-  virtual mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
-                          mlb_error *error) const = 0;
-};
+using component::about, component::fail;
+using Codec = component::Codec;
 
 /// mlbridge.v1.TensorList of proto/mlbridge/v1/tensors.proto. Errors: InvalidArgument, and
 /// Unsupported for a name that is not UTF-8, stands twice or a tensor that is too large.
@@ -36,15 +29,13 @@ Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> spe
 inline constexpr uint64_t MaxMessage = (uint64_t(1) << 31) - 1;
 
 std::string noBool(const TensorSpec &spec, size_t element, uint8_t value);
-/// Writes the message; the library puts "protobuf: " before it.
-mlb_code fail(mlb_error *error, Code code, const std::string &message);
-/// "tensor 'x'".
-std::string about(const TensorSpec &spec);
+/// Makes room for `size` more bytes of a message. Errors: LimitExceeded.
+mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error);
+/// Whether so many bytes can be a message. Errors: Protocol.
+Status checkSize(uint64_t size);
 /// Quoted for a message: text that a peer sent, cut if it is long.
 std::string quoted(std::string_view text);
 bool isUtf8(std::string_view text);
-/// The first byte that is neither 0 nor 1, or `count`.
-size_t findNoBool(const uint8_t *bytes, size_t count);
 
 } // namespace mlbridge::protobuf
 

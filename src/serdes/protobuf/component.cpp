@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The protobuf serdes as a component. It registers no message type with libprotobuf, of which the
 // program may have a copy of its own.
-#include "core/component_values.h"
 #include "serdes/protobuf/codec.h"
 
 namespace {
 
-using mlbridge::protobuf::Codec;
+using mlbridge::component::give;
 
 mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_error *error) {
-  auto made = mlbridge::protobuf::newTensorListCodec({specs, size});
-  if (!made)
-    return mlbridge::protobuf::fail(error, made.status().code(), made.status().message());
-  *codec = (*made).release();
-  return 0;
+  return give(mlbridge::protobuf::newTensorListCodec({specs, size}), codec, error);
 }
 
 mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
@@ -30,26 +25,12 @@ mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
     else if (key == "call")
       method = value;
   }
-  auto made = mlbridge::protobuf::newMessageCodec({specs, size}, side ? "outputs" : "inputs", proto,
-                                                  message, method);
-  if (!made)
-    return mlbridge::protobuf::fail(error, made.status().code(), made.status().message());
-  *codec = (*made).release();
-  return 0;
+  return give(mlbridge::protobuf::newMessageCodec({specs, size}, side ? "outputs" : "inputs", proto,
+                                                  message, method),
+              codec, error);
 }
 
-void destroy(void *codec) { delete static_cast<Codec *>(codec); }
-
-mlb_code encode(void *codec, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) {
-  return static_cast<Codec *>(codec)->encode(tensors, out, error);
-}
-
-mlb_code decode(void *codec, const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
-                mlb_error *error) {
-  return static_cast<Codec *>(codec)->decode(data, size, sink, error);
-}
-
-constexpr mlb_serdes Table = {sizeof(mlb_serdes), create, destroy, encode, decode, create_with};
+constexpr mlb_serdes Table = mlbridge::component::table(create, create_with);
 
 constexpr mlb_component Component = {sizeof(mlb_component),
                                      MLB_COMPONENT_ABI,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages of the user's. They are not parsed into objects: values go from the wire to the tensors,
 // in two passes, of which the first finds the shapes, and back.
-#include "core/component_values.h"
 #include "serdes/protobuf/codec.h"
 #include "serdes/protobuf/plan.h"
 #include "serdes/protobuf/reader.h"
@@ -581,25 +580,18 @@ public:
   mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const override {
     Writer writer(plan_, tensors);
     if (Status s = writer.prepare(); !s)
-      return fail(error, s.code(), s.message());
+      return fail(error, s);
     const uint64_t total = writer.measure();
-    if (total > MaxMessage)
-      return fail(error, Code::LimitExceeded,
-                  "the message would have " + std::to_string(total) +
-                      " bytes, a protobuf message has at most " + std::to_string(MaxMessage));
-    if (mlb_code code = out->reserve(out, out->size + total))
-      return fail(error, static_cast<Code>(code),
-                  "no memory for a message of " + std::to_string(total) + " bytes");
+    if (mlb_code code = reserve(*out, total, error))
+      return code;
     writer.write(out->data + out->size);
     out->size += total;
     return 0;
   }
   mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
                   mlb_error *error) const override {
-    if (size > MaxMessage)
-      return fail(error, Code::Protocol,
-                  "the message has " + std::to_string(size) +
-                      " bytes, a protobuf message has at most " + std::to_string(MaxMessage));
+    if (Status s = checkSize(size); !s)
+      return fail(error, s);
     return Parser(plan_, *sink, error).parse(data, size);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages of a pass's own .proto: what is written, the generated classes read, and the other way.
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 #include <mlbridge/model.h>
 #include <regalloc.pb.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The messages of the component are those of the classes that protoc makes from
 // proto/mlbridge/v1/tensors.proto, in both directions.
-#include "serdes/testing.h"
+#include "testing/tensors.h"
 #include <mlbridge/v1/tensors.pb.h>
 
 #include <gtest/gtest.h>

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // mlbridge.v1.TensorList without its generated class, which would copy every tensor once more: the
 // fields are written into and read from the message itself with libprotobuf's coded streams.
-#include "core/component_values.h"
 #include "core/rank.h"
 #include "serdes/protobuf/codec.h"
 #include "serdes/protobuf/reader.h"
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "contents are little-endian");
 
@@ -77,13 +75,12 @@ public:
                   mlb_error *error) const override;
 
 private:
-  size_t find(std::string_view name, size_t guess) const;
   Status read(const uint8_t *data, size_t size, Found &found) const;
   mlb_code deliver(size_t index, const Found &found, const uint8_t *data, size_t size,
                    const mlb_tensor_sink &sink, mlb_error *error) const;
 
   std::vector<Slot> slots_;
-  std::vector<size_t> byName_;
+  component::ByName<Slot> byName_;
 };
 
 Status TensorListCodec::make(Span<const mlb_tensor_spec> specs) {
@@ -132,23 +129,7 @@ Status TensorListCodec::make(Span<const mlb_tensor_spec> specs) {
     slot.head.resize(static_cast<size_t>(to - slot.head.data()));
     slots_.push_back(std::move(slot));
   }
-  byName_.resize(slots_.size());
-  std::iota(byName_.begin(), byName_.end(), size_t(0));
-  std::sort(byName_.begin(), byName_.end(),
-            [&](size_t a, size_t b) { return slots_[a].spec.name < slots_[b].spec.name; });
-  for (size_t i = 1; i < byName_.size(); ++i)
-    if (slots_[byName_[i]].spec.name == slots_[byName_[i - 1]].spec.name)
-      return Status(Code::Unsupported,
-                    about(slots_[byName_[i]].spec) + " stands twice in the signature");
-  return Status();
-}
-
-size_t TensorListCodec::find(std::string_view name, size_t guess) const {
-  if (guess < slots_.size() && slots_[guess].spec.name == name)
-    return guess;
-  auto it = std::lower_bound(byName_.begin(), byName_.end(), name,
-                             [&](size_t i, std::string_view n) { return slots_[i].spec.name < n; });
-  return it != byName_.end() && slots_[*it].spec.name == name ? *it : slots_.size();
+  return byName_.make(slots_);
 }
 
 mlb_code TensorListCodec::encode(const mlb_tensor *tensors, mlb_buffer *out,
@@ -176,13 +157,8 @@ mlb_code TensorListCodec::encode(const mlb_tensor *tensors, mlb_buffer *out,
     total += slots_[i].fixed ? slots_[i].head.size() + slots_[i].bytes
                              : fieldSize(bodyOf(slots_[i], tensors[i]));
   }
-  if (total > MaxMessage)
-    return fail(error, Code::LimitExceeded,
-                "the message would have " + std::to_string(total) +
-                    " bytes, a protobuf message has at most " + std::to_string(MaxMessage));
-  if (mlb_code code = out->reserve(out, out->size + total))
-    return fail(error, static_cast<Code>(code),
-                "no memory for a message of " + std::to_string(total) + " bytes");
+  if (mlb_code code = reserve(*out, total, error))
+    return code;
   uint8_t *to = out->data + out->size;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot &slot = slots_[i];
@@ -273,10 +249,8 @@ Status TensorListCodec::read(const uint8_t *data, size_t size, Found &found) con
 
 mlb_code TensorListCodec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
                                  mlb_error *error) const {
-  if (size > MaxMessage)
-    return fail(error, Code::Protocol,
-                "the message has " + std::to_string(size) +
-                    " bytes, a protobuf message has at most " + std::to_string(MaxMessage));
+  if (Status s = checkSize(size); !s)
+    return fail(error, s);
   const auto at = [](size_t offset) { return " at offset " + std::to_string(offset); };
   std::vector<uint8_t> seen(slots_.size());
   size_t next = 0;
@@ -298,7 +272,7 @@ mlb_code TensorListCodec::decode(const uint8_t *data, uint64_t size, const mlb_t
     Found found;
     if (Status s = read(body, bytes, found); !s)
       return fail(error, s.code(), s.message() + at(offset));
-    const size_t index = find(found.name, next);
+    const size_t index = byName_.find(slots_, found.name, next);
     if (index == slots_.size())
       return fail(error, Code::Protocol, "unknown tensor " + quoted(found.name) + at(offset));
     if (seen[index])

@@ -16,16 +16,10 @@ namespace {
 using namespace mlbridge;
 using namespace mlbridge::grpctransport;
 
-mlb_code fail(mlb_error *error, const Status &status) {
-  fill(error, status.message());
-  return static_cast<mlb_code>(status.code());
-}
-
 /// gRPC and the standard library may throw, the functions of the table may not.
 template <typename Function> mlb_code guarded(mlb_error *error, Function function) {
   try {
-    const Status status = function();
-    return status ? 0 : fail(error, status);
+    return fail(error, function());
   } catch (const std::bad_alloc &) {
     return fail(error, Status(Code::LimitExceeded, "no memory"));
   } catch (const std::exception &e) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/library.h"
 
+#include "core/process.h"
 #include "transport/transport.h"
 
 #include <grpc/grpc.h>
@@ -12,20 +13,19 @@
 #include <mutex>
 #include <pthread.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace mlbridge::grpctransport {
 
 namespace {
 
-std::atomic<pid_t> owner{0};
+std::atomic<uint64_t> owner{0}; ///< the process that started it
 
 } // namespace
 
 bool isForked() {
-  const pid_t process = owner.load();
-  return process != 0 && process != ::getpid();
+  const uint64_t process = owner.load();
+  return process != 0 && process != processNumber();
 }
 
 Status startLibrary() {
@@ -47,7 +47,7 @@ Status startLibrary() {
   // Never shut down, so that threads may run until the process has ended.
   grpc_init();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  owner = ::getpid();
+  owner = processNumber();
   started = true;
   return Status();
 }

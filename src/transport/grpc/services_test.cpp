@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What gRPC's own tools see of a server: health, reflection, and clients that send something else.
-#include "server/testing.h"
+#include "testing/sum_server.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/byte_buffer.h>

@@ -3,7 +3,7 @@
 // compiler can say and do there what it likes.
 #include "conversation/frame.h"
 #include "conversation/messages.h"
-#include "server/testing.h"
+#include "testing/sum_server.h"
 #include "transport/shm/arena.h"
 
 #include <mlbridge/model.h>

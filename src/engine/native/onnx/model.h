@@ -60,7 +60,8 @@ struct ValueInfo {
   bool isTensor = false;
   DataType type = DataType(0);
   bool hasShape = false;
-  Shape shape; ///< Dynamic where no number stands
+  Shape shape;                              ///< Dynamic where no number stands
+  std::vector<std::string_view> dimensions; ///< their names, empty where there is none
 };
 
 struct Graph {
@@ -126,6 +127,8 @@ private:
   std::map<std::string, Buffer, std::less<>> files_;
 };
 
+/// The file beside the model in which the elements are; empty if they are in the model.
+std::string_view externalFile(const Tensor &tensor);
 /// Reads the file in which the elements are, if they have one. Errors: those of readElements.
 Status readExternal(const Tensor &tensor, ExternalFiles &files);
 

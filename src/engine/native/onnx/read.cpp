@@ -359,18 +359,22 @@ private:
           out.hasShape = true;
           for (Message s(t.payload); next(s, "a shape");)
             if (s.number == 1)
-              out.shape.push_back(length(s.payload));
+              dimension(s.payload, out);
         }
       }
     }
   }
 
-  int64_t length(std::string_view bytes) {
+  void dimension(std::string_view bytes, ValueInfo &out) {
     int64_t value = Dynamic;
+    std::string_view name;
     for (Message m(bytes); next(m, "a dimension");)
       if (m.number == 1)
         value = static_cast<int64_t>(m.value);
-    return value < 0 ? Dynamic : value;
+      else if (m.number == 2)
+        name = m.payload;
+    out.shape.push_back(value < 0 ? Dynamic : value);
+    out.dimensions.push_back(name);
   }
 
   std::string_view file_;

@@ -3,6 +3,7 @@
 #include "engine/native/onnx/model.h"
 
 #include "engine/file.h"
+#include "engine/onnx_types.h"
 #include "engine/wire.h"
 
 #include <cstring>
@@ -137,25 +138,8 @@ void normalize(ElementType type, Buffer &bytes) {
 } // namespace
 
 std::optional<ElementType> elementType(DataType type) {
-  constexpr std::optional<ElementType> None;
-  constexpr std::optional<ElementType> Types[] = {
-      None,
-      ElementType::Float32,
-      ElementType::UInt8,
-      ElementType::Int8,
-      ElementType::UInt16,
-      ElementType::Int16,
-      ElementType::Int32,
-      ElementType::Int64,
-      None,
-      ElementType::Bool,
-      ElementType::Float16,
-      ElementType::Float64,
-      ElementType::UInt32,
-      ElementType::UInt64,
-  };
-  const auto index = static_cast<size_t>(type);
-  return index < std::size(Types) ? Types[index] : None;
+  const std::optional<ElementType> found = engine::fromOnnx(static_cast<int32_t>(type));
+  return found == ElementType::String ? std::nullopt : found;
 }
 
 std::string name(DataType type) {
@@ -216,6 +200,11 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
     place.raw = *found;
   }
   return std::pair<Place, size_t>(place, size);
+}
+
+std::string_view externalFile(const Tensor &tensor) {
+  const Place place = placeOf(tensor);
+  return place.isExternal ? place.location : std::string_view();
 }
 
 Status readExternal(const Tensor &tensor, ExternalFiles &files) {

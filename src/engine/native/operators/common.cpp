@@ -16,7 +16,7 @@ std::vector<int64_t> denseStrides(const Shape &shape) {
 }
 
 std::vector<int64_t> mergedLoops(const Shape &lengths,
-                                 std::initializer_list<std::vector<int64_t>> strides) {
+                                 const std::vector<std::vector<int64_t>> &strides) {
   const size_t operands = strides.size();
   std::vector<int64_t> loops{0};
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -55,17 +55,11 @@ static std::vector<int64_t> broadcastStrides(const Shape &out, const Value *valu
   return strides;
 }
 
-std::vector<int64_t> broadcastLoops(const Shape &out,
-                                    std::initializer_list<const Value *> operands) {
-  const auto strides = [&](size_t i) { return broadcastStrides(out, operands.begin()[i]); };
-  switch (operands.size()) {
-  case 1:
-    return mergedLoops(out, {strides(0)});
-  case 2:
-    return mergedLoops(out, {strides(0), strides(1)});
-  default:
-    return mergedLoops(out, {strides(0), strides(1), strides(2)});
-  }
+std::vector<int64_t> broadcastLoops(const Shape &out, const std::vector<const Value *> &operands) {
+  std::vector<std::vector<int64_t>> strides;
+  for (const Value *operand : operands)
+    strides.push_back(broadcastStrides(out, operand));
+  return mergedLoops(out, strides);
 }
 
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) {
@@ -74,23 +68,24 @@ Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) 
   return y;
 }
 
-Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b) {
+/// What a kernel of broadcast operands makes, which takes loops after its first parameters.
+static Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
+                          std::initializer_list<Value *> reads, std::vector<int64_t> first) {
   Shape shape;
-  (void)l.broadcast({a, b}, shape);
-  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
+  const std::vector<const Value *> values(reads.begin(), reads.end());
+  (void)l.broadcast(values, shape);
+  Value *y = l.make(type, l.status() ? shape : Shape{0});
   if (l.status())
-    l.emit(pick(kernel, a->type), {y}, {a, b}, broadcastLoops(shape, {a, b}));
+    l.emit(kernel, {y}, reads, joined(std::move(first), broadcastLoops(shape, values)));
   return y;
 }
 
+Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b) {
+  return broadcasted(l, pick(kernel, a->type), a->type, {a, b}, {});
+}
+
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b) {
-  Shape shape;
-  (void)l.broadcast({a, b}, shape);
-  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
-  if (l.status())
-    l.emit(KernelId::IntegerBinary, {y}, {a, b},
-           joined({number(op), code(a->type)}, broadcastLoops(shape, {a, b})));
-  return y;
+  return broadcasted(l, KernelId::IntegerBinary, a->type, {a, b}, {number(op), code(a->type)});
 }
 
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b) {
@@ -187,13 +182,7 @@ Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one) {
 }
 
 Value *where(Lowering &l, Value *condition, Value *a, Value *b) {
-  Shape shape;
-  (void)l.broadcast({condition, a, b}, shape);
-  Value *y = l.make(a->type, l.status() ? shape : Shape{0});
-  if (l.status())
-    l.emit(KernelId::Where, {y}, {condition, a, b},
-           joined({width(a)}, broadcastLoops(shape, {condition, a, b})));
-  return y;
+  return broadcasted(l, KernelId::Where, a->type, {condition, a, b}, {width(a)});
 }
 
 Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis) {

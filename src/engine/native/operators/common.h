@@ -21,11 +21,10 @@ std::vector<int64_t> denseStrides(const Shape &shape);
 
 /// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
 /// possible and at least one of them.
-std::vector<int64_t> broadcastLoops(const Shape &out,
-                                    std::initializer_list<const Value *> operands);
+std::vector<int64_t> broadcastLoops(const Shape &out, const std::vector<const Value *> &operands);
 /// The same for any strides.
 std::vector<int64_t> mergedLoops(const Shape &lengths,
-                                 std::initializer_list<std::vector<int64_t>> strides);
+                                 const std::vector<std::vector<int64_t>> &strides);
 
 template <typename... T> std::vector<int64_t> parameters(T... first) {
   return {static_cast<int64_t>(first)...};

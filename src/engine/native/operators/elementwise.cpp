@@ -8,28 +8,11 @@ namespace {
 /// The activation that Gemm can apply itself, or None.
 constexpr Activation activationOf(KernelId kernel) {
   switch (kernel) {
-  case KernelId::AffineF32:
-    return Activation::Affine;
-  case KernelId::EluF32:
-    return Activation::Elu;
-  case KernelId::HardSigmoidF32:
-    return Activation::HardSigmoid;
-  case KernelId::LeakyReluF32:
-    return Activation::LeakyRelu;
-  case KernelId::ReluF32:
-    return Activation::Relu;
-  case KernelId::SeluF32:
-    return Activation::Selu;
-  case KernelId::SigmoidF32:
-    return Activation::Sigmoid;
-  case KernelId::SoftplusF32:
-    return Activation::Softplus;
-  case KernelId::SoftsignF32:
-    return Activation::Softsign;
-  case KernelId::TanhF32:
-    return Activation::Tanh;
-  case KernelId::ThresholdedReluF32:
-    return Activation::ThresholdedRelu;
+#define MLBRIDGE_CASE(Name)                                                                        \
+  case KernelId::Name##F32:                                                                        \
+    return Activation::Name;
+    MLBRIDGE_NATIVE_ACTIVATIONS(MLBRIDGE_CASE)
+#undef MLBRIDGE_CASE
   default:
     return Activation::None;
   }

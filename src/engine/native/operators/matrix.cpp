@@ -58,6 +58,14 @@ Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int6
   return packed;
 }
 
+/// Elements between matrices along dimension i of the batch; `v` has the batch's own dimensions.
+int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix) {
+  const size_t lead = batch.size() - v->rank();
+  if (i < lead || v->shape[i - lead] == 1)
+    return 0;
+  return matrix * product(v->shape, i - lead + 1, v->rank());
+}
+
 Status gemm(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1), *c = l.in(2);
   if (a->rank() != 2 || b->rank() != 2)
@@ -131,13 +139,8 @@ Status integerMatMul(Lowering &l) {
                              zeroA && zeroA->count != 1,
                              zeroB && zeroB->count != 1};
   for (size_t i = 0; i < batch.size(); ++i) {
-    const auto stride = [&](const Value *v, int64_t matrix) {
-      const size_t lead = batch.size() - v->rank();
-      if (i < lead || v->shape[i - lead] == 1)
-        return int64_t(0);
-      return matrix * product(v->shape, i - lead + 1, v->rank());
-    };
-    loops.insert(loops.end(), {batch[i], stride(batchA, m * k), stride(batchB, k * n)});
+    loops.insert(loops.end(), {batch[i], batchStride(batch, i, batchA, m * k),
+                               batchStride(batch, i, batchB, k * n)});
   }
   loops.insert(loops.end(), {1, 0, 0});
   Shape shape = batch;
@@ -195,14 +198,9 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
                          0,    0, 0};
   if (!joins)
     for (size_t i = 0; i < batch.size(); ++i) {
-      const auto stride = [&](const Value *v, int64_t matrix) {
-        const size_t lead = batch.size() - v->rank();
-        if (i < lead || v->shape[i - lead] == 1)
-          return int64_t(0);
-        return matrix * product(v->shape, i - lead + 1, v->rank());
-      };
       ++p[13];
-      p.insert(p.end(), {batch[i], stride(batchA, m * k), stride(batchB, packedSize), 0,
+      p.insert(p.end(), {batch[i], batchStride(batch, i, batchA, m * k),
+                         batchStride(batch, i, batchB, packedSize), 0,
                          m * n * product(batch, i + 1, batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the tests of the server share: a model that adds and doubles, and addresses of each kind.
-#ifndef MLBRIDGE_SERVER_TESTING_H
-#define MLBRIDGE_SERVER_TESTING_H
+#ifndef MLBRIDGE_TESTING_SUM_SERVER_H
+#define MLBRIDGE_TESTING_SUM_SERVER_H
 
 #include "testing/server_thread.h"
 
@@ -25,12 +25,6 @@ inline ServerOptions serving(Signature signature, Metadata metadata = {}) {
   ServerOptions options;
   options.signature = std::move(signature);
   options.metadata = std::move(metadata);
-  return options;
-}
-
-inline OpenOptions within(Duration deadline) {
-  OpenOptions options;
-  options.deadline = deadline;
   return options;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // For tests of the compiler's side: servers that play a script, with plain frames.
-#ifndef MLBRIDGE_CONVERSATION_TESTING_H
-#define MLBRIDGE_CONVERSATION_TESTING_H
+#ifndef MLBRIDGE_TESTING_FAKE_SERVER_H
+#define MLBRIDGE_TESTING_FAKE_SERVER_H
 
 #include "conversation/frame.h"
 #include "conversation/messages.h"
@@ -261,12 +261,6 @@ inline Script afterFirstRequest(Script rest) {
     }
     rest(peer);
   };
-}
-
-inline OpenOptions within(Duration deadline) {
-  OpenOptions options;
-  options.deadline = deadline;
-  return options;
 }
 
 } // namespace mlbridge::testing

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "c/values.h"
 
-#include <mlbridge/c/choice.h>
-#include <mlbridge/choice.h>
+#include <mlbridge/c/sampler.h>
+#include <mlbridge/sampler.h>
 
 using namespace mlbridge;
 using namespace mlbridge::c;

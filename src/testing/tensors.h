@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the tests and the fuzzer of serdes share: a sink of tensors, comparison by bits, and random
 // specs and values from a seed.
-#ifndef MLBRIDGE_SERDES_TESTING_H
-#define MLBRIDGE_SERDES_TESTING_H
+#ifndef MLBRIDGE_TESTING_TENSORS_H
+#define MLBRIDGE_TESTING_TENSORS_H
 
 #include "serdes/serdes.h"
 
