@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from building import run
 from onnx import TensorProto, helper, numpy_helper
-
-from conftest import run
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
