@@ -23,11 +23,10 @@ RULE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(FAMILIES, (CORE,)),
     "src/conversation": (CORE, "src/serdes", "src/transport"),
     "src/runner": (CORE, "src/conversation", "src/engine", "src/engine/*"),
-    "src/compile": (CORE, "src/engine", "src/engine/native"),
     "src/server": (CORE, "src/serdes", "src/transport", "src/conversation", "src/runner"),
     "src/rl": (CORE, "src/conversation", "src/runner", "src/server"),
     "src/c": (CORE, "src/conversation", "src/runner", "src/server", "src/rl"),
-    "python/extension": (CORE, "src/compile", "src/engine", "src/engine/*", "src/runner", "src/rl"),
+    "python/extension": (CORE, "src/engine", "src/engine/*", "src/runner", "src/rl"),
     "compat": (CORE, "src/serdes", "src/transport", "src/transport/*", "src/runner"),
     "compilers": (),
 }

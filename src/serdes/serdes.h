@@ -97,6 +97,7 @@ const SerDes &bitstreamSerDes();
 /// "bitstream" is built in; others are components libmlbridge-serdes-NAME.so. The result lives for
 /// ever.
 Expected<const SerDes *> serdesNamed(std::string_view name);
+const SerDes &bitstreamSerDes();
 
 /// What a URI chooses.
 struct ChosenSerDes {
