@@ -131,9 +131,11 @@ class Target:
 
 def outcome(attacker: subprocess.Popen[str]) -> dict[str, Any]:
     """What it says of itself at the end."""
-    said, _ = attacker.communicate(timeout=200)
+    attacker.wait(200)
     assert attacker.returncode == 0, f"the attacker ended with {attacker.returncode}"
-    return dict(json.loads(said))
+    assert attacker.stdout is not None
+    # Not by communicate, which misses what was read together with the first line.
+    return dict(json.loads(attacker.stdout.read()))
 
 
 @contextlib.contextmanager
