@@ -2,8 +2,8 @@
 // Hostile messages for all serdes. The last two bytes of an input choose the serdes and the specs.
 // A message is refused as Protocol, or it is read whole and means the same when written again.
 //   serdes_fuzz -max_total_time=60 -max_len=4096 CORPUS
-#include "serdes/bitstream/bitstream.h"
 #include "serdes/component_serdes.h"
+#include "serdes/serdes.h"
 #include "testing/tensors.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ RULE: dict[str, tuple[str, ...]] = {
     "src/server": (CORE, "src/serdes", "src/transport", "src/conversation", "src/runner"),
     "src/rl": (CORE, "src/conversation", "src/runner", "src/server"),
     "src/c": (CORE, "src/conversation", "src/runner", "src/server", "src/rl"),
-    "python/extension": (CORE, "src/engine", "src/engine/*", "src/runner", "src/server", "src/rl"),
+    "python/extension": (CORE, "src/engine", "src/engine/*", "src/runner", "src/rl"),
     "compat": (CORE, "src/serdes", "src/transport", "src/transport/*", "src/runner"),
     "compilers": (),
 }

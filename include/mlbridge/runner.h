@@ -25,19 +25,23 @@ public:
   /// From a name: anything that converts to std::string_view.
   template <typename S,
             typename = std::enable_if_t<std::is_convertible_v<const S &, std::string_view>>>
-  TensorKey(const S &name) : name_(name), isName_(true) {}
+  TensorKey(const S &name) {
+    const std::string_view text(name);
+    name_ = text.data() ? text.data() : "";
+    number_ = text.size();
+  }
   /// From an index, or an enumerator that is one.
-  TensorKey(size_t index) : index_(index) {}
+  TensorKey(size_t index) : number_(index) {}
   /// "'embedding'" or "3".
   std::string toString() const {
-    return isName_ ? "'" + std::string(name_) + "'" : std::to_string(index_);
+    return name_ ? "'" + std::string(name()) + "'" : std::to_string(number_);
   }
 
 private:
   friend class Runner;
-  std::string_view name_;
-  size_t index_ = 0;
-  bool isName_ = false;
+  std::string_view name() const { return {name_, number_}; }
+  const char *name_ = nullptr; // null: an index. No more members, so that it goes in registers
+  size_t number_;              // the name's length, or the index
 };
 
 /// Never null: a Runner whose model could not be opened carries the failure, and every evaluation

@@ -2,7 +2,7 @@
 // The source that `mlbridge compile` has compiled.
 #include "common.h"
 #ifdef MLBRIDGE_HAS_NATIVE
-#include "engine/aot/generate.h"
+#include "engine/native/compile/generate.h"
 #endif
 
 namespace mlbridge::python {

@@ -63,14 +63,14 @@ private:
   Status status_;
 };
 
-/// Reads fields; after the first failure everything reads as zero and status() says what was wrong.
+/// Reads fields; after the first failure nothing is read any more, and status() says what was
+/// wrong.
 class Reader {
 public:
   static constexpr bool Reads = true;
   Reader(const char *message, Span<const uint8_t> bytes) : message_(message), bytes_(bytes) {}
 
   template <typename T> void number(const char *field, T &value) {
-    value = T{};
     raw(field, &value, sizeof value);
   }
   template <typename T> void numbers(const char *field, std::vector<T> &values) {
@@ -173,13 +173,16 @@ template <typename Io, typename S> void signatureFields(Io &io, S &signature) {
 
 template <typename Io, typename S> void statusFields(Io &io, S &status) {
   auto code = static_cast<int32_t>(status.code());
-  std::string text = status.message();
   io.number("code", code);
-  io.text("text", text);
-  if constexpr (Io::Reads)
+  if constexpr (Io::Reads) {
+    std::string text;
+    io.text("text", text);
     if (io.ok() && code != 0) // a code of a later version keeps its text
       status = Status(code < 0 || code > MaxCode ? Code::PolicyFailed : static_cast<Code>(code),
                       shortened(std::move(text)));
+  } else {
+    io.text("text", status.message());
+  }
 }
 
 template <typename Io> void fields(Io &io, Of<Io, Hello> &m) {

@@ -261,7 +261,7 @@ Status registerComponent(const mlb_component &component) {
       return s;
   if (files.empty())
     return Status(Code::Unsupported, "component '" + name + "' has no table");
-  if (!components().add(files, &component))
+  if (!components().addAll(files, &component))
     return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
   return Status();
 }

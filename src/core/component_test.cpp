@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Finding and refusing components; src/runner/test_engine.c is what is found.
+// Finding and refusing components; src/testing/engine.c is what is found.
 #include "core/component.h"
 #include "core/component_values.h"
 

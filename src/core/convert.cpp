@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "core/convert.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 
 namespace mlbridge {
@@ -80,11 +78,7 @@ std::string unfit(Number number, ElementType type, bool isFromInteger) {
 
 Status copyElements(const TensorView &to, ElementType type, const void *from) {
   if (type == to.type) {
-    if (type == ElementType::String)
-      std::copy_n(static_cast<const std::string *>(from), to.count,
-                  static_cast<std::string *>(to.data));
-    else if (to.count)
-      std::memcpy(to.data, from, to.bytes());
+    copySame(to, from);
     return Status();
   }
   if (type == ElementType::String || to.type == ElementType::String)

@@ -5,6 +5,9 @@
 
 #include <mlbridge/tensor.h>
 
+#include <algorithm>
+#include <cstring>
+
 namespace mlbridge {
 
 /// The C++ type of an element type, for a generic lambda.
@@ -40,6 +43,15 @@ template <typename F> auto withNumber(ElementType type, const F &body) {
   default:
     return body(Type<uint8_t>());
   }
+}
+
+/// Copies `to.count` elements of its own type.
+inline void copySame(const TensorView &to, const void *from) {
+  if (to.type == ElementType::String)
+    std::copy_n(static_cast<const std::string *>(from), to.count,
+                static_cast<std::string *>(to.data));
+  else if (to.count)
+    std::memcpy(to.data, from, to.bytes());
 }
 
 /// Copies `to.count` elements; those of another type if each value fits, or else none of them.

@@ -15,8 +15,13 @@ namespace mlbridge {
 /// ended.
 template <typename Value> class Registry {
 public:
-  /// All of the names, or none if one of them is taken.
-  bool add(const std::vector<std::string> &names, const Value &value) {
+  /// False if the name is taken.
+  bool add(std::string name, Value value) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return values_.emplace(std::move(name), std::move(value)).second;
+  }
+  /// The same for all of the names, or none.
+  bool addAll(const std::vector<std::string> &names, const Value &value) {
     const std::lock_guard<std::mutex> guard(mutex_);
     for (const std::string &name : names)
       if (values_.count(name))

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace mlbridge::engine {
@@ -119,6 +120,31 @@ inline bool readDecimal(std::string_view text, uint64_t &out) {
   const auto [stop, error] = std::from_chars(begin, end, out);
   return error == std::errc() && stop == end;
 }
+
+/// Where a tensor's elements lie beside the model.
+struct ExternalPlace {
+  std::string_view location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+  bool isReadable = true; ///< false: a number is none
+
+  /// Takes an entry of TensorProto.external_data.
+  void add(std::string_view bytes) {
+    std::string_view key, value;
+    for (WireMessage entry(bytes); entry.next();) {
+      if (entry.number == 1)
+        key = entry.payload;
+      else if (entry.number == 2)
+        value = entry.payload;
+    }
+    if (key == "location")
+      location = value;
+    else if (key == "offset")
+      isReadable &= readDecimal(value, offset);
+    else if (key == "length")
+      isReadable &= readDecimal(value, length.emplace());
+  }
+};
 
 } // namespace mlbridge::engine
 

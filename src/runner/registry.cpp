@@ -79,12 +79,11 @@ Expected<std::shared_ptr<ModelBackend>> openFunction(const Uri &uri) {
                                     functions().suggestion(uri.place));
 }
 
-Status add(Factories &factories, const char *what, const std::string &name,
-           const Factory &factory) {
+Status add(Factories &factories, const char *what, std::string name, Factory factory) {
   const std::string whose = std::string(what) + " '" + name + "'";
   if (!factory)
     return Status(Code::InvalidArgument, whose + " has no factory");
-  if (!factories.add({name}, factory))
+  if (!factories.add(std::move(name), std::move(factory)))
     return Status(Code::InvalidArgument, whose + " is registered already");
   return Status();
 }
@@ -128,7 +127,7 @@ static Expected<std::shared_ptr<ModelBackend>> openMemory(Uri uri, const OpenOpt
   if (uri.scheme == "native")
     return openNative(uri, options, &bytes);
 #endif
-  if (!mayBeFile(uri.scheme) || uri.scheme == "aot")
+  if (isOwn(uri.scheme) && uri.scheme != "onnx")
     return Status(Code::Unsupported,
                   "the scheme '" + uri.scheme + "' takes no model from memory; native and onnx do");
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
@@ -138,7 +137,7 @@ static Expected<std::shared_ptr<ModelBackend>> openMemory(Uri uri, const OpenOpt
 Status registerFunction(std::string name, Factory factory) {
   if (name.empty())
     return Status(Code::InvalidArgument, "a function was registered without a name");
-  return add(functions(), "function", name, factory);
+  return add(functions(), "function", std::move(name), std::move(factory));
 }
 
 Status registerScheme(std::string scheme, Factory factory) {
@@ -147,7 +146,7 @@ Status registerScheme(std::string scheme, Factory factory) {
   Expected<Uri> probe = Uri::parse(scheme + ":");
   if (!probe || probe->scheme != scheme)
     return Status(Code::InvalidArgument, "'" + scheme + "' cannot be a scheme");
-  return add(schemes(), "scheme", scheme, factory);
+  return add(schemes(), "scheme", std::move(scheme), std::move(factory));
 }
 
 Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine) {
@@ -158,7 +157,9 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   if (const std::string missing = missingInTable(engine); !missing.empty())
     return Status(Code::InvalidArgument,
                   "engine " + scheme + ":" + name + " has no complete table: " + missing);
-  if (!linkedEngines().findOrAdd(scheme, std::make_shared<Engines>())->add({name}, &engine))
+  if (!linkedEngines()
+           .findOrAdd(scheme, std::make_shared<Engines>())
+           ->add(std::move(name), &engine))
     return Status(Code::InvalidArgument, "an engine is registered under the same name already");
   return Status();
 }

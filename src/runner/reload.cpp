@@ -228,8 +228,7 @@ public:
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const TensorView from = inputs_[i].tensor.view(), to = inner_->input(i);
       if (to.count == from.count) // else it is not sized yet, which the evaluation says
-        if (Status s = copyElements(to, from.type, from.data); !s)
-          return s;
+        copySame(to, from.data);
     }
     return inner_->evaluate(left);
   }

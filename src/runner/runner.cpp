@@ -60,7 +60,7 @@ Status Runner::State::unknown(const char *what, const TensorKey &key,
   const std::vector<std::string_view> names = namesOf(specs);
   return Status(Code::InvalidArgument,
                 "there is no " + std::string(what) + " " + key.toString() +
-                    (key.isName_ ? didYouMean(key.name_, names) : std::string()) + " (" + what +
+                    (key.name_ ? didYouMean(key.name(), names) : std::string()) + " (" + what +
                     "s: " + listOf(names) + ")");
 }
 
@@ -75,14 +75,14 @@ Expected<Runner::State::Input *> Runner::State::inputOf(const TensorKey &key, El
 
 Expected<TensorView> Runner::State::pendingTensor(const TensorKey &key, ElementType type,
                                                   Span<const int64_t> shape) {
-  if (!key.isName_)
+  if (!key.name_)
     return reject(nullptr, noSignature());
   TensorSpec spec;
-  spec.name = std::string(key.name_);
+  spec.name = std::string(key.name());
   spec.type = type;
   spec.shape.assign(shape.begin(), shape.end());
   const auto known = std::find_if(pending.begin(), pending.end(), [&](const Tensor &tensor) {
-    return tensor.spec().name == key.name_;
+    return tensor.spec().name == key.name();
   });
   if (known != pending.end() && known->spec() == spec)
     return known->view();
@@ -109,10 +109,15 @@ Status Runner::setElements(TensorKey key, ElementType type, const void *data, si
   }
   State::Input *input = s.find(key);
   if (!input) {
-    if (!s.inferred || !key.isName_)
+    if (!s.inferred || !key.name_)
       return s.reject(nullptr, s.unknown("input", key, &Signature::inputs));
-    if (std::find(s.ignored.begin(), s.ignored.end(), key.name_) == s.ignored.end())
-      s.ignored.emplace_back(key.name_);
+    if (std::find(s.ignored.begin(), s.ignored.end(), key.name()) == s.ignored.end())
+      s.ignored.emplace_back(key.name());
+    return Status();
+  }
+  if (type == input->view.type && count == input->view.count && input->sized && !input->bound) {
+    copySame(input->view, data);
+    s.accept(*input);
     return Status();
   }
   s.unbind(*input);
@@ -137,7 +142,7 @@ TensorView Runner::inputView(TensorKey key, ElementType type) {
   State &s = *state_;
   if (s.inferring) {
     for (Tensor &tensor : s.pending)
-      if (tensor.spec().name == key.name_ && tensor.spec().type == type)
+      if (key.name_ && tensor.spec().name == key.name() && tensor.spec().type == type)
         return tensor.view();
     (void)s.reject(nullptr, noSignature());
     return s.writable(type, std::nullopt);
@@ -262,8 +267,7 @@ Status Runner::evaluateWithin(Duration left) {
   if (s.copiedInputs)
     for (const State::Input &input : s.inputs)
       if (input.copyTo)
-        (void)copyElements({input.view.type, input.copyTo, input.view.count, {}}, input.view.type,
-                           input.view.data);
+        copySame({input.view.type, input.copyTo, input.view.count, {}}, input.view.data);
   if (Status e = s.runner->evaluate(left); !e)
     return failed(std::move(e));
   if (Status e = s.collectOutputs(); !e)

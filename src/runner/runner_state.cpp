@@ -99,8 +99,7 @@ Status Runner::State::infer() {
   if (Status s = attach(std::move(*fitting), std::move(*made)); !s)
     return s;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (Status s = copyElements(inputs[i].view, pending[i].spec().type, pending[i].view().data); !s)
-      return s;
+    copySame(inputs[i].view, pending[i].view().data);
     inputs[i].touched = true;
   }
   pending.clear();
@@ -110,17 +109,19 @@ Status Runner::State::infer() {
 }
 
 Runner::State::Input *Runner::State::find(const TensorKey &key) {
-  if (!key.isName_)
-    return key.index_ < inputs.size() ? &inputs[key.index_] : nullptr;
+  if (!key.name_)
+    return key.number_ < inputs.size() ? &inputs[key.number_] : nullptr;
   for (Input &input : inputs)
-    if (input.port->spec.name == key.name_)
+    if (input.port->spec.name == key.name())
       return &input;
   return nullptr;
 }
 
 int Runner::State::findOutput(const TensorKey &key) const {
+  if (!key.name_)
+    return key.number_ < outputs.size() ? static_cast<int>(key.number_) : -1;
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (key.isName_ ? outputs[i].port->spec.name == key.name_ : i == key.index_)
+    if (outputs[i].port->spec.name == key.name())
       return static_cast<int>(i);
   return -1;
 }
@@ -317,8 +318,7 @@ Status Runner::State::collectOutputs() {
                                              std::to_string(output.room));
     output.view.data = output.bound;
     if (view.data != output.bound)
-      if (Status s = copyElements(output.view, view.type, view.data); !s)
-        return s;
+      copySame(output.view, view.data);
   }
   return Status();
 }

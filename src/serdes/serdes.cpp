@@ -3,7 +3,6 @@
 #include "serdes/serdes.h"
 #include "core/component.h"
 #include "core/registry.h"
-#include "serdes/bitstream/bitstream.h"
 #include "serdes/component_serdes.h"
 
 #include <algorithm>

@@ -90,9 +90,14 @@ public:
   virtual std::unique_ptr<SerDes> withOptions(const Uri &) const { return nullptr; }
 };
 
+/// The one that is built in: the elements themselves, little-endian, each tensor at a multiple of 8
+/// bytes from the start of the message. docs/protocol.md fixes the bytes.
+const SerDes &bitstreamSerDes();
+
 /// "bitstream" is built in; others are components libmlbridge-serdes-NAME.so. The result lives for
 /// ever.
 Expected<const SerDes *> serdesNamed(std::string_view name);
+const SerDes &bitstreamSerDes();
 
 /// What a URI chooses.
 struct ChosenSerDes {

@@ -3,7 +3,7 @@
 // hang or take memory without bound. The models are those of tests/golden/hostile.
 #include "hostile_model.h"
 
-#include "engine/aot/generate.h"
+#include "engine/native/compile/generate.h"
 #include "engine/native/network.h"
 #include "testing/campaign.h"
 

@@ -24,7 +24,6 @@ constexpr uint32_t AttributeTensor = 5, AttributeGraph = 6, AttributeTensors = 1
 constexpr uint32_t AttributeGraphs = 11, AttributeSparse = 22, AttributeSparses = 23;
 constexpr uint32_t SparseValues = 1, SparseIndices = 2;
 constexpr uint32_t TensorName = 8, TensorExternal = 13, TensorLocation = 14;
-constexpr uint32_t EntryKey = 1, EntryValue = 2;
 } // namespace field
 
 constexpr int DeepestGraph = 64;
@@ -88,44 +87,34 @@ private:
   }
 
   void tensor(std::string_view bytes, bool supported) {
-    std::string name, location;
-    uint64_t offset = 0, length = 0;
-    bool external = false, numbers = true;
+    std::string_view name;
+    engine::ExternalPlace place;
+    bool external = false;
     for (Message m(bytes); m.next();) {
-      if (m.number == field::TensorName) {
+      if (m.number == field::TensorName)
         name = m.payload;
-      } else if (m.number == field::TensorLocation) {
+      else if (m.number == field::TensorLocation)
         external = m.value == 1;
-      } else if (m.number == field::TensorExternal) {
-        std::string_view key, value;
-        for (Message entry(m.payload); entry.next();) {
-          if (entry.number == field::EntryKey)
-            key = entry.payload;
-          else if (entry.number == field::EntryValue)
-            value = entry.payload;
-        }
-        if (key == "location")
-          location = value;
-        else if (key == "offset")
-          numbers &= engine::readDecimal(value, offset);
-        else if (key == "length")
-          numbers &= engine::readDecimal(value, length);
-      }
+      else if (m.number == field::TensorExternal)
+        place.add(m.payload);
     }
     if (!external)
       return;
-    const std::string who =
-        "the weights '" + name + "' lie in the external file '" + location + "'";
+    const std::string location(place.location);
+    const uint64_t length = place.length.value_or(0);
+    const std::string who = std::string("the weights '")
+                                .append(name)
+                                .append("' lie in the external file '" + location + "'");
     if (!supported)
       status_ = Status(Code::Unsupported,
                        who + ", which is supported for the initializers of the main graph only; "
                              "save the model as one file");
     else if (!engine::staysInFolder(location))
       status_ = Status(Code::InvalidModel, who + ", which is not in the model's own folder");
-    else if (!numbers || offset + length < offset)
+    else if (!place.isReadable || place.offset + length < length)
       status_ = Status(Code::InvalidModel, who + " at an offset or of a length that is no number");
     else
-      files[location] = std::max(files[location], offset + length);
+      files[location] = std::max(files[location], place.offset + length);
   }
 
   Status status_;

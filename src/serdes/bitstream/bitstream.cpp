@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Writes and reads bitstream messages. Every length of a message is checked against the bytes that
 // are left before anything is made of it.
-#include "serdes/bitstream/bitstream.h"
+#include "serdes/serdes.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The bytes of the bitstream format, and what it says about wrong ones.
-#include "serdes/bitstream/bitstream.h"
 #include "testing/tensors.h"
 
 #include <gtest/gtest.h>

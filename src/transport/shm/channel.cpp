@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/shm/channel.h"
 
-#include "transport/unix/socket.h"
+#include "transport/socket.h"
 
 #include <cerrno>
 #include <poll.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // shm:PATH, memory shared by two processes that meet at a socket in the file system.
 #include "transport/shm/channel.h"
-#include "transport/unix/socket.h"
+#include "transport/socket.h"
 
 namespace mlbridge {
 

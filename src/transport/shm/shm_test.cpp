@@ -3,7 +3,7 @@
 // time, and sleeping.
 #include "testing/raw_peer.h"
 #include "transport/shm/memory.h"
-#include "transport/unix/socket.h"
+#include "transport/socket.h"
 
 #include <mlbridge/model.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // unix:PATH, a stream socket in the file system with mode 0600.
-#include "transport/unix/socket.h"
+#include "transport/socket.h"
 
 namespace mlbridge {
 

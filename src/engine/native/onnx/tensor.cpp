@@ -91,11 +91,9 @@ bool readTyped(const Tensor &tensor, ElementType type, Elements out) {
   return out.areComplete();
 }
 
-struct Place {
-  bool isExternal = false, isReadable = true, hasRaw = false;
-  std::string_view raw, location;
-  uint64_t offset = 0;
-  std::optional<uint64_t> length;
+struct Place : engine::ExternalPlace {
+  bool isExternal = false, hasRaw = false;
+  std::string_view raw;
 };
 
 Place placeOf(const Tensor &tensor) {
@@ -104,25 +102,10 @@ Place placeOf(const Tensor &tensor) {
     if (m.number == 9) {
       place.hasRaw = true;
       place.raw = m.payload;
+    } else if (m.number == 13) {
+      place.add(m.payload);
     } else if (m.number == 14) {
       place.isExternal = m.value == 1;
-    } else if (m.number == 13) {
-      std::string_view key, value;
-      for (Message entry(m.payload); entry.next();) {
-        if (entry.number == 1)
-          key = entry.payload;
-        else if (entry.number == 2)
-          value = entry.payload;
-      }
-      uint64_t number = 0;
-      if (key == "location") {
-        place.location = value;
-      } else if (key == "offset") {
-        place.isReadable &= engine::readDecimal(value, place.offset);
-      } else if (key == "length") {
-        place.isReadable &= engine::readDecimal(value, number);
-        place.length = number;
-      }
     }
   }
   return place;

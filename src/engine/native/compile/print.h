@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef MLBRIDGE_ENGINE_AOT_PRINT_H
-#define MLBRIDGE_ENGINE_AOT_PRINT_H
+#ifndef MLBRIDGE_ENGINE_NATIVE_COMPILE_PRINT_H
+#define MLBRIDGE_ENGINE_NATIVE_COMPILE_PRINT_H
 
-#include "engine/aot/generate.h"
+#include "engine/native/compile/generate.h"
 #include "engine/native/plan.h"
 
 #include <mlbridge/model.h>

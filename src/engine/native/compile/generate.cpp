@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/aot/generate.h"
+#include "engine/native/compile/generate.h"
 
-#include "engine/aot/print.h"
 #include "engine/file.h"
+#include "engine/native/compile/print.h"
 #include "engine/native/network.h"
 #include "engine/native/nodes.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "transport/unix/socket.h"
+#include "transport/socket.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Stream sockets in the file system with mode 0600, for the transports that meet there.
-#ifndef MLBRIDGE_TRANSPORT_UNIX_SOCKET_H
-#define MLBRIDGE_TRANSPORT_UNIX_SOCKET_H
+#ifndef MLBRIDGE_TRANSPORT_SOCKET_H
+#define MLBRIDGE_TRANSPORT_SOCKET_H
 
 #include "transport/transport.h"
 

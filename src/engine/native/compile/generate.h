@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The ahead-of-time compiler: a plan of the native engine as C++ source that calls the kernels with
 // constant parameters. `mlbridge compile` has it compiled once for each instruction set.
-#ifndef MLBRIDGE_ENGINE_AOT_GENERATE_H
-#define MLBRIDGE_ENGINE_AOT_GENERATE_H
+#ifndef MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
+#define MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
 
 #include <mlbridge/status.h>
 
