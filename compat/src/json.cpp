@@ -28,7 +28,7 @@ namespace {
 
 /// Told what a document holds, it keeps one member of the outermost object. It returns false, which
 /// ends the reading, if that member isn't one value or an array of values of one kind.
-class Member : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Member> {
+class Member {
 public:
   explicit Member(std::string_view name) : name_(name) {}
 
@@ -48,6 +48,7 @@ public:
     return u <= uint64_t(std::numeric_limits<int64_t>::max()) ? Int64(static_cast<int64_t>(u))
                                                               : Double(static_cast<double>(u));
   }
+  bool RawNumber(const char *, SizeType, bool) { return false; } // not asked for
   bool Double(double d) { return keep(Value::Kind::Real, value.reals, d); }
   bool String(const char *text, SizeType size, bool) {
     return keep(Value::Kind::Text, value.texts, std::string(text, size));

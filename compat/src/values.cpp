@@ -26,7 +26,7 @@ template <typename To, typename From> bool fits(From value, To &to) {
     to = static_cast<To>(value);
     return true;
   } else {
-    to = static_cast<To>(value);
+    to = static_cast<To>(value); // NOLINT(bugprone-signed-char-misuse): an int8 is a number
     return static_cast<From>(to) == value && (to < To()) == (value < From());
   }
 }
