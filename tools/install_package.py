@@ -51,11 +51,21 @@ def main() -> int:
     STAMP.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-v"]
     command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
-    command += [str(ROOT), str(ROOT / "python" / "compat")]
+    code = 0
     with LOG.open("w") as log:
-        code = subprocess.run(
-            command, cwd=ROOT, env=environment(), stdout=log, stderr=log, check=False
-        ).returncode
+        # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
+        for project in (ROOT, ROOT / "python" / "compat"):
+            code = (
+                code
+                or subprocess.run(
+                    [*command, str(project)],
+                    cwd=ROOT,
+                    env=environment(),
+                    stdout=log,
+                    stderr=log,
+                    check=False,
+                ).returncode
+            )
     if code != 0:
         lines = LOG.read_text(errors="replace").splitlines()
         print("\n".join(lines[-60:]))

@@ -271,6 +271,8 @@ def main() -> int:
     summary.unlink(missing_ok=True)
     Path(recording()["MLBRIDGE_PROGRAMS"]).unlink(missing_ok=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # A shell starts what runs in the background with this signal ignored, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     start = time.monotonic()
     suites = run(plan)
     seconds = round(time.monotonic() - start, 1)

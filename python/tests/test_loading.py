@@ -301,7 +301,7 @@ def test_torch_modules(tmp_path: Path, address: str, kind: str, batch: int | Non
         assert str(model.signature) == "(input: float32[?, 4]) -> (output: float32[?, 2])"
     else:
         torch.save(module.state_dict(), tmp_path / "weights.pt")
-        code = tmp_path / "network.py"
+        code = tmp_path / "layers_of_the_user.py"
         code.write_text(
             "import pathlib, torch, mlbridge\n"
             "def make():\n"
