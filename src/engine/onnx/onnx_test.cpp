@@ -48,7 +48,7 @@ TEST(Onnx, EvaluatesAModelFromMemory) {
   const std::string external = onnx::readFileText(onnx::goldenFile("external-data.onnx"));
   ASSERT_FALSE(external.empty());
   for (const char *uri : {"onnx:some model", "native:some model"}) {
-    const Status &why = Model::fromMemory(uri, external.data(), external.size()).status();
+    const Status why = Model::fromMemory(uri, external.data(), external.size()).status();
     EXPECT_EQ(why.code(), Code::Unsupported) << why.toString();
     EXPECT_NE(why.message().find("some model"), std::string::npos);
     EXPECT_NE(why.message().find("not read from a file"), std::string::npos);
