@@ -18,6 +18,7 @@ TOGETHER = ("examples", "tests/compat", "tests/tensorflow")
 APART = ("compilers/llvm/phase-ordering/test", "demo", "tests/docs", "tests/random-networks")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         file = item.path.relative_to(ROOT)

@@ -48,10 +48,6 @@ class ActionList:
         """The index of stop, also the number of groups."""
         return len(self.names)
 
-    def spell(self, sequence: tuple[int, ...]) -> str:
-        """A sequence for people."""
-        return " → ".join(self.names[action] for action in sequence) or "(nothing)"
-
 
 def load_actions(path: Path = ACTIONS) -> ActionList:
     """Read an action list as the plugin does."""

@@ -168,22 +168,29 @@ Expected<TensorView> Runner::resizeInput(TensorKey key, ElementType type,
   return resizeAt(static_cast<size_t>(*input - state_->inputs.data()), shape);
 }
 
+Status Runner::State::rejectBinding(Status why) { return wrongBinding = last = std::move(why); }
+
+Status Runner::State::canBind() {
+  if (!failure.ok())
+    return failure;
+  return inferring ? rejectBinding(noSignature()) : Status();
+}
+
 Status Runner::bindInputTo(TensorKey key, ElementType type, void *data, size_t count) {
   if (!state_)
     return noModel();
   State &s = *state_;
-  const auto wrong = [&s](const Status &why) { return s.wrongBinding = s.last = why; };
-  if (!s.runner)
-    return s.inferring ? wrong(noSignature()) : s.failure;
+  if (Status why = s.canBind(); !why)
+    return why;
   Expected<State::Input *> found = s.inputOf(key, type);
   if (!found)
-    return wrong(found.status());
+    return s.rejectBinding(found.status());
   State::Input &input = **found;
   s.unbind(input);
   if (!data)
     return Status();
   if (Status why = s.fitTo(input, count); !why)
-    return wrong(why);
+    return s.rejectBinding(std::move(why));
   const int index = input.port->model;
   if (index >= 0 && !s.runner->useInput(static_cast<size_t>(index), data)) {
     input.copyTo = input.view.data;
@@ -199,20 +206,20 @@ Status Runner::bindOutputTo(TensorKey key, ElementType type, void *data, size_t 
   if (!state_)
     return noModel();
   State &s = *state_;
-  const auto wrong = [&s](const Status &why) { return s.wrongBinding = s.last = why; };
-  if (!s.runner)
-    return s.inferring ? wrong(noSignature()) : s.failure;
+  if (Status why = s.canBind(); !why)
+    return why;
   const int found = s.findOutput(key);
   if (found < 0)
-    return wrong(s.unknown("output", key, &Signature::outputs));
+    return s.rejectBinding(s.unknown("output", key, &Signature::outputs));
   State::Output &output = s.outputs[static_cast<size_t>(found)];
   const TensorSpec &spec = output.port->spec;
   if (type != spec.type)
-    return wrong(typeError("output", spec, type));
+    return s.rejectBinding(typeError("output", spec, type));
   const bool isFixed = !spec.isDynamic();
   if (data && isFixed && count != spec.count())
-    return wrong(Status(Code::InvalidArgument, "output '" + spec.toString() + "' was bound to " +
-                                                   std::to_string(count) + " elements"));
+    return s.rejectBinding(Status(Code::InvalidArgument, "output '" + spec.toString() +
+                                                             "' was bound to " +
+                                                             std::to_string(count) + " elements"));
   if (isFixed)
     (void)s.runner->useOutput(static_cast<size_t>(output.port->model), data);
   output.bound = data;

@@ -78,6 +78,10 @@ struct Runner::State {
   /// At least so many elements that nobody reads; the view has `count`, or all if that is unknown.
   TensorView writable(ElementType type, std::optional<size_t> count);
   Status reject(Input *input, Status why);
+  /// Remembers what is wrong with a bindInput or bindOutput.
+  Status rejectBinding(Status why);
+  /// Why buffers of the caller's cannot be bound now.
+  Status canBind();
   void accept(Input &input);
   void refreshLast();
   Expected<TensorView> resize(Input &input, Span<const int64_t> shape);
