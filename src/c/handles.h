@@ -54,6 +54,11 @@ Status readMetadata(const char *const *pairs, uint64_t size, Metadata &to);
 Status readAgents(const mlbridge_agent_spec *agents, uint64_t size, std::vector<AgentSpec> &to);
 /// The data of a view of numbers of this type; null if it is another.
 void *numbers(const TensorView &view, mlbridge_type type, uint64_t *count);
+/// The value of a key, or null.
+inline const char *valueOf(const Metadata &all, const char *key) {
+  const auto found = key ? all.find(key) : all.end();
+  return found == all.end() ? nullptr : found->second.c_str();
+}
 /// Fills the part of a result that the caller knows; nothing if it states no size.
 template <typename T> void giveResult(T *to, T result) {
   if (!to || to->size < sizeof to->size)

@@ -42,6 +42,36 @@ template <typename T> Status readKnown(const T *from, T &to, const char *whose, 
                 std::string(whose) + " size is not set to sizeof(" + what + ")");
 }
 
+/// The same of options, which may be null: then `to` is zero.
+template <typename T> Status readOptional(const T *from, T &to, const char *what) {
+  to = T{};
+  return from ? readKnown(from, to, "the options'", what) : Status();
+}
+
+/// Calls `body` with the number and a copy of each structure of an array, whose elements may be
+/// larger than those known here, but have at least `least` bytes. Errors: InvalidArgument,
+/// LimitExceeded, those of `body`.
+template <typename T, typename F>
+Status readArray(const T *array, uint64_t size, const char *one, const char *what, size_t least,
+                 const F &body) {
+  constexpr uint64_t Most = 1 << 16;
+  if (size && !array)
+    return Status(Code::InvalidArgument, std::string(one) + "s: no array");
+  if (size > Most)
+    return Status(Code::LimitExceeded, std::string(one) + "s: " + std::to_string(size) +
+                                           " of them; the limit is " + std::to_string(Most));
+  const auto *at = reinterpret_cast<const unsigned char *>(array);
+  for (uint64_t i = 0; i < size; ++i, at += array[0].size) {
+    const std::string where = std::string(one) + " " + std::to_string(i);
+    T element;
+    if (!known(reinterpret_cast<const T *>(at), element) || element.size < least)
+      return Status(Code::InvalidArgument, where + ": its size is not set to sizeof(" + what + ")");
+    if (Status s = body(element); !s)
+      return s.withContext(where);
+  }
+  return Status();
+}
+
 /// Errors: InvalidArgument (a structure without its size, no name, no shape), those of
 /// Signature::check.
 Expected<Signature> signatureOf(const mlbridge_signature &signature);
@@ -73,7 +103,7 @@ template <typename F> Status withNumber(mlbridge_type type, const F &body) {
 void *nothing();
 
 /// The one of `specs` with this name, or -1.
-int find(Span<const TensorSpec> specs, const char *name);
+int find(const std::vector<TensorSpec> &specs, const char *name);
 
 /// Null and rank 0 without a tensor; not null for a scalar.
 const int64_t *shapeOf(const std::optional<TensorView> &view, uint32_t *rank);

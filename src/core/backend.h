@@ -99,10 +99,6 @@ inline Duration deadlineOf(const OpenOptions &options) {
   return options.deadline.value_or(DefaultDeadline);
 }
 
-/// Opens the model that a URI names; options of the URI have been merged into `options`.
-using BackendFactory = Expected<std::shared_ptr<ModelBackend>> (*)(const Uri &,
-                                                                   const OpenOptions &);
-
 } // namespace mlbridge
 
 #endif

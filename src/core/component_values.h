@@ -5,8 +5,8 @@
 
 #include <mlbridge/component.h>
 #include <mlbridge/tensor.h>
-#include <mlbridge/uri.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,32 +33,12 @@ private:
   mlb_error error_ = {nullptr, 0, 0};
 };
 
-/// Writes a message as a component does: cut to what fits.
-void fill(mlb_error *error, std::string_view message);
-/// What a function of a table returns; a failure's message is written.
+/// What a function of a table returns; a failure's message is written, cut to what fits.
 mlb_code fail(mlb_error *error, const Status &status);
 
-/// Tensor specs for the time of a call; refers to those it was made from.
-class ComponentSpecs {
-public:
-  explicit ComponentSpecs(Span<const TensorSpec> specs);
-  const mlb_tensor_spec *data() const { return specs_.data(); }
-  size_t size() const { return specs_.size(); }
-
-private:
-  std::vector<mlb_tensor_spec> specs_;
-};
-
-/// The options of a URI for the time of a call; refers to it.
-class ComponentOptions {
-public:
-  explicit ComponentOptions(const Uri &uri);
-  const mlb_option *data() const { return options_.data(); }
-  size_t size() const { return options_.size(); }
-
-private:
-  std::vector<mlb_option> options_;
-};
+/// For the time of a call: both refer to what they were made from.
+std::vector<mlb_tensor_spec> toComponent(Span<const TensorSpec> specs);
+std::vector<mlb_option> toComponent(const std::map<std::string, std::string> &options);
 
 /// Errors: those of TensorSpec::check.
 Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec);

@@ -54,10 +54,7 @@ Status Runner::State::attach(std::shared_ptr<const Binding> b, std::unique_ptr<R
     input.sized = !spec.isDynamic();
     input.view.type = spec.type;
     if (input.port->model < 0) {
-      Shape least = spec.shape; // of no length until it is resized
-      for (int64_t &length : least)
-        length = length == Dynamic ? 0 : length;
-      Expected<Tensor> scratch = Tensor::make(spec, least);
+      Expected<Tensor> scratch = emptyTensor(spec);
       if (!scratch)
         return scratch.status();
       input.scratch = std::move(*scratch);

@@ -92,9 +92,9 @@ public:
     for (const TensorSpec &spec : specs_)
       if (Status s = spec.check(); !s)
         return s.withContext(name_);
-    ComponentSpecs specs(specs_);
+    const std::vector<mlb_tensor_spec> specs = toComponent(specs_);
     ComponentError error;
-    const ComponentOptions given(options);
+    const std::vector<mlb_option> given = toComponent(options.options);
     const mlb_code code =
         given.size() ? table_->create_with(specs.data(), specs.size(), static_cast<uint32_t>(side),
                                            given.data(), given.size(), &codec_, error.get())

@@ -35,7 +35,6 @@ mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error);
 Status checkSize(uint64_t size);
 /// Quoted for a message: text that a peer sent, cut if it is long.
 std::string quoted(std::string_view text);
-bool isUtf8(std::string_view text);
 
 } // namespace mlbridge::protobuf
 
