@@ -94,6 +94,14 @@ protected:
   const std::shared_ptr<ModelBackend> inner_;
 };
 
+/// Sets what is said; an empty text keeps what was said before.
+inline void setEpisode(OpenOptions &options, std::string_view episode, std::string_view context) {
+  if (!episode.empty())
+    options.episode = episode;
+  if (!context.empty())
+    options.context = context;
+}
+
 /// That of each evaluation.
 inline Duration deadlineOf(const OpenOptions &options) {
   return options.deadline.value_or(DefaultDeadline);

@@ -2,8 +2,8 @@
 // Element types, tensor specifications, signatures and owning tensors.
 #include <mlbridge/tensor.h>
 
+#include "core/bind.h"
 #include "core/nearest.h"
-#include "core/rank.h"
 
 #include <algorithm>
 #include <exception>

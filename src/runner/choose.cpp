@@ -68,8 +68,8 @@ public:
       : RunnerWrapper(std::move(model), std::move(inner)), from_(chosen.from),
         name_(chosen.signature.outputs[chosen.from + 1].name), mask_(chosen.mask),
         maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature),
-        episode_(context.episode), context_(context.context) {
-    sampler_.restart(episode_, context_);
+        context_(context) {
+    sampler_.restart(context_.episode, context_.context);
     if (mask) {
       maskSpec_ = *mask;
       if (!mask->isDynamic())
@@ -109,11 +109,8 @@ public:
   }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      episode_ = episode;
-    if (!context.empty())
-      context_ = context;
-    sampler_.restart(episode_, context_);
+    setEpisode(context_, episode, context);
+    sampler_.restart(context_.episode, context_.context);
     return inner_->beginEpisode(episode, context);
   }
 
@@ -176,7 +173,7 @@ private:
   std::tuple<std::vector<Half>, std::vector<float>, std::vector<double>> allowed_; ///< of a row
   bool sample_;
   Sampler sampler_;
-  std::string episode_, context_;
+  OpenOptions context_;
   std::vector<int64_t> actions_;
   Shape shape_;
 };

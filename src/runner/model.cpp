@@ -171,10 +171,7 @@ Runner Model::newRunner(const OpenOptions &overrides) const {
   if (overrides.deadline)
     options.deadline = overrides.deadline;
   options.agent = overrides.agent.empty() ? bound_->agent : overrides.agent;
-  if (!overrides.episode.empty())
-    options.episode = overrides.episode;
-  if (!overrides.context.empty())
-    options.context = overrides.context;
+  setEpisode(options, overrides.episode, overrides.context);
   Expected<std::unique_ptr<Runner::State>> state =
       Runner::State::bound(opened_->backend, binding, std::move(options));
   if (!state)

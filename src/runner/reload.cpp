@@ -226,10 +226,7 @@ public:
   TensorView output(size_t index) override { return inner_->output(index); }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      context_.episode = episode;
-    if (!context.empty())
-      context_.context = context;
+    setEpisode(context_, episode, context);
     return inner_->beginEpisode(episode, context);
   }
 

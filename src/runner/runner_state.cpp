@@ -105,24 +105,6 @@ Status Runner::State::infer() {
   return Status();
 }
 
-Runner::State::Input *Runner::State::find(const TensorKey &key) {
-  if (!key.name_)
-    return key.number_ < inputs.size() ? &inputs[key.number_] : nullptr;
-  for (Input &input : inputs)
-    if (input.port->spec.name == key.name())
-      return &input;
-  return nullptr;
-}
-
-int Runner::State::findOutput(const TensorKey &key) const {
-  if (!key.name_)
-    return key.number_ < outputs.size() ? static_cast<int>(key.number_) : -1;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i].port->spec.name == key.name())
-      return static_cast<int>(i);
-  return -1;
-}
-
 TensorView Runner::State::writable(ElementType type, std::optional<size_t> count) {
   constexpr size_t Bytes = size_t(1) << 20, Strings = 4096;
   const size_t least = type == ElementType::String ? Strings : Bytes / sizeOf(type);

@@ -2,7 +2,6 @@
 // Translates between Codec and mlb_serdes, and holds the component to what it promises: a shape is
 // checked before storage is given, and every tensor comes exactly once.
 #include "serdes/component_serdes.h"
-#include "core/component_buffer.h"
 #include "core/component_values.h"
 
 namespace mlbridge {

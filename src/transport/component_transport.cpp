@@ -2,7 +2,6 @@
 #include "transport/component_transport.h"
 
 #include "core/component.h"
-#include "core/component_buffer.h"
 #include "core/component_values.h"
 #include "core/registry.h"
 

@@ -62,10 +62,7 @@ public:
   }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      context_.episode = std::string(episode);
-    if (!context.empty())
-      context_.context = std::string(context);
+    setEpisode(context_, episode, context);
     return Status();
   }
 
