@@ -45,15 +45,12 @@ public:
   /// itself, for instance. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
   Status set(std::string_view agent, const Model &model);
 
-  /// The agents of the environment, in its order.
-  Span<const AgentSpec> specs() const;
+  Span<const AgentSpec> specs() const; ///< of the environment, in its order
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;
   explicit operator bool() const { return status().ok(); }
-  /// Whether somebody decides for the agent.
-  bool hasModel(size_t agent) const;
-  /// Requires agent < specs().size().
-  Runner &runner(size_t agent);
+  bool hasModel(size_t agent) const; ///< whether somebody decides for the agent
+  Runner &runner(size_t agent);      ///< requires agent < specs().size()
 
   /// For another thread: Runners of its own for the same models.
   Agents newAgents() const;

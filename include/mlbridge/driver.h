@@ -35,13 +35,11 @@ public:
 
   /// Of the agent that acts next: the inputs are the observation, the outputs the action.
   const Signature &signature() const;
-  /// The agents, if the environment has several.
-  Span<const AgentSpec> agents() const;
+  Span<const AgentSpec> agents() const; ///< if the environment has several
   /// The number of the agent that acts next, after the last reset or step; once the episode is
   /// done, of the one that acted last.
   size_t agent() const;
-  /// What the environment says of itself.
-  const Metadata &metadata() const;
+  const Metadata &metadata() const; ///< what the environment says of itself
 
   /// Begins an episode. `context` says of what (a module); empty: the same again. Blocks until the
   /// deadline at most. Errors: Busy (another driver is in mid-episode), DeadlineExceeded, Closed,
@@ -57,8 +55,7 @@ public:
   double reward() const;
   /// The same of any agent: at its turn, and at the end, all that its last action has earned.
   double reward(size_t agent) const;
-  /// Actions applied in this episode.
-  uint64_t steps() const;
+  uint64_t steps() const; ///< actions applied in this episode
 
   /// Where output `index` of the signature is written before step(). Each agent's keep their
   /// values.

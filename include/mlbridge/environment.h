@@ -68,8 +68,7 @@ class Action {
 public:
   /// Of one agent; made by the library.
   explicit Action(Runner &runner, size_t agent = 0) : runner_(runner), agent_(agent) {}
-  /// The number of the agent that acted.
-  size_t agent() const { return agent_; }
+  size_t agent() const { return agent_; } ///< the number of the agent that acted
   /// The first element of an output. Errors: InvalidArgument (name, index, type), PolicyFailed
   /// (empty).
   template <typename T> Expected<T> get(TensorKey output) const {
@@ -89,8 +88,7 @@ public:
   }
   /// Untyped access by index into the signature's outputs; for language bindings.
   TensorView outputAt(size_t index) const { return runner_.outputAt(index); }
-  /// The runner of the agent that acted.
-  Runner &runner() const { return runner_; }
+  Runner &runner() const { return runner_; } ///< of the agent that acted
 
 private:
   Runner &runner_;
@@ -119,9 +117,8 @@ public:
   /// applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
-  /// Whether the episode has ended.
+  /// Whether the episode has ended, and whether by setTruncated().
   bool isDone() const { return doneCalls_ != 0; }
-  /// Whether setTruncated() ended the episode.
   bool isTruncated() const { return truncated_; }
   /// What the episode is about (module, function), and its seed, as EpisodeOptions or a driver's
   /// reset give them; for reset().
@@ -135,8 +132,7 @@ public:
 protected:
   /// The episode ends with this call of reset or step; to be called once.
   void setDone() { ++doneCalls_; }
-  /// The same, because of a limit of the environment's own: the episode could go on, and what is
-  /// seen then should be written.
+  /// Because of a limit of the environment's own: what is seen then should be written.
   void setTruncated() {
     ++doneCalls_;
     truncated_ = true;

@@ -92,8 +92,7 @@ public:
   /// concurrently with other calls of this Model.
   Status bind(const Signature &signature);
 
-  /// The signature of the last bind; null before it.
-  const Signature *signature() const;
+  const Signature *signature() const; ///< of the last bind; null before it
 
   /// The same model, loaded or connected once, held to another signature: for the agents of one
   /// server or function (agent.h). `agent` takes the place of OpenOptions::agent unless it is

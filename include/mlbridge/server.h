@@ -82,18 +82,12 @@ public:
   Event(Event &&) noexcept;
   Event &operator=(Event &&) noexcept;
 
-  /// What it is.
-  EventKind kind() const;
-  /// Who asks.
-  const RequestContext &context() const;
-  /// Of a Reward.
-  double reward() const;
-  /// Of EpisodeEnd: how the compilation ended.
-  const Status &outcome() const;
-  /// Of EpisodeEnd: a limit ended it, and not its last state.
-  bool isTruncated() const;
-  /// Of a Reset: the seed that the driver gave.
-  uint64_t seed() const;
+  EventKind kind() const;                ///< what it is
+  const RequestContext &context() const; ///< who asks
+  double reward() const;                 ///< of a Reward
+  const Status &outcome() const;         ///< of EpisodeEnd: how the compilation ended
+  bool isTruncated() const;              ///< of EpisodeEnd: a limit ended it, not its last state
+  uint64_t seed() const;                 ///< of a Reset: as the driver gave it
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;
@@ -142,8 +136,7 @@ private:
 /// up.
 class LatencyHistogram {
 public:
-  /// Counts one.
-  void add(Duration latency);
+  void add(Duration latency); ///< counts one
   /// How many were counted.
   uint64_t count() const { return count_; }
   /// The upper bound of the bucket in which the quantile lies, at most 9 % too high; 0 if there was
@@ -195,8 +188,7 @@ public:
 
   /// Where it listens, with the port that the system chose.
   const std::string &uri() const;
-  /// Those of ServerOptions.
-  Span<const AgentSpec> agents() const;
+  Span<const AgentSpec> agents() const; ///< those of ServerOptions
 
   /// Waits for the next event. Errors: DeadlineExceeded; Cancelled after stop(), or when a signal
   /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a
@@ -210,13 +202,11 @@ public:
   Expected<Event> nextOfBatch(Duration maxWait);
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
-  /// Whether stop() was called.
-  bool isStopped() const;
+  bool isStopped() const; ///< by stop()
   /// A file descriptor; writing one byte to it makes next() return Cancelled once. For signal
   /// libraries that wake through a descriptor.
   int wakeDescriptor() const;
-  /// What it has done so far.
-  ServerStatistics statistics() const;
+  ServerStatistics statistics() const; ///< what it has done so far
   /// For the statistics: so many requests are put to the policy in one call.
   void noteBatch(uint64_t requests);
 

@@ -44,7 +44,6 @@ enum class NextStep : uint8_t {
 
 /// "mismatch", "not found", ...; static.
 const char *name(Code code);
-/// What a caller can do about the code.
 NextStep nextStep(Code code);
 /// "fall back", "fix the call", ...; static.
 const char *name(NextStep step);
@@ -83,7 +82,7 @@ template <typename T> class [[nodiscard]] Expected {
 public:
   /// With a value.
   Expected(T value) : value_(std::move(value)) {}
-  /// Without one. An Ok status is a mistake of the caller's, and becomes Internal.
+  /// An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
     if (status_.ok())
       status_ = Status(Code::Internal, "an Expected was made from an Ok status");

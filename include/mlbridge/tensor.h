@@ -127,8 +127,7 @@ struct TensorSpec {
     return {std::move(name), ElementTypeOf<T>::value, std::move(shape), std::move(maximum)};
   }
 
-  /// Whether a dimension is Dynamic.
-  bool isDynamic() const;
+  bool isDynamic() const; ///< whether a dimension is
   /// The number of elements; nothing if a dimension is Dynamic or the product overflows.
   std::optional<size_t> count() const;
   /// Name not empty, type valid, dimensions >= -1, `maximum` consistent.
