@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from .common import DONE, FAILED, CommandError, version
+from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, version
 from .parser import parser
 
 # An ONNX model of 65 bytes: y = Identity(x), float32[1].
@@ -139,11 +139,14 @@ def shipped_model() -> str:
     return f"{path}: {model.model_signature}"
 
 
-def plugin() -> str:
-    path = files.plugin("phase-ordering")
-    if not os.path.isfile(path):
-        raise Missing(f"{path} is not there", REBUILD)
-    return path
+def plugin(optimization: str) -> Callable[[], str]:
+    def run() -> str:
+        path = files.plugin(optimization)
+        if not os.path.isfile(path):
+            raise Missing(f"{path} is not there", REBUILD)
+        return path
+
+    return run
 
 
 def clang_asks() -> str:
@@ -230,7 +233,15 @@ def checks() -> list[Check]:
             program("opt-22"),
             required=False,
         ),
-        attempt("plugin phase-ordering", "mlbridge flags phase-ordering", plugin),
+        *(
+            attempt(
+                f"plugin {name}",
+                f"mlbridge flags {name}",
+                plugin(name),
+                required=name == "phase-ordering",
+            )
+            for name in OPTIMIZATIONS
+        ),
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
     ]

@@ -14,7 +14,7 @@ import shutil
 import sys
 
 from .. import files
-from .common import DONE, CommandError, nearest
+from .common import DONE, OPTIMIZATIONS, CommandError, nearest
 
 # Schemes that the library opens itself, and what their place is: a model's file, another path, or a
 # name. That of aot is a name if it has neither a suffix nor a folder.
@@ -127,8 +127,11 @@ def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
         )
 
 
-def shipped(runtime: str | None) -> str:
-    path = files.shipped_model("phase-ordering-size")
+def shipped(optimization: str, runtime: str | None) -> str:
+    name = OPTIMIZATIONS[optimization]
+    if name is None:
+        raise CommandError(f"no model comes with {optimization}; state one with --model")
+    path = files.shipped_model(name)
     if not os.path.isfile(path):
         raise CommandError(
             f"the policy that comes with this package is not there ({path}); "
@@ -139,12 +142,15 @@ def shipped(runtime: str | None) -> str:
 
 def path_of(optimization: str, text: str | None = None) -> str:
     """The file of the optimization's plugin, which must be there."""
-    if optimization != "phase-ordering":
+    if optimization not in OPTIMIZATIONS:
         raise CommandError(
             f"there is no optimization '{optimization}'"
-            + (nearest(optimization, ["phase-ordering"]) or "; there is phase-ordering")
+            + (
+                nearest(optimization, list(OPTIMIZATIONS))
+                or "; there is " + ", ".join(OPTIMIZATIONS)
+            )
         )
-    path = os.path.abspath(text if text is not None else files.plugin("phase-ordering"))
+    path = os.path.abspath(text if text is not None else files.plugin(optimization))
     if os.path.isfile(path):
         return path
     if text is not None:
@@ -170,7 +176,9 @@ def quoted(argument: str) -> str:
 
 def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
-    return shipped(runtime) if options.model is None else model_uri(str(options.model), runtime)
+    if options.model is None:
+        return shipped(options.optimization, runtime)
+    return model_uri(str(options.model), runtime)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -209,6 +217,6 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
     }
     for name, value in told.items():
         if value is not None:
-            line += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"]
+            line += ["-Xclang", "-mllvm", "-Xclang", f"-{options.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]

@@ -7,7 +7,15 @@ import argparse
 import functools
 from typing import Any, NoReturn
 
-from .common import EXIT_CODES, UsageError, assignment, number_from_one, seconds, version
+from .common import (
+    EXIT_CODES,
+    OPTIMIZATIONS,
+    UsageError,
+    assignment,
+    number_from_one,
+    seconds,
+    version,
+)
 
 #: The -O levels that a pass knows.
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
@@ -106,10 +114,10 @@ def parser() -> argparse.ArgumentParser:
         "Prints the file of an optimization's compiler plugin.",
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
-    path.add_argument("optimization", help="phase-ordering")
+    path.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
 
     asking = Parser(add_help=False)
-    asking.add_argument("optimization", help="phase-ordering")
+    asking.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
     asking.add_argument(
         "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …"
     )
