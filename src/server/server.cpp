@@ -191,7 +191,7 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
       (void)result.fail(ready);
       continue;
     }
-    s.loop.requestBegins(now);
+    s.loop.policyBegins(now);
     return result;
   }
 }
