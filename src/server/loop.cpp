@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "server/loop.h"
 
+#include "core/process.h"
+
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
@@ -47,17 +48,12 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
       !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
     return Status(Code::LimitExceeded, describeErrno("server: make descriptors", errno));
   listening_ = true;
-  // Signals belong to the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto run = [](void *self) -> void * {
     static_cast<ServerLoop *>(self)->help();
     return nullptr;
   };
-  const int error = ::pthread_create(&helper_, nullptr, run, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error)
+  const NoSignals guard;
+  if (const int error = ::pthread_create(&helper_, nullptr, run, this))
     return Status(Code::LimitExceeded, describeErrno("server: start a thread", error));
   hasHelper_ = true;
   return Status();
