@@ -101,11 +101,12 @@ public:
   template <typename List, typename Each>
   void list(const char *field, List &values, const Each &each) {
     const uint32_t count = this->count(field);
+    tensors_ += count;
     if (count > MaxCount)
       fail("states a number of " + std::to_string(count) + ", the limit is " +
                std::to_string(MaxCount),
            field);
-    else if ((tensors_ += count) > mostTensors_)
+    else if (tensors_ > mostTensors_)
       status_ =
           Status(Code::LimitExceeded, std::string(message_) + ": field '" + field +
                                           "' has at least " + std::to_string(tensors_) +

@@ -13,7 +13,7 @@
 
 namespace mlbridge {
 
-inline mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
+constexpr mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view fromComponent(mlb_string text) {
   return text.data ? std::string_view(text.data, text.size) : std::string_view();
 }
@@ -25,7 +25,7 @@ constexpr mlb_component newComponent(std::string_view name, const mlb_engine *en
   return {sizeof(mlb_component),
           MLB_COMPONENT_ABI,
           Version,
-          {name.data(), name.size()},
+          toComponent(name),
           engine,
           serdes,
           transport};
