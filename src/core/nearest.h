@@ -33,6 +33,7 @@ Status unknownOption(std::string_view scheme, std::string_view key,
 /// long.
 inline constexpr size_t MostText = 4096;
 std::string shortened(std::string text);
+bool isUtf8(std::string_view text);
 
 } // namespace mlbridge
 

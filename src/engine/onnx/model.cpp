@@ -2,6 +2,7 @@
 // Loading: the file, the session with options for small batch-1 networks, signature and metadata.
 #include "model.h"
 
+#include "core/nearest.h"
 #include "engine/file.h"
 #include "engine/onnx_types.h"
 #include "engine/prepack.h"
@@ -38,35 +39,6 @@ private:
   void(ORT_API_CALL *release_)(T *);
   T *object_ = nullptr;
 };
-
-bool isUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[i]);
-    size_t more = 0;
-    uint32_t least = 0;
-    uint32_t point = lead;
-    if (lead >= 0xf0 && lead < 0xf8)
-      more = 3, least = 0x10000, point = lead & 0x07;
-    else if (lead >= 0xe0 && lead < 0xf0)
-      more = 2, least = 0x800, point = lead & 0x0f;
-    else if (lead >= 0xc0 && lead < 0xe0)
-      more = 1, least = 0x80, point = lead & 0x1f;
-    else if (lead >= 0x80)
-      return false;
-    if (text.size() - i <= more)
-      return false;
-    for (size_t k = 1; k <= more; ++k) {
-      const auto byte = static_cast<uint8_t>(text[i + k]);
-      if ((byte & 0xc0) != 0x80)
-        return false;
-      point = point << 6 | (byte & 0x3f);
-    }
-    if (point < least || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-      return false;
-    i += more + 1;
-  }
-  return true;
-}
 
 /// Takes a string that the allocator gave out.
 std::string takeText(const Runtime &runtime, char *text) {
