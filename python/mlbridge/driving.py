@@ -103,10 +103,10 @@ class Turn(NamedTuple):
     observation: Mapping[str, Any]
 
 
-Seen = TypeVar("Seen")
-Given = TypeVar("Given")
+_Seen = TypeVar("_Seen")
+_Given = TypeVar("_Given")
 #: What it led to, the reward, whether the episode is done, and whether a limit was reached.
-Step = tuple[Seen | None, Given, bool] | tuple[Seen | None, Given, bool, bool]
+Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, bool]
 
 
 class Environment(Protocol):
@@ -140,8 +140,8 @@ class AgentsEnvironment(Protocol):
 
 
 def _four(
-    step: tuple[Seen, Given, bool] | tuple[Seen, Given, bool, bool],
-) -> tuple[Seen, Given, bool, bool]:
+    step: tuple[_Seen, _Given, bool] | tuple[_Seen, _Given, bool, bool],
+) -> tuple[_Seen, _Given, bool, bool]:
     seen, given, done, *limit = step
     return seen, given, done, not done and any(limit)
 
