@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import operator
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,11 @@ class _Thread:
         self._pool.shutdown(wait=False)
 
 
+def _shown(of: type, name: str) -> Any:
+    """The property of what a class here has on its thread."""
+    return property(operator.attrgetter(f"_of.{name}"), doc=getattr(of, name).__doc__)
+
+
 # Asking
 
 
@@ -67,51 +73,40 @@ class Runner:
 
     def __init__(self, runner: _Runner, thread: _Thread) -> None:
         """Made by open."""
-        self._runner = runner
+        self._of = runner
         self._thread = thread
 
-    @property
-    def signature(self) -> Signature:
-        """What it was bound to."""
-        return self._runner.signature
-
-    @property
-    def model(self) -> Model:
-        """The model that it evaluates."""
-        return self._runner.model
-
-    @property
-    def status(self) -> Status:
-        """The outcome of the last evaluation."""
-        return self._runner.status
+    signature: Signature = _shown(_Runner, "signature")
+    model: Model = _shown(_Runner, "model")
+    status: Status = _shown(_Runner, "status")
 
     async def evaluate(
         self, mapping: Mapping[str, Any] | None = None, /, **features: Any
     ) -> dict[str, NDArray[Any]]:
         """Evaluate with these inputs; those that are not given keep their value."""
-        return await self._thread.call(self._runner.evaluate, mapping, **features)
+        return await self._thread.call(self._of.evaluate, mapping, **features)
 
     async def evaluate_scalar(
         self, mapping: Mapping[str, Any] | None = None, /, **features: Any
     ) -> Any:
         """The same for a model with one output of one element, as a Python number."""
-        return await self._thread.call(self._runner.evaluate_scalar, mapping, **features)
+        return await self._thread.call(self._of.evaluate_scalar, mapping, **features)
 
     async def begin_episode(self, episode: str, context: str = "") -> None:
         """Tell the model that an episode begins: an id, and of what (a module)."""
-        await self._thread.call(self._runner.begin_episode, episode, context)
+        await self._thread.call(self._of.begin_episode, episode, context)
 
     async def reward(self, value: float) -> None:
         """Tell the model the reward of the last evaluation's action."""
-        await self._thread.call(self._runner.reward, value)
+        await self._thread.call(self._of.reward, value)
 
     async def end_episode(self, failure: str = "") -> None:
         """Tell the model that the episode has ended, and why if it failed."""
-        await self._thread.call(self._runner.end_episode, failure)
+        await self._thread.call(self._of.end_episode, failure)
 
     def close(self) -> None:
         """End the runner and its thread, once its call has ended. May be called twice."""
-        self._thread.end(self._runner.close)
+        self._thread.end(self._of.close)
 
     async def __aenter__(self) -> Runner:
         return self
@@ -153,71 +148,34 @@ class Driver:
 
     def __init__(self, driver: driving.Driver, thread: _Thread) -> None:
         """Made by drive."""
-        self._driver = driver
+        self._of = driver
         self._thread = thread
 
-    @property
-    def uri(self) -> str:
-        """Where the environment is."""
-        return self._driver.uri
-
-    @property
-    def signature(self) -> Signature:
-        """Of the agent that acts next: the inputs are the observation, the outputs the action."""
-        return self._driver.signature
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What the environment says of itself."""
-        return self._driver.metadata
-
-    @property
-    def agents(self) -> dict[str, Signature]:
-        """The signatures of several agents by name; of one without a name, nothing."""
-        return self._driver.agents
-
-    @property
-    def agent(self) -> str:
-        """Who acts next."""
-        return self._driver.agent
-
-    @property
-    def rewards(self) -> dict[str, float]:
-        """What each agent has been given since it acted."""
-        return self._driver.rewards
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode has ended."""
-        return self._driver.done
-
-    @property
-    def truncated(self) -> bool:
-        """Done, because of a limit."""
-        return self._driver.truncated
-
-    @property
-    def last_observations(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Once the episode is done: what the environment gave agents to see at its end."""
-        return self._driver.last_observations
-
-    @property
-    def steps(self) -> int:
-        """Actions applied in this episode."""
-        return self._driver.steps
+    uri: str = _shown(driving.Driver, "uri")
+    signature: Signature = _shown(driving.Driver, "signature")
+    metadata: dict[str, str] = _shown(driving.Driver, "metadata")
+    agents: dict[str, Signature] = _shown(driving.Driver, "agents")
+    agent: str = _shown(driving.Driver, "agent")
+    rewards: dict[str, float] = _shown(driving.Driver, "rewards")
+    done: bool = _shown(driving.Driver, "done")
+    truncated: bool = _shown(driving.Driver, "truncated")
+    last_observations: dict[str, dict[str, NDArray[Any]]] = _shown(
+        driving.Driver, "last_observations"
+    )
+    steps: int = _shown(driving.Driver, "steps")
 
     async def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Begin an episode; the first observation."""
-        return await self._thread.call(self._driver.reset, context, seed=seed)
+        return await self._thread.call(self._of.reset, context, seed=seed)
 
     async def step(self, action: Any) -> Transition:
         """Apply an action."""
-        return await self._thread.call(self._driver.step, action)
+        return await self._thread.call(self._of.step, action)
 
     async def close(self) -> None:
         """Leave the environment, once the call in work has ended."""
         try:
-            await self._thread.call(self._driver.close)
+            await self._thread.call(self._of.close)
         finally:
             self._thread.end()
 
