@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // NumPy arrays over tensors, and the checked conversion of what users give into tensors.
 #include "arrays.h"
+#include "core/convert.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
@@ -86,24 +87,12 @@ template <typename T> bool fits(long long value) {
 
 /// Calls f with a T* for the integer type.
 template <typename F> auto withInteger(ElementType type, void *data, F &&f) {
-  switch (type) {
-  case ElementType::Int8:
-    return f(static_cast<int8_t *>(data));
-  case ElementType::Int16:
-    return f(static_cast<int16_t *>(data));
-  case ElementType::Int32:
-    return f(static_cast<int32_t *>(data));
-  case ElementType::UInt8:
-    return f(static_cast<uint8_t *>(data));
-  case ElementType::UInt16:
-    return f(static_cast<uint16_t *>(data));
-  case ElementType::UInt32:
-    return f(static_cast<uint32_t *>(data));
-  case ElementType::UInt64:
-    return f(static_cast<uint64_t *>(data));
-  default:
-    return f(static_cast<int64_t *>(data));
-  }
+  return withNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Integer =
+        std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, T, int64_t>;
+    return f(static_cast<Integer *>(data));
+  });
 }
 
 enum class Fast { Stored, OutOfRange, No };
@@ -292,7 +281,7 @@ Array newStrings(const TensorView &tensor) {
   auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
   auto *from = static_cast<const std::string *>(tensor.data);
   for (size_t i = 0; i < tensor.count; ++i) {
-    PyObject *text = toPython(from[i]).release().ptr();
+    PyObject *text = nb::cast(from[i]).release().ptr();
     Py_XSETREF(to[i], text);
   }
   return nb::borrow<Array>(array);

@@ -46,13 +46,12 @@ Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t s
 }
 
 FunctionModel functionModel(nb::object policy, std::optional<Signature> signature,
-                            std::optional<Metadata> metadata) {
+                            Metadata metadata) {
   if (!PyCallable_Check(policy.ptr()))
     throw nb::type_error("a policy is called with (observation, context); this is not callable");
   FunctionModel model;
   model.signature = std::move(signature);
-  if (metadata)
-    model.metadata = std::move(*metadata);
+  model.metadata = std::move(metadata);
   model.newFunction = [callable = std::make_shared<Callable>(std::move(policy))] {
     return [callable, step = uint64_t(0)](FunctionCall &functionCall) mutable -> Status {
       if (!Py_IsInitialized())
@@ -74,26 +73,24 @@ FunctionModel functionModel(nb::object policy, std::optional<Signature> signatur
 void bindFunction(nb::module_ &m) {
   m.def(
       "_from_function",
-      [](nb::object policy, std::optional<Signature> signature, std::optional<Metadata> metadata) {
+      [](nb::object policy, std::optional<Signature> signature, Metadata metadata) {
         auto self = std::make_shared<PyModel>();
         self->model = fromFunction(
             functionModel(std::move(policy), std::move(signature), std::move(metadata)));
         check(self->model.status());
         return self;
       },
-      nb::arg("policy"), nb::arg("signature").none() = nb::none(),
-      nb::arg("metadata").none() = nb::none());
+      nb::arg("policy"), nb::arg("signature").none(), nb::arg("metadata"));
   m.def(
       "_register_function",
       [](std::string name, nb::object policy, std::optional<Signature> signature,
-         std::optional<Metadata> metadata) {
+         Metadata metadata) {
         // Never freed: the registry lives for as long as the process.
         auto *model = new FunctionModel(
             functionModel(std::move(policy), std::move(signature), std::move(metadata)));
         check(registerFunction(std::move(name), [model](const Uri &) { return *model; }));
       },
-      nb::arg("name"), nb::arg("policy"), nb::arg("signature").none() = nb::none(),
-      nb::arg("metadata").none() = nb::none());
+      nb::arg("name"), nb::arg("policy"), nb::arg("signature").none(), nb::arg("metadata"));
 }
 
 } // namespace mlbridge::python

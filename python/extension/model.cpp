@@ -24,13 +24,7 @@ void PyModel::close() {
     return;
   isClosed = true;
   uri = model.uri();
-  Model gone = std::exchange(model, Model());
-  if (fork.isForeign()) {
-    abandon(std::move(gone)); // the connection is the parent's: neither speak on it nor end it
-    return;
-  }
-  const WithoutGil release; // ending a connection may write
-  Model ended = std::move(gone);
+  end(std::exchange(model, Model()), fork);
 }
 
 const Model &PyModel::open() const {
@@ -38,15 +32,6 @@ const Model &PyModel::open() const {
   if (isClosed)
     raise({Code::Closed, "the model is closed"});
   return model;
-}
-
-HeldRunner::~HeldRunner() {
-  if (fork.isForeign()) {
-    abandon(std::move(runner));
-    return;
-  }
-  const WithoutGil release; // ending a stream may write
-  Runner gone = std::move(runner);
 }
 
 PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
@@ -248,8 +233,7 @@ std::string withRuntime(const std::string &text) {
   nb::object folder = nb::module_::import_("mlbridge.files").attr("onnx_runtime")();
   if (folder.is_none())
     return text;
-  if (!fromPython(folder.ptr(), uri->options["runtime"]))
-    throw nb::python_error();
+  uri->options["runtime"] = nb::cast<std::string>(folder);
   return uri->toString();
 }
 

@@ -49,45 +49,35 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
   PyServer &self = nb::cast<PyServer &>(handle);
   InUse inUse(self);
   Server &server = self.open();
-  Event pending;
-  bool isAnswered = false;
-  Status verdict;
+  std::optional<Answered> answered;
   for (;;) {
-    std::optional<Expected<Event>> next;
-    {
-      WithoutGil release;
-      if (isAnswered) {
-        // A compiler that has gone away in the meantime is no concern of the policy.
-        (void)(verdict ? pending.reply() : pending.fail(verdict));
-        pending = Event();
-        isAnswered = false;
-      }
-      next.emplace(server.next());
-    }
+    Expected<Event> next = withoutGil([&] {
+      if (answered)
+        answered->send();
+      answered.reset();
+      return server.next();
+    });
     if (PyErr_CheckSignals() < 0) {
-      if (*next && isAsked((*next)->kind()))
-        (void)(*next)->fail({Code::Cancelled, "the server was interrupted"});
+      if (next && isAsked(next->kind()))
+        (void)next->fail({Code::Cancelled, "the server was interrupted"});
       throw nb::python_error();
     }
-    if (!*next) {
-      if (next->status().code() != Code::Cancelled)
-        raise(next->status());
+    if (!next) {
+      if (next.status().code() != Code::Cancelled)
+        raise(next.status());
       if (server.isStopped())
         return;
       continue;
     }
-    pending = std::move(**next);
-    if (pending.kind() == EventKind::Request) {
-      verdict = answerOrFail(self, pending, policy);
-      isAnswered = true;
+    if (next->kind() == EventKind::Request) {
+      Status verdict = answerOrFail(self, *next, policy);
+      answered = {std::move(*next), std::move(verdict)};
     } else if (!onEvent.is_none()) {
-      onEvent(PyEvent(std::exchange(pending, Event()), nb::borrow<nb::object>(handle)));
+      onEvent(PyEvent(std::move(*next), nb::borrow<nb::object>(handle)));
     }
     if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
-      if (isAnswered) {
-        WithoutGil release;
-        (void)(verdict ? pending.reply() : pending.fail(verdict));
-      }
+      if (answered)
+        withoutGil([&] { answered->send(); });
       return;
     }
   }
@@ -243,7 +233,7 @@ void setLimits(ServerOptions &options, const nb::kwargs &limits) {
 }
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
-            std::optional<Metadata> metadata, bool environment,
+            Metadata metadata, bool environment,
             std::vector<std::pair<std::string, Signature>> agents, const nb::kwargs &limits) {
   ServerOptions options;
   setLimits(options, limits);
@@ -251,8 +241,7 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
     options.agents.push_back({std::move(name), std::move(own)});
   options.environment = environment;
   options.signature = std::move(signature);
-  if (metadata)
-    options.metadata = std::move(*metadata);
+  options.metadata = std::move(metadata);
   Expected<Server> server = withoutGil([&] { return Server::listen(uri, std::move(options)); });
   check(server.status());
   new (self) PyServer();
@@ -264,22 +253,16 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
 
 void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
-      .def_prop_ro(
-          "episode", [](const Context &c) { return toPython(c.episode); },
-          "The id by which a trainer knows the compilation again")
-      .def_prop_ro(
-          "context", [](const Context &c) { return toPython(c.context); },
-          "Free text of the compiler: module, function")
-      .def_prop_ro(
-          "agent", [](const Context &c) { return toPython(c.agent); },
-          "Which of several agents is asked; \"\" for the only one")
+      .def_ro("episode", &Context::episode, "The id by which a trainer knows the compilation again")
+      .def_ro("context", &Context::context, "Free text of the compiler: module, function")
+      .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
       .def_ro("step", &Context::step, "Requests answered in this episode before")
       .def("__repr__", [](const Context &c) {
-        return toPython("<mlbridge.Context connection=" + std::to_string(c.connection) +
-                        " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
-                        " episode='" + c.episode + "' context='" + c.context + "'>");
+        return "<mlbridge.Context connection=" + std::to_string(c.connection) +
+               " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
+               " episode='" + c.episode + "' context='" + c.context + "'>";
       });
 
   nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")
@@ -368,16 +351,15 @@ void bindServer(nb::module_ &m) {
 
   nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
       .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
-           nb::arg("metadata").none() = nb::none(), nb::kw_only(), nb::arg("environment") = false,
+           nb::arg("metadata") = Metadata(), nb::kw_only(), nb::arg("environment") = false,
            nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"),
            nb::sig("def __init__(self, uri: str, signature: Signature | None = None, "
-                   "metadata: collections.abc.Mapping[str, str] | None = None, *, "
+                   "metadata: collections.abc.Mapping[str, str] = ..., *, "
                    "environment: bool = False, "
                    "agents: collections.abc.Sequence[tuple[str, Signature]] = ..., "
                    "**limits: float | str | datetime.timedelta) -> None"))
-      .def_prop_ro(
-          "address", [](const PyServer &self) { return toPython(self.address); },
-          "Where it listens, with the port that the system chose.")
+      .def_ro("address", &PyServer::address,
+              "Where it listens, with the port that the system chose.")
       .def_prop_ro(
           "agents", [](PyServer &self) { return signaturesOf(self.open().agents()); },
           "The signatures of several agents by name.")

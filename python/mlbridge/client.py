@@ -64,7 +64,7 @@ def from_function(
     It is called on whatever thread evaluates, with copies of the inputs. An exception becomes
     PolicyFailed with its type and text.
     """
-    return _from_function(policy, signature, None if metadata is None else dict(metadata))
+    return _from_function(policy, signature, metadata or {})
 
 
 def function(
@@ -75,7 +75,7 @@ def function(
     """Decorator: make a policy the model "function:NAME" for the rest of this process."""
 
     def register(policy: _P) -> _P:
-        _register_function(name, policy, signature, None if metadata is None else dict(metadata))
+        _register_function(name, policy, signature, metadata or {})
         return policy
 
     return register

@@ -73,7 +73,7 @@ class Server(_Server):
         super().__init__(
             uri,
             None if isinstance(signature, Mapping) else signature,
-            None if metadata is None else dict(metadata),
+            metadata or {},
             environment=environment,
             agents=agents,
             **limits,
