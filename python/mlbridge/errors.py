@@ -7,6 +7,8 @@ import enum
 import logging
 from typing import NamedTuple
 
+from ._core import _codes
+
 
 class Code(enum.IntEnum):
     """What went wrong; the numbers are those of the C++ library and of the wire."""
@@ -39,23 +41,7 @@ class NextStep(enum.Enum):
     STOP = "stop"
 
 
-_NEXT_STEPS = {
-    Code.OK: NextStep.PROCEED,
-    Code.DEADLINE_EXCEEDED: NextStep.RETRY,
-    Code.UNAVAILABLE: NextStep.RETRY,
-    Code.BUSY: NextStep.RETRY,
-    Code.CLOSED: NextStep.RETRY,
-    Code.POLICY_FAILED: NextStep.FALL_BACK,
-    Code.CANCELLED: NextStep.FALL_BACK,
-    Code.INVALID_ARGUMENT: NextStep.FIX_CALL,
-    Code.MISMATCH: NextStep.FIX_MODEL,
-    Code.INVALID_MODEL: NextStep.FIX_MODEL,
-    Code.NOT_FOUND: NextStep.FIX_CALL,
-    Code.UNSUPPORTED: NextStep.FIX_CALL,
-    Code.PROTOCOL: NextStep.FIX_MODEL,
-    Code.LIMIT_EXCEEDED: NextStep.FALL_BACK,
-    Code.INTERNAL: NextStep.STOP,
-}
+_NEXT_STEPS = {Code(code): NextStep(step) for code, _, step in _codes()}
 
 
 class Status(NamedTuple):
