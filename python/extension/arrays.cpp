@@ -78,11 +78,12 @@ Status outOfRange(const char *what, const TensorSpec &spec, const std::string &v
           where(what, spec) + ": " + value + " is out of range for " + name(spec.type)};
 }
 
-template <typename T> bool fits(long long value) {
-  if constexpr (std::is_unsigned_v<T>)
-    return value >= 0 && static_cast<unsigned long long>(value) <= std::numeric_limits<T>::max();
-  else
-    return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
+template <typename T, typename From> bool fits(From value) {
+  const bool isNegative = value < From();
+  return isNegative
+             ? std::is_signed_v<T> && static_cast<int64_t>(value) >=
+                                          static_cast<int64_t>(std::numeric_limits<T>::min())
+             : static_cast<uint64_t>(value) <= static_cast<uint64_t>(std::numeric_limits<T>::max());
 }
 
 /// Calls f with a T* for the integer type.
@@ -204,20 +205,16 @@ Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &vie
   const void *data = PyArray_DATA(arrayOf(wide));
   return withInteger(spec.type, view.data, [&](auto *to) -> Status {
     using T = std::remove_pointer_t<decltype(to)>;
-    for (size_t i = 0; i < view.count; ++i) {
-      if (isLarge) {
-        const uint64_t number = static_cast<const uint64_t *>(data)[i];
-        if (number > static_cast<uint64_t>(std::numeric_limits<T>::max()))
-          return outOfRange(what, spec, std::to_string(number));
-        to[i] = static_cast<T>(number);
-      } else {
-        const int64_t number = static_cast<const int64_t *>(data)[i];
-        if (!fits<T>(number))
-          return outOfRange(what, spec, std::to_string(number));
-        to[i] = static_cast<T>(number);
+    const auto copy = [&](const auto *numbers) -> Status {
+      for (size_t i = 0; i < view.count; ++i) {
+        if (!fits<T>(numbers[i]))
+          return outOfRange(what, spec, std::to_string(numbers[i]));
+        to[i] = static_cast<T>(numbers[i]);
       }
-    }
-    return Status();
+      return Status();
+    };
+    return isLarge ? copy(static_cast<const uint64_t *>(data))
+                   : copy(static_cast<const int64_t *>(data));
   });
 }
 

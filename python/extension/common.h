@@ -135,6 +135,16 @@ private:
   std::atomic<bool> &busy_;
 };
 
+/// `with` closes it at the end.
+template <typename... Extra> void defineWith(nb::class_<Extra...> &type) {
+  type.def(
+          "__enter__", [](const nb::object &self) { return self; },
+          nb::sig("def __enter__(self) -> typing_extensions.Self"))
+      .def(
+          "__exit__", [](const nb::object &self, const nb::args &) { self.attr("close")(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
+}
+
 /// The signatures of several agents by name.
 nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents);
 
@@ -142,7 +152,6 @@ void bindErrors(nb::module_ &m);
 void bindSignature(nb::module_ &m);
 void bindModel(nb::module_ &m);
 void bindServer(nb::module_ &m);
-void bindFunction(nb::module_ &m);
 void bindDriver(nb::module_ &m);
 
 } // namespace mlbridge::python

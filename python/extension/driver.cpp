@@ -82,7 +82,8 @@ size_t agentCount(const Driver &driver) { return std::max<size_t>(driver.agents(
 } // namespace
 
 void bindDriver(nb::module_ &m) {
-  nb::class_<PyDriver>(m, "_Driver")
+  nb::class_<PyDriver> driver(m, "_Driver");
+  driver
       .def("__init__", &openDriver, nb::arg("uri"), nb::arg("deadline").none(), nb::arg("agent"),
            nb::arg("episode"))
       .def_ro("uri", &PyDriver::uri, "Where the environment is.")
@@ -142,6 +143,7 @@ void bindDriver(nb::module_ &m) {
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
       .def("close", &PyDriver::close, "Leaves; the environment is told. May be called twice.");
+  defineWith(driver);
 }
 
 } // namespace mlbridge::python

@@ -77,7 +77,6 @@ NB_MODULE(_core, m) {
   bindSignature(m);
   bindModel(m);
   bindServer(m);
-  bindFunction(m);
   bindDriver(m);
   m.def("_component_names", [](std::string_view kind) { return componentNames(kindNamed(kind)); });
   m.def("_open_component", [](std::string_view kind, const std::string &name) {

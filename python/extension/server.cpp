@@ -4,6 +4,7 @@
 #include "model.h"
 
 #include <limits>
+#include <variant>
 
 namespace mlbridge::python {
 namespace {
@@ -193,16 +194,19 @@ void fail(PyEvent &self, std::string message) {
   check(withoutGil([&] { return self.event.fail({Code::PolicyFailed, std::move(message)}); }));
 }
 
+using Limits = std::map<std::string, nb::object>;
+
 /// The limits of ServerOptions by their names in Python.
-void setLimits(ServerOptions &options, const nb::kwargs &limits) {
-  constexpr std::pair<const char *, uint32_t ServerOptions::*> Counts[] = {
+void setLimits(ServerOptions &options, const Limits &limits) {
+  using Count = uint32_t ServerOptions::*;
+  using Size = uint64_t ServerOptions::*;
+  static const std::map<std::string, std::variant<Count, Size>> Known = {
       {"max_connections", &ServerOptions::maxConnections},
       {"max_streams", &ServerOptions::maxStreams},
       {"max_queued", &ServerOptions::maxQueued},
       {"max_events", &ServerOptions::maxEvents},
       {"max_tensors", &ServerOptions::maxTensors},
-      {"turn_frames", &ServerOptions::turnFrames}};
-  constexpr std::pair<const char *, uint64_t ServerOptions::*> Sizes[] = {
+      {"turn_frames", &ServerOptions::turnFrames},
       {"max_message", &ServerOptions::maxMessage},
       {"max_queued_bytes", &ServerOptions::maxQueuedBytes},
       {"max_control", &ServerOptions::maxControl},
@@ -210,31 +214,27 @@ void setLimits(ServerOptions &options, const nb::kwargs &limits) {
       {"max_memory", &ServerOptions::maxMemory},
       {"max_unsent", &ServerOptions::maxUnsent},
       {"turn_bytes", &ServerOptions::turnBytes}};
-  for (const auto &[key, value] : limits) {
-    const std::string name = shown(key);
-    bool isKnown = name == "handshake_time";
-    if (isKnown)
+  for (const auto &[name, value] : limits) {
+    const auto known = Known.find(name);
+    if (name == "handshake_time")
       options.handshakeTime = durationOf(value);
-    const auto set = [&](const auto &table) {
-      for (const auto &[known, member] : table)
-        if (name == known) {
-          using Number = std::decay_t<decltype(options.*member)>;
-          constexpr uint64_t Most =
-              std::min<uint64_t>(std::numeric_limits<Number>::max(), INT64_MAX);
-          options.*member = static_cast<Number>(integerOf(value, name, 0, int64_t(Most)));
-          isKnown = true;
-        }
-    };
-    set(Counts);
-    set(Sizes);
-    if (!isKnown)
+    else if (known == Known.end())
       throw nb::type_error(("a server has no limit '" + name + "'").c_str());
+    else
+      std::visit(
+          [&, name = name, given = value](auto member) {
+            using Number = std::decay_t<decltype(options.*member)>;
+            constexpr uint64_t Most =
+                std::min<uint64_t>(std::numeric_limits<Number>::max(), INT64_MAX);
+            options.*member = static_cast<Number>(integerOf(given, name, 0, int64_t(Most)));
+          },
+          known->second);
   }
 }
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
             Metadata metadata, bool environment,
-            std::vector<std::pair<std::string, Signature>> agents, const nb::kwargs &limits) {
+            std::vector<std::pair<std::string, Signature>> agents, const Limits &limits) {
   ServerOptions options;
   setLimits(options, limits);
   for (auto &[name, own] : agents)
@@ -349,15 +349,10 @@ void bindServer(nb::module_ &m) {
            "Before the reply that ends an episode: what one more agent sees at its end.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
 
-  nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
-      .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
-           nb::arg("metadata") = Metadata(), nb::kw_only(), nb::arg("environment") = false,
-           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"),
-           nb::sig("def __init__(self, uri: str, signature: Signature | None = None, "
-                   "metadata: collections.abc.Mapping[str, str] = ..., *, "
-                   "environment: bool = False, "
-                   "agents: collections.abc.Sequence[tuple[str, Signature]] = ..., "
-                   "**limits: float | str | datetime.timedelta) -> None"))
+  nb::class_<PyServer> server(m, "_Server", nb::is_weak_referenceable());
+  server
+      .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none(), nb::arg("metadata"),
+           nb::arg("environment"), nb::arg("agents"), nb::arg("limits"))
       .def_ro("address", &PyServer::address,
               "Where it listens, with the port that the system chose.")
       .def_prop_ro(
@@ -387,6 +382,7 @@ void bindServer(nb::module_ &m) {
           "Ends serve() soon, and every wait for an event. From any thread or signal handler.")
       .def("close", &PyServer::close,
            "Says goodbye to all compilers and removes the socket or FIFOs. May be called twice.");
+  defineWith(server);
 }
 
 } // namespace mlbridge::python

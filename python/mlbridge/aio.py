@@ -228,116 +228,97 @@ async def serve(
     """
     if max_in_work < 1:
         raise ValueError(f"max_in_work must be at least 1, not {max_in_work}")
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    room = threading.Semaphore(max_in_work)
+    tasks: set[asyncio.Task[None]] = set()
+    failures: list[BaseException] = []
     with Server(uri, signature, metadata, **limits) as server:
-        serving = _Serving(server, policy, on_event, max_in_work)
+
+        def wait() -> None:
+            """On a thread: takes events to the event loop, until stop()."""
+            failure: BaseException | None = None
+            try:
+                while True:
+                    room.acquire()
+                    event = server.next()
+                    assert event is not None
+                    if event.kind is EventKind.REQUEST:
+                        # Made here, before another request of the stream can arrive.
+                        _ = event.inputs, event.context
+                    loop.call_soon_threadsafe(handle, event)
+            except Cancelled:
+                pass
+            except BaseException as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop may have been closed
+                loop.call_soon_threadsafe(has_ended, failure)
+
+        def has_ended(failure: BaseException | None) -> None:
+            if failure is not None:
+                failures.append(failure)
+            if not ended.done():
+                ended.set_result(None)
+
+        def handle(event: Event) -> None:
+            if event.kind is EventKind.REQUEST:
+                task = loop.create_task(_answer(policy, event))
+                tasks.add(task)
+                task.add_done_callback(answered)
+                return
+            room.release()
+            if on_event is not None and not failures:
+                try:
+                    on_event(event)
+                except BaseException as error:
+                    failures.append(error)
+                    server.stop()
+
+        def answered(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            room.release()
+            if not task.cancelled() and (error := task.exception()):  # SystemExit, …
+                failures.append(error)
+                server.stop()
+
+        thread = threading.Thread(target=wait, name="mlbridge.aio.serve", daemon=True)
         try:
             if ready is not None:
                 ready(server)
-            await serving.run()
+            thread.start()
+            # Shielded: the thread sets it, whatever becomes of this task.
+            await asyncio.shield(ended)
+            while tasks:
+                await asyncio.wait(set(tasks))
+            if failures:
+                raise failures[0]
         finally:
-            await serving.end()
+            server.stop()
+            room.release()  # if the thread waits for it
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(set(tasks))
+            if thread.ident is not None:
+                thread.join()  # next() ends at once after stop()
         return server.statistics
 
 
-class _Serving:
-    """Takes events from the thread that waits to the event loop."""
-
-    def __init__(
-        self,
-        server: Server,
-        policy: Policy,
-        on_event: Callable[[Event], None] | None,
-        max_in_work: int,
-    ) -> None:
-        self._server = server
-        self._policy = policy
-        self._on_event = on_event
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._failure: BaseException | None = None
-        self._room = threading.Semaphore(max_in_work)
-        self._thread = threading.Thread(target=self._wait, name="mlbridge.aio.serve", daemon=True)
-
-    async def run(self) -> None:
-        """Returns after stop(), when what was in work has been answered."""
-        self._thread.start()
-        # Shielded: the thread sets it, whatever becomes of this task.
-        await asyncio.shield(self._ended)
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
-        if self._failure is not None:
-            raise self._failure
-
-    async def end(self) -> None:
-        self._server.stop()
-        self._room.release()  # if the thread waits for it
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
-        if self._thread.ident is not None:
-            self._thread.join()  # next() ends at once after stop()
-
-    def _wait(self) -> None:
-        failure: BaseException | None = None
-        try:
-            while True:
-                self._room.acquire()
-                event = self._server.next()
-                assert event is not None
-                if event.kind is EventKind.REQUEST:
-                    # Made here, before another request of the stream can arrive.
-                    _ = event.inputs, event.context
-                self._loop.call_soon_threadsafe(self._handle, event)
-        except Cancelled:
-            pass
-        except BaseException as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop may have been closed
-            self._loop.call_soon_threadsafe(self._has_ended, failure)
-
-    def _has_ended(self, failure: BaseException | None) -> None:
-        self._failure = self._failure or failure
-        if not self._ended.done():
-            self._ended.set_result(None)
-
-    def _handle(self, event: Event) -> None:
-        if event.kind is EventKind.REQUEST:
-            task = self._loop.create_task(self._answer(event))
-            self._tasks.add(task)
-            task.add_done_callback(self._answered)
-            return
-        self._room.release()
-        if self._on_event is not None and self._failure is None:
-            try:
-                self._on_event(event)
-            except BaseException as error:
-                self._failure = error
-                self._server.stop()
-
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._room.release()
-        if not task.cancelled() and task.exception() is not None:  # no Exception: SystemExit, …
-            self._failure = self._failure or task.exception()
-            self._server.stop()
-
-    async def _answer(self, event: Event) -> None:
-        why = "the server was interrupted"
-        try:
-            outputs = await self._policy(event.inputs, event.context)
-        except (Exception, GeneratorExit) as error:
-            why = _describe("the policy", error)
-        except BaseException:
-            with contextlib.suppress(Error):
-                event.fail(why)
-            raise
-        else:
-            try:
-                event.reply(outputs)
-                return
-            except Exception as error:
-                why = str(error)
-        with contextlib.suppress(Error):  # it may have been answered, or gone away
+async def _answer(policy: Policy, event: Event) -> None:
+    why = "the server was interrupted"
+    try:
+        outputs = await policy(event.inputs, event.context)
+    except (Exception, GeneratorExit) as error:
+        why = _describe("the policy", error)
+    except BaseException:
+        with contextlib.suppress(Error):
             event.fail(why)
+        raise
+    else:
+        try:
+            event.reply(outputs)
+            return
+        except Exception as error:
+            why = str(error)
+    with contextlib.suppress(Error):  # it may have been answered, or gone away
+        event.fail(why)

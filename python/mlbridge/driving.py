@@ -71,12 +71,6 @@ class Driver(_Driver):
         """Apply an action: a mapping of all outputs of the signature, or the only one's value."""
         return Transition(*self._step(action))
 
-    def __enter__(self) -> Driver:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<mlbridge.Driver {self.uri}{' (closed)' if self.closed else ''}>"
 
