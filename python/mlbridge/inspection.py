@@ -131,8 +131,8 @@ def read_onnx(report: Report) -> None:
     report.engines["native"] = support
     if support.runs:
         report.embedded = (
-            f"{report.parameter_bytes} bytes of weights and the plan of the network "
-            "(native, aot); not the file"
+            f"native and aot keep {report.parameter_bytes} bytes of weights and the plan, "
+            "not the file"
         )
 
 
