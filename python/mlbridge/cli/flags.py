@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge flags`: the options that make clang load a plugin and ask a model.
+"""`mlbridge flags`, `path` and `wrapper`: how a compiler loads a plugin and asks a model.
 
 Every option goes through -Xclang, which the driver hands to compilations alone: assembling a .S
 file and linking must not see it. Starts neither NumPy nor the extension.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 
@@ -25,6 +26,17 @@ SCHEMES = {
 }
 #: Seconds that --require waits for a model.
 OPENING = 10.0
+SCRIPT = """\
+#!/bin/sh
+# Written by `mlbridge wrapper`: asks a model, and fails if anything that it needs is gone.
+for needed in {needed}; do
+  if [ ! -e "$needed" ]; then
+    echo "$0: $needed is gone; write this compiler again with mlbridge wrapper" >&2
+    exit 1
+  fi
+done
+exec {command} "$@"
+"""
 
 
 def escaped(place: str) -> str:
@@ -187,6 +199,12 @@ def run(options: argparse.Namespace) -> int:
     return DONE
 
 
+def path(options: argparse.Namespace) -> int:
+    """Print where the plugin is."""
+    print(path_of(options.optimization))
+    return DONE
+
+
 def flags_line(options: argparse.Namespace) -> str:
     plugin = path_of(options.optimization, options.plugin)
     uri = model_of(options, files.onnx_runtime())
@@ -220,3 +238,38 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
             line += ["-Xclang", "-mllvm", "-Xclang", f"-{options.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
+
+
+def wrapper(options: argparse.Namespace) -> int:
+    """Write the script that the options ask for, once its compiler has asked the model."""
+    compiler = compiler_of(options)
+    options.on_failure = options.on_failure or "fail"
+    plugin = path_of(options.optimization, options.plugin)
+    uri = model_of(options, files.find_onnx_runtime())
+    attempt(options, plugin, uri)
+    needed = shlex.join([compiler, plugin, *needs(uri)])
+    command = shlex.join([compiler, *words(options, plugin, uri)])
+    text = SCRIPT.format(needed=needed, command=command)
+    try:
+        with open(options.output, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.chmod(file.fileno(), os.fstat(file.fileno()).st_mode | 0o111)
+    except OSError as error:
+        raise CommandError(f"-o {options.output}: {error.strerror}") from None
+    return DONE
+
+
+def needs(uri: str) -> list[str]:
+    """The files without which nothing asks this model."""
+    match = re.fullmatch(r"([^:]*):([^?]*)(.*)", uri)
+    assert match is not None
+    scheme, place = match[1], unescaped(match[2])
+    options = dict(option.partition("=")[::2] for option in match[3].split("?"))
+    found = []
+    if scheme == "replay" or (SCHEMES.get(scheme) == "model" and "/" in place):
+        found.append(place)
+    parts = [("engine", scheme), ("transport", scheme), ("serdes", options.get("serdes", ""))]
+    found += [path for kind, name in parts if (path := files.find_component(kind, name))]
+    if "runtime" in options:
+        found.append(unescaped(options["runtime"]))
+    return found
