@@ -2,8 +2,8 @@
 #include "conversation/messages.h"
 
 #include "conversation/frame.h"
+#include "core/bind.h"
 #include "core/nearest.h"
-#include "core/rank.h"
 
 #include <cstring>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "core/component.h"
-#include "core/component_buffer.h"
 #include "core/component_values.h"
 #include "core/registry.h"
 #include "transport/transport.h"
@@ -164,7 +163,7 @@ public:
     return std::unique_ptr<Caller>(new ComponentCaller(table_, *connection, uri.scheme));
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
-    const ComponentOptions options(uri);
+    const std::vector<mlb_option> options = toComponent(uri.options);
     ComponentError error;
     void *listener = nullptr;
     if (const mlb_code code = table_.listen(toComponent(uri.place), options.data(), options.size(),
@@ -178,7 +177,7 @@ public:
 
 private:
   Expected<void *> reach(const Uri &uri, Deadline deadline) const {
-    const ComponentOptions options(uri);
+    const std::vector<mlb_option> options = toComponent(uri.options);
     ComponentError error;
     void *connection = nullptr;
     if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),

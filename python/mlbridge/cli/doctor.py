@@ -225,7 +225,10 @@ def checks() -> list[Check]:
         attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
         *(
             attempt(
-                f"plugin {name}", f"mlbridge flags {name}", plugin(name), name == "phase-ordering"
+                f"plugin {name}",
+                f"mlbridge flags {name}",
+                plugin(name),
+                required=name == "phase-ordering",
             )
             for name in OPTIMIZATIONS
         ),

@@ -2,6 +2,7 @@
 // The protobuf serdes as a component. It registers no message type with libprotobuf, of which the
 // program may have a copy of its own.
 #include "serdes/protobuf/codec.h"
+#include "core/nearest.h"
 
 namespace mlbridge::protobuf {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // mlbridge.v1.TensorList without its generated class, which would copy every tensor once more: the
 // fields are written into and read from the message itself with libprotobuf's coded streams.
-#include "core/rank.h"
+#include "core/bind.h"
+#include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>
