@@ -68,6 +68,7 @@ class Program:
                 raise ProgramsError(f"{self.name}: template of {target}: {error}") from error
             for key, value in values:
                 text = text.replace(key, value)
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
             (tree / target).write_text(text, encoding="utf-8", errors="surrogateescape")
 
 

@@ -212,7 +212,7 @@ def served_builds(path: Path, report: Any) -> list[str]:
     head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
     head += ["objects different", "seconds", "over in process"]
     return section(
-        "A parallel build with one server (`python -m programs.served_builds`)",
+        "A parallel build with one server (`python -m programs.own_builds --transports`)",
         f"{measured(path)} {report['program']}, `make -j{report['jobs']}`, all compilers asking one"
         " server.",
         table(head, [[row[key] for key in keys] for row in report["builds"]]),

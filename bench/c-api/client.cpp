@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same queries in process through the C++ and through the C interface, in turn.
 //
-//   c-api-client URI LARGEST STEP ROUNDS   a sweep is a query of STEP, 2 STEP ... LARGEST floats,
-//   put
-//                                          into the input "x"; LARGEST = STEP repeats one of 100;
-//                                          prints "<ns of a sweep in C++> <in C>" for each round
+//   c-api-client URI LARGEST STEP ROUNDS
+//
+// A sweep is a query of STEP, 2 STEP ... LARGEST floats, put into the input "x"; LARGEST = STEP
+// repeats one of 100. Prints "<ns of a sweep in C++> <in C>" for each round.
 //
 // "function:dot" is the model of the published measurement: any number of floats to one.
 #include "ask.h"
 
+#include "../timed.h"
+
 #include <mlbridge/function.h>
 #include <mlbridge/model.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-
 using namespace mlbridge;
+using bench::fail;
 
 namespace {
 
 constexpr size_t Queries = 100;
 constexpr int64_t Most = 50000;
-
-[[noreturn]] void fail(const std::string &why) {
-  std::fprintf(stderr, "%s\n", why.c_str());
-  std::exit(1);
-}
 
 const std::vector<float> &numbers() {
   static const std::vector<float> all = [] {
@@ -70,9 +64,9 @@ double sweep(Runner &runner, const std::vector<uint64_t> &sizes) {
 }
 
 template <typename F> double nanoseconds(const F &sweepOnce, double expected) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = bench::Clock::now();
   const double got = sweepOnce();
-  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  const std::chrono::duration<double, std::nano> took = bench::Clock::now() - begin;
   if (got != expected)
     fail("the sum of the answers is " + std::to_string(got));
   return took.count();

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from shared import REPORTS, ROOT, Asker, parser, report, server  # noqa: E402
+from shared import REPORTS, ROOT, Asker, parser, report, server, show  # noqa: E402
 
 SMALL_QUERIES = 3000
 SWEEPS = 20
@@ -217,21 +217,10 @@ def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float,
     }
 
 
-def table(rows: list[Any]) -> str:
-    """The report as text."""
-    lines = [
-        f"{'runner':8}{'serdes':11}{'pinned':8}{'sweep ms':>10}{'floor':>10}{'ratio':>7}"
-        f"{'small us':>12}{'floor':>10}{'ratio':>7}"
-    ]
-    for row in rows:
-        sweep = row["sweep_ms"] / row["floor_sweep_ms"]
-        small = row["small_us"] / row["floor_small_us"]
-        lines.append(
-            f"{row['runner']:8}{row['serdes']:11}{'yes' if row['pinned'] else 'no':8}"
-            f"{row['sweep_ms']:10.3f}{row['floor_sweep_ms']:10.3f}{sweep:7.2f}"
-            f"{row['small_us']:12.2f}{row['floor_small_us']:10.2f}{small:7.2f}"
-        )
-    return "\n".join(lines)
+def with_ratios(row: Any) -> Any:
+    """For people."""
+    ratios = ("sweep_ratio", "sweep_ms"), ("small_ratio", "small_us")
+    return row | {name: round(row[key] / row[f"floor_{key}"], 2) for name, key in ratios}
 
 
 def save(rows: list[Any]) -> None:
@@ -285,7 +274,7 @@ def main() -> int:
             else:
                 rows.append(channel(setting, Path(name), kind, serdes, arguments.rounds, bar))
     save(rows)
-    print(table(rows))
+    show([with_ratios(row) for row in rows])
     return 0
 
 

@@ -2,8 +2,6 @@
 // function:sequence, function:stop, function:fail-at.
 #include "models.h"
 
-#include "replay.h"
-
 #include <mlbridge/function.h>
 
 #include "llvm/ADT/SmallVector.h"

@@ -3,20 +3,29 @@
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_MODELS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_MODELS_H
 
+#include <mlbridge/status.h>
+
+namespace mlbridge {
+struct FunctionModel;
+struct Uri;
+} // namespace mlbridge
+
 namespace mlbridge::phase_ordering {
 
 /// Registers, once for the process:
-///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, that list
-///   of
-///                                    actions
+///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, actions of
+///                                    that list
 ///   function:stop                    stops at once
 ///   function:fail-at?step=K          the first allowed action that was taken least, and an error
-///   at
-///                                    step K
+///                                    at step K
 ///   replay:FILE, replay:FOLDER       the answers of a log; of the folder's logs, the one of the
 ///                                    module that asks
 /// Thread-safe.
 void registerModels();
+
+/// The model of "replay:FILE" or "replay:FOLDER". Errors: NotFound, InvalidModel (damaged log).
+/// Evaluating gives Mismatch if what the module looks like is not what the log says.
+Expected<FunctionModel> replay(const Uri &From);
 
 } // namespace mlbridge::phase_ordering
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Opens the model, runs the environment, keeps or drops the result.
-#include "phase_ordering_pass.h"
-
+// The pass: asks a model for the groups to run on a module, and reports what came of it.
+//   clang-22 -Oz -Xclang -fpass-plugin=mlbridge-phase-ordering.so -Xclang -mllvm
+//     -Xclang -phase-ordering-model=URI
+//   opt-22 -load-pass-plugin mlbridge-phase-ordering.so -passes=phase-ordering
+//     -phase-ordering-model=URI
 #include "environment.h"
+#include "middle_end.h"
+#include "models.h"
 #include "served_environment.h"
+#include "settings.h"
 
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
@@ -13,6 +18,7 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LLVMRemarkStreamer.h"
+#include "llvm/Plugins/PassPlugin.h"
 
 using namespace llvm;
 
@@ -45,7 +51,8 @@ static const Function *firstDefinition(const Module &M) {
 
 static constexpr const char *Name = "phase-ordering";
 
-void leaveAlone(Module &M, StringRef Why) {
+/// A remark that the module is left to the usual passes, and why.
+static void leaveAlone(Module &M, StringRef Why) {
   const Function *F = firstDefinition(M);
   if (!F)
     return;
@@ -91,7 +98,11 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Setting
   return mlbridge::serve(Environment, *At).status;
 }
 
-bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+/// Runs one episode. True if the module now is what the model made of it; otherwise it is as it
+/// was, and one diagnostic says why: a remark where there was nothing to decide. `Level` is that of
+/// the pipeline ("Oz"), or empty where the pass was named itself, which asks the model whatever the
+/// levels. Several modules at once, in as many threads, do not disturb each other.
+static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
   if (!Set) {
     giveUp(M, /*FailIsError=*/true, Set.status().message());
@@ -162,4 +173,34 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   return bool(End);
 }
 
+namespace {
+
+/// For opt's -passes=phase-ordering.
+class PhaseOrderingPass : public PassInfoMixin<PhaseOrderingPass> {
+public:
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    return choosePasses(M, MAM, "") ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
+} // namespace
+
+static void registerCallbacks(PassBuilder &PB) {
+  registerModels();
+  replaceMiddleEnd(PB, choosePasses, leaveAlone);
+  PB.registerPipelineParsingCallback(
+      [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+        if (Name != "phase-ordering")
+          return false;
+        MPM.addPass(PhaseOrderingPass());
+        return true;
+      });
+}
+
 } // namespace mlbridge::phase_ordering
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "PhaseOrdering", "1",
+          mlbridge::phase_ordering::registerCallbacks, nullptr};
+}

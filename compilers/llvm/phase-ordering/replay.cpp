@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the log of the module that asks, and gives its answers.
-#include "replay.h"
-
 #include "episode_log.h"
 #include "ir_features.h"
+#include "models.h"
+
+#include <mlbridge/function.h>
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The plugin's command line options, for opt and for clang's -mllvm.
-#include "phase_ordering_pass.h"
+#include "settings.h"
 
 #include <mlbridge/uri.h>
 
