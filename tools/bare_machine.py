@@ -16,6 +16,7 @@ import argparse
 import fcntl
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -69,12 +70,6 @@ class BareMachineError(Exception):
 # ------------------------------------------------------------------- what is taken from the machine
 
 
-def codename() -> str:
-    text = Path("/etc/os-release").read_text()
-    found = re.search(r"^VERSION_CODENAME=\"?(\w+)", text, re.MULTILINE)
-    return found.group(1) if found else ""
-
-
 def sources(texts: dict[str, str], machine: str, release: str) -> list[str]:
     """Debian's own entries of the machine's apt sources (file: text), as lines for `release`."""
     suite = re.compile(rf"{machine}(-updates|-security|/updates)?")
@@ -110,7 +105,7 @@ def machine_sources(release: str) -> list[str]:
     texts = {
         str(p): p.read_text() for p in files if p.suffix in (".list", ".sources") and p.is_file()
     }
-    lines = sources(texts, codename(), release)
+    lines = sources(texts, platform.freedesktop_os_release()["VERSION_CODENAME"], release)
     if not lines:
         raise BareMachineError("no apt source of this machine is of Debian's own suites")
     return lines

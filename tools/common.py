@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -47,6 +48,34 @@ def recording() -> dict[str, str]:
     preload = preload if str(library) in preload else [str(library), *preload]
     programs = str(library.with_name("programs.txt"))
     return {"LD_PRELOAD": " ".join(preload), "MLBRIDGE_PROGRAMS": programs}
+
+
+def run_logged(
+    log: Path, *command: str | Path, seconds: float, env: dict[str, str] | None = None
+) -> int:
+    """Runs a program into the log, and ends what it has started if this ends; 124 if it doesn't end
+    in time."""
+    with log.open("a") as out:
+        out.write("$ " + " ".join(map(str, command)) + "\n")
+        out.flush()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=ROOT,
+            env=environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            out.write(f"ended: took longer than {seconds:.0f} s\n")
+            return 124
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 def jobs() -> int:
