@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -128,13 +129,13 @@ def agreements(results: Sequence[Result], model: Path) -> list[Agreement]:
 def gap_at(step: int, source: str, program: Program, model: Path) -> float | None:
     """The gap of the scores in a step, if known: the reference decides the module once more."""
     try:
-        with Scores(model) as scores, tempfile.TemporaryDirectory() as folder:
-            flags = ["-Oz", *plugin_flags(scores.uri)]
+        with scoring_server(model) as (uri, gaps), tempfile.TemporaryDirectory() as folder:
+            flags = ["-Oz", *plugin_flags(uri)]
             target = Path(folder) / "object.o"
             compile_file(program, source, target, flags=flags)
     except Unscored:
         return None
-    return scores.gaps[step] if step < len(scores.gaps) else None
+    return gaps[step] if step < len(gaps) else None
 
 
 class Unscored(Exception):
@@ -160,36 +161,33 @@ def gap_of(scores: np.ndarray[Any, Any]) -> float:
     return float((best - second) / max(abs(best), abs(second), np.finfo(np.float32).tiny))
 
 
-class Scores:
-    """Serves the network from this process and keeps, for each answer, the gap of its scores."""
+@contextmanager
+def scoring_server(model: Path) -> Iterator[tuple[str, list[float]]]:
+    """Serves the network from this process at a URI, and keeps the gap of the scores of each
+    answer."""
+    loaded, name = scored(onnx.load(model))
+    session = onnxruntime.InferenceSession(
+        loaded.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    opened = mlbridge.Model.open(f"onnx:{model}")
+    signature = opened.model_signature
+    assert signature is not None
+    output = signature.outputs[0].name
+    gaps: list[float] = []
 
-    def __init__(self, model: Path) -> None:
-        loaded, self._name = scored(onnx.load(model))
-        self._session = onnxruntime.InferenceSession(
-            loaded.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        opened = mlbridge.Model.open(f"onnx:{model}")
-        assert opened.model_signature is not None
-        self._action = opened.model_signature.outputs[0].name
-        self.gaps: list[float] = []
-        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-scores-")
-        self._server = mlbridge.Server(
-            f"unix:{self._folder.name}/scores.sock", opened.model_signature, opened.metadata
-        )
-        self.uri = self._server.address
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(self._answer,))
+    def answer(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+        action, scores = session.run([output, name], dict(observation))
+        gaps.append(gap_of(scores))
+        return {output: action}
 
-    def _answer(self, observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
-        action, scores = self._session.run([self._action, self._name], dict(observation))
-        self.gaps.append(gap_of(scores))
-        return {self._action: action}
-
-    def __enter__(self) -> Scores:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        self._thread.join()
-        self._server.close()
-        self._folder.cleanup()
+    with (
+        tempfile.TemporaryDirectory(prefix="mlbridge-scores-") as folder,
+        mlbridge.Server(f"unix:{folder}/scores.sock", signature, opened.metadata) as server,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(answer,))
+        thread.start()
+        try:
+            yield server.address, gaps
+        finally:
+            server.stop()
+            thread.join()

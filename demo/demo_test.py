@@ -137,7 +137,7 @@ def test_the_report_says_what_differs() -> None:
 
 def test_fallback_warnings_are_found(tmp_path: Path) -> None:
     text = b"x.c:1:1: remark: inlined\nwarning: model unavailable [-Wbackend-plugin]\n1 warning\n"
-    compiled = [Compiled("x.c", tmp_path / "x.o", Ran(0, b"", text, 1.0, 1.0))]
+    compiled = [Compiled("x.c", tmp_path / "x.o", Ran(0, b"", text))]
     assert fallback_warnings(compiled) == ["x.c: warning: model unavailable [-Wbackend-plugin]"]
 
 

@@ -10,15 +10,11 @@ depend on where the tree lies.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,13 +32,11 @@ WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished process: exit code (negative: signal), output, and its own times in seconds."""
+    """A finished process: exit code (negative: signal) and output."""
 
     code: int
     stdout: bytes
     stderr: bytes
-    wall_seconds: float
-    cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -61,47 +55,29 @@ def run(
     stdin: Path | None = None,
     env: dict[str, str] | None = None,
 ) -> Ran:
-    """Run `command`; its times are those of the process and the children it waited for."""
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-        (stdin or Path(os.devnull)).open("rb") as source,
-    ):
-        start = time.perf_counter()
+    """Run `command`; after `timeout` seconds it is killed with what it has started."""
+    with (stdin or Path(os.devnull)).open("rb") as source:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
                 stdin=source,
-                stdout=out,
-                stderr=err,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=env,
                 start_new_session=True,
             )
         except OSError as error:
             raise ProgramsError(f"cannot run {command[0]}: {error}") from error
-        timed_out = threading.Event()
-
-        def stop() -> None:
-            timed_out.set()
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-        timer = threading.Timer(timeout, stop)
-        timer.start()
-        try:
-            _, status, usage = os.wait4(process.pid, 0)
-        finally:
-            timer.cancel()
-        wall = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if timed_out.is_set():
-            raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}")
-        out.seek(0)
-        err.seek(0)
-        return Ran(
-            process.returncode, out.read(), err.read(), wall, usage.ru_utime + usage.ru_stime
-        )
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}") from None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return Ran(process.returncode, output, errors)
 
 
 def compile_command(
@@ -286,8 +262,7 @@ def main(arguments: list[str]) -> int:
             print(f"build: {error}", file=sys.stderr)
             failed += 1
             continue
-        seconds = sum(item.ran.cpu_seconds for item in compiled)
-        size = f"{len(compiled):3d} files {text_bytes(compiled):8d} bytes {seconds:6.1f} s CPU"
+        size = f"{len(compiled):3d} files {text_bytes(compiled):8d} bytes"
         print(f"{program.set:10s} {program.name:12s} {size}  {tested}")
     return 1 if failed else 0
 

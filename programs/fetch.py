@@ -35,26 +35,10 @@ def source_tree(program: Program, build: Path = BUILD) -> Path:
 
 def source_lists(deb822: list[str], one_line: list[str]) -> tuple[str, str]:
     """The machine's apt sources turned into source-package lists: (deb822 text, one-line text)."""
-    stanzas: list[str] = []
-    for text in deb822:
-        for stanza in re.split(r"\n\s*\n", text):
-            lines = [line for line in stanza.splitlines() if line.strip()]
-            if not any(re.match(r"Types\s*:", line, re.IGNORECASE) for line in lines):
-                continue
-            stanzas.append(
-                "\n".join(
-                    "Types: deb-src" if re.match(r"Types\s*:", line, re.IGNORECASE) else line
-                    for line in lines
-                    if not line.startswith("#")
-                )
-            )
-    plain: dict[str, None] = {}
-    for text in one_line:
-        for line in text.splitlines():
-            match = re.match(r"\s*deb(-src)?\s+(.*)", line)
-            if match:
-                plain["deb-src " + match.group(2)] = None
-    return "\n\n".join(stanzas) + "\n", "\n".join(plain) + "\n"
+    stanzas = [re.sub(r"(?im)^Types\s*:.*", "Types: deb-src", text) for text in deb822]
+    entries = [line for text in one_line for line in re.findall(r"(?m)^\s*deb(?:-src)? +.*", text)]
+    plain = dict.fromkeys(re.sub(r"^\s*deb(-src)? +", "deb-src ", line) for line in entries)
+    return "\n\n".join(stanzas), "".join(f"{line}\n" for line in plain)
 
 
 class Apt:
@@ -158,13 +142,7 @@ def unpack(archives: list[Path], tree: Path) -> None:
         staging = Path(temporary)
         for archive in archives:
             # GNU tar refuses members that lead out of the folder.
-            command = [
-                "tar",
-                "--no-same-owner",
-                "--no-same-permissions",
-                "-xf",
-                str(archive.resolve()),
-            ]
+            command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf", archive.resolve()]
             done = subprocess.run(
                 command,
                 cwd=staging,
@@ -192,13 +170,15 @@ def version_of(archive: str) -> str:
     return match.group(1) if match else "unknown"
 
 
-def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
-    """Fetch one program unless it is there already; true if it was fetched."""
+def _stamp(program: Program, build: Path) -> Path:
+    return build / "source" / f"{program.name}.version"
+
+
+def fetch_one(program: Program, apt: Apt, build: Path) -> None:
+    """Fetch one program."""
     tree = source_tree(program, build)
-    stamp = build / "source" / f"{program.name}.version"
-    if tree.is_dir() and stamp.is_file():
-        return False
-    with tempfile.TemporaryDirectory(dir=_made(build), prefix=".download-") as temporary:
+    build.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build, prefix=".download-") as temporary:
         folder = Path(temporary)
         apt.download(program.package, folder)
         archives = sorted(path for path in folder.iterdir() if _ARCHIVE.search(path.name))
@@ -208,18 +188,13 @@ def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
         unpack(archives, tree)
         program.write_generated(tree)
         program.sources(tree)
-        stamp.write_text(f"{program.package} {version_of(archives[0].name)}\n")
-    return True
-
-
-def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+        version = version_of(archives[0].name)
+        _stamp(program, build).write_text(f"{program.package} {version}\n")
 
 
 def fetched_version(program: Program, build: Path = BUILD) -> str:
     """Package and upstream version of a fetched program."""
-    return (build / "source" / f"{program.name}.version").read_text().strip()
+    return _stamp(program, build).read_text().strip()
 
 
 def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None) -> list[Program]:
@@ -230,8 +205,7 @@ def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None
     missing = [
         program
         for program in programs
-        if not (build / "source" / f"{program.name}.version").is_file()
-        or not source_tree(program, build).is_dir()
+        if not (_stamp(program, build).is_file() and source_tree(program, build).is_dir())
     ]
     if not missing:
         return programs

@@ -3,13 +3,6 @@
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_MODELS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_MODELS_H
 
-#include <mlbridge/status.h>
-
-namespace mlbridge {
-struct FunctionModel;
-struct Uri;
-} // namespace mlbridge
-
 namespace mlbridge::phase_ordering {
 
 /// Registers, once for the process:
@@ -22,10 +15,6 @@ namespace mlbridge::phase_ordering {
 ///                                    module that asks
 /// Thread-safe.
 void registerModels();
-
-/// The model of "replay:FILE" or "replay:FOLDER". Errors: NotFound, InvalidModel (damaged log).
-/// Evaluating gives Mismatch if what the module looks like is not what the log says.
-Expected<FunctionModel> replay(const Uri &From);
 
 } // namespace mlbridge::phase_ordering
 

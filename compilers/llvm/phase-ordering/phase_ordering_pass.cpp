@@ -8,10 +8,10 @@
 #include "middle_end.h"
 #include "models.h"
 #include "served_environment.h"
-#include "settings.h"
 
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
+#include <mlbridge/uri.h>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
@@ -19,10 +19,85 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LLVMRemarkStreamer.h"
 #include "llvm/Plugins/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
 
 using namespace llvm;
 
+static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
+                                           cl::desc("The model that chooses the passes"));
+static cl::opt<std::string> ServeUriOption("phase-ordering-serve", cl::value_desc("URI"),
+                                           cl::desc("Be driven at this address, for training"));
+static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12),
+                                        cl::value_desc("N"),
+                                        cl::desc("The most groups of passes to run on a module"));
+static cl::opt<std::string>
+    DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
+                   cl::desc("The longest wait for the model: 5s, 250ms, or a "
+                            "number of seconds"));
+static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::init("stock"),
+                                            cl::value_desc("stock|fail"),
+                                            cl::desc("If the model fails: the usual passes and a "
+                                                     "warning, or an error"));
+static cl::opt<std::string>
+    LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
+                    cl::desc("Write the decisions to a file of this folder"));
+static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
+                                         cl::value_desc("LIST"),
+                                         cl::desc("The -O levels at which the model is asked"));
+
 namespace mlbridge::phase_ordering {
+
+namespace {
+
+/// What the command line says; see README.md.
+struct Settings {
+  std::string ModelUri;
+  std::string ServeUri; ///< the pass waits there to be driven, instead of asking a model
+  uint32_t MaxSteps = 0;
+  Duration Deadline{};
+  bool FailIsError = false;
+  std::string LogFolder;
+  std::vector<std::string> Levels; ///< of default pipelines, at which the model is asked
+
+  /// From -phase-ordering-…; an option that makes no sense is an error that names it.
+  static Expected<Settings> fromCommandLine();
+};
+
+} // namespace
+
+static Status wrong(const char *Option, const std::string &Want, const std::string &Got) {
+  return Status(Code::InvalidArgument, std::string("-phase-ordering-") + Option + ": expected " +
+                                           Want + ", got '" + Got + "'");
+}
+
+mlbridge::Expected<Settings> Settings::fromCommandLine() {
+  Settings S;
+  S.ModelUri = ModelUriOption;
+  S.ServeUri = ServeUriOption;
+  S.LogFolder = LogFolderOption;
+  if (!S.ServeUri.empty() && !S.ModelUri.empty())
+    return Status(Code::InvalidArgument,
+                  "-phase-ordering-serve and -phase-ordering-model exclude each other");
+  if (MaxStepsOption == 0)
+    return wrong("max-steps", "1 or more", "0");
+  S.MaxSteps = MaxStepsOption;
+  if (OnFailureOption != "stock" && OnFailureOption != "fail")
+    return wrong("on-failure", "stock or fail", OnFailureOption);
+  S.FailIsError = OnFailureOption == "fail";
+  const std::string Text = DeadlineOption;
+  const mlbridge::Expected<Duration> Parsed = parseDuration(Text);
+  if (!Parsed || Parsed->count() <= 0)
+    return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Text);
+  S.Deadline = *Parsed;
+  SmallVector<StringRef> Levels;
+  StringRef(LevelsOption).split(Levels, ',');
+  for (StringRef Level : Levels) {
+    if (!is_contained({"O1", "O2", "O3", "Os", "Oz"}, Level))
+      return wrong("levels", "O1, O2, O3, Os, Oz, or several with commas between", LevelsOption);
+    S.Levels.push_back(Level.str());
+  }
+  return S;
+}
 
 static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
   const std::string Text = "phase-ordering: " + Message;
@@ -162,7 +237,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
     EpisodeLog Log = Environment.log();
     Log.Model = Set->ModelUri;
     if (const ActionList *Actions = Environment.actions())
-      Log.Actions = Actions->toJson();
+      Log.Actions = Actions->json();
     if (!End) {
       Log.End = Outcome::Failed;
       Log.Message = End.toString();

@@ -61,7 +61,7 @@ Metadata ServedEnvironment::metadata() const {
   Metadata Values;
   Values["phase-ordering.observation"] = Features::Version.str();
   if (const ActionList *Actions = Inner->actions())
-    Values["phase-ordering.actions"] = Actions->toJson();
+    Values["phase-ordering.actions"] = Actions->json();
   return Values;
 }
 

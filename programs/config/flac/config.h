@@ -8,3 +8,4 @@
 #define HAVE_LANGINFO_CODESET 1
 #define NDEBUG 1
 #define PACKAGE_VERSION "1.4.2"
+#define _GNU_SOURCE 1
