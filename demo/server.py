@@ -41,7 +41,7 @@ class ModelServer:
             )
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], _START_TIMEOUT)
-        line = ready and self.process.stdout.readline()
+        line = self.process.stdout.readline() if ready else b""
         if not line:
             self.__exit__()
             raise ProgramsError(

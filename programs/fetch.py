@@ -142,9 +142,9 @@ def unpack(archives: list[Path], tree: Path) -> None:
         staging = Path(temporary)
         for archive in archives:
             # GNU tar refuses members that lead out of the folder.
-            command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf", archive.resolve()]
+            command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf"]
             done = subprocess.run(
-                command,
+                [*command, archive.resolve()],
                 cwd=staging,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -272,7 +272,7 @@ def compare_transports(entry: OwnBuild, jobs: int) -> list[str]:
                 outcome = build(entry, way, plugin_flags(server.uri, *LOGGED), jobs)
             seconds[way].append(outcome.seconds)
             actions, objects = outcome.decisions.actions, outcome.objects
-            row = {
+            row: dict[str, Any] = {
                 "transport": way,
                 "modules": sum(map(len, actions.values())),
                 "decisions": outcome.decisions.made,

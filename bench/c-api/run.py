@@ -1,12 +1,10 @@
-#SPDX - License - Identifier : Apache - 2.0 WITH LLVM - exception
-""
-    "Measures queries in process through the C interface beside C++; writes build/bench/c-api.json.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures queries in process through the C interface beside C++; writes build/bench/c-api.json.
 
-    run.py[--rounds N][--processes N][--build FOLDER]
+    run.py [--rounds N] [--processes N] [--build FOLDER]
 
-    A query copies its floats into the input,
-    evaluates and reads the one answer."sweep" is that of the published measurement,
-    100 queries of 500, 1000 ... 50 000 floats; figures are medians over the
+A query copies its floats into the input, evaluates and reads the one answer. "sweep" is that of the
+published measurement, 100 queries of 500, 1000 ... 50 000 floats; figures are medians over the
 rounds, in which C++ and C take turns, of several processes: where the memory of one lies can
 matter more than the interface.
 """
@@ -58,8 +56,7 @@ def main() -> int:
             "ratio": round(c / cxx, 4),
             "extra_ns": round(1000 * (c - cxx), 1),
         }
-    show([{
-  "query" : name, **row} for name, row in queries.items()])
+    show([{"query": name, **row} for name, row in queries.items()])
     holds = queries["sweep function"]["ratio"] <= LIMIT
     report("c-api", {"queries": queries, "limit": LIMIT, "sweep_is_within": holds})
     return 0 if holds else 1

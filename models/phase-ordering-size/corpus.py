@@ -20,8 +20,9 @@ FIXED_ORDER = HERE / "best-fixed-order.json"
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from programs.corpus import Entry as File  # noqa: E402
-from programs.corpus import make  # noqa: E402
+from programs.corpus import Entry, make  # noqa: E402
+
+File = Entry
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def main() -> int:
         subjects = fetch([p for p in select(load(), options.names) if p.test])
     with ThreadPoolExecutor(options.jobs) as pool:
         tries = product(subjects, range(options.orders))
-        said = list(pool.map(lambda one: failure(*one, options), tries))
+        said = list(pool.map(lambda one: failure(one[0], one[1], options), tries))
     bad = list(filter(None, said))
     print("\n".join([*bad, f"{len(said)} orders, {len(bad)} failures"]))
     return 1 if bad or not said else 0
