@@ -25,8 +25,9 @@ from demo.measure import (
     fallback_warnings,
 )
 from demo.report import draw_chart, geometric_mean, print_agreements, print_table, report
-from programs.build import Compiled, Ran
+from programs.build import Compiled
 from programs.catalog import Program
+from programs.fetch import Ran
 
 PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 

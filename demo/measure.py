@@ -60,7 +60,7 @@ def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     """The plugin's warnings that it used the stock pipeline, one for each file that did."""
     found: list[str] = []
     for item in compiled:
-        for line in item.ran.stderr.decode(errors="replace").splitlines():
+        for line in item.ran.said.splitlines():
             if "backend-plugin" in line:
                 found.append(f"{item.source}: {line.strip()}")
     return found

@@ -55,8 +55,8 @@ class ModelServer:
             self.process.send_signal(signal.SIGINT)
         try:
             output, _ = self.process.communicate(timeout=_STOP_TIMEOUT)
-            if self.process.returncode == 0 and (lines := output.splitlines()):
-                self.statistics = json.loads(lines[-1])
+            if self.process.returncode == 0 and (said := output.splitlines()):
+                self.statistics = json.loads(said[-1])
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()

@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, source_tree
+from programs.fetch import BUILD, Ran, fetch, run, source_tree
 from programs.sizes import file_executable_bytes
 
 COMPILE_TIMEOUT = 300.0
@@ -31,53 +29,12 @@ WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A finished process: exit code (negative: signal) and output."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
-
-
-@dataclass(frozen=True)
 class Compiled:
     """One compiled file."""
 
     source: str
     object: Path
     ran: Ran
-
-
-def run(
-    command: Sequence[str],
-    cwd: Path,
-    timeout: float,
-    stdin: Path | None = None,
-    env: dict[str, str] | None = None,
-) -> Ran:
-    """Run `command`; after `timeout` seconds it is killed with what it has started."""
-    with (stdin or Path(os.devnull)).open("rb") as source:
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=env,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
-    try:
-        output, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}") from None
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return Ran(process.returncode, output, errors)
 
 
 def compile_command(
@@ -116,10 +73,9 @@ def compile_file(
     command = compile_command(program, compiler, flags, source, target)
     ran = run(command, source_tree(program, build), COMPILE_TIMEOUT)
     if ran.code != 0 or not target.is_file():
-        text = ran.stderr.decode(errors="replace")
         raise ProgramsError(
             f"{program.name}: {source}: the compiler ended with {ran.code}\n"
-            f"{' '.join(command)}\n{text[-4000:]}"
+            f"{' '.join(command)}\n{ran.said[-4000:]}"
         )
     return Compiled(source, target, ran)
 
@@ -170,8 +126,7 @@ def link_program(
         inputs = [str(objects[source]) for source in sources]
         ran = run([*compiler, *inputs, *program.libs, "-o", str(target)], output, COMPILE_TIMEOUT)
         if ran.code != 0:
-            text = ran.stderr.decode(errors="replace")
-            raise ProgramsError(f"{program.name}: linking {name} failed\n{text[-4000:]}")
+            raise ProgramsError(f"{program.name}: linking {name} failed\n{ran.said[-4000:]}")
         linked.append(target)
     return linked
 
@@ -206,7 +161,7 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "
-                f"{ran.stderr.decode(errors='replace')[-1000:]}"
+                f"{ran.said[-1000:]}"
             )
         if stdout:
             (work / stdout).write_bytes(ran.stdout)

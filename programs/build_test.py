@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from programs import corpus
-from programs.build import compile_program, link_program, run, run_test, text_bytes
+from programs.build import compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
-from programs.fetch import source_tree
+from programs.fetch import run, source_tree
 from programs.sizes import file_executable_bytes
 
 MAIN = """

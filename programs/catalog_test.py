@@ -41,9 +41,12 @@ def test_own_inputs_and_settings_that_the_catalog_names_exist() -> None:
         (ENTRY.format("a", "demo", "p") + ENTRY.format("a", "training", "q"), "name a is listed"),
         (ENTRY.format("a", "demo", "p") + ENTRY.format("b", "training", "p"), "package p is list"),
         (ENTRY.format("a", "exam", "p"), "set is 'exam'"),
-        (ENTRY.format("a", "demo", "p") + 'colour = "red"\n', "unknown key colour"),
+        (
+            ENTRY.format("a", "demo", "p") + 'colour = "red"\n',
+            "unexpected keyword argument 'colour'",
+        ),
         (ENTRY.format("a", "demo", "p") + 'flags = "-O2"\n', "flags: expected a list of strings"),
-        ('[[program]]\nname = "a"\n', "missing set, kind, package, files"),
+        ('[[program]]\nname = "a"\nset = "demo"\n', "missing .* 'kind', 'package', and 'files'"),
         ("[[program]\n", "catalog.toml"),
     ],
 )

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from programs.build import COMPILE_TIMEOUT, compile_program, output_name, run
+from programs.build import COMPILE_TIMEOUT, compile_program, output_name
 from programs.catalog import SETS, Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version
+from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.sizes import file_executable_bytes
 
 BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
@@ -54,8 +54,7 @@ def bitcode_to_object(bitcode: Path, target: Path, flags: Sequence[str] = ()) ->
     command = ["clang-22", "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target), *flags]
     ran = run(command, bitcode.parent, COMPILE_TIMEOUT)
     if ran.code != 0:
-        text = ran.stderr.decode(errors="replace")[-2000:]
-        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{text}")
+        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{ran.said[-2000:]}")
     return file_executable_bytes(target)
 
 

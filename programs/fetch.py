@@ -14,9 +14,12 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -26,6 +29,52 @@ from programs.catalog import ROOT, Program, ProgramsError, load, select
 BUILD = ROOT / "build" / "programs"
 _TIMEOUT = 300
 _ARCHIVE = re.compile(r"\.tar\.(gz|bz2|xz)$")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished process: exit code (negative: signal) and output."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def said(self) -> str:
+        """Standard error as text."""
+        return self.stderr.decode(errors="replace")
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    timeout: float,
+    stdin: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> Ran:
+    """Run `command`; after `timeout` seconds it is killed with what it has started."""
+    with (stdin or Path(os.devnull)).open("rb") as source:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}") from None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return Ran(process.returncode, output, errors)
 
 
 def source_tree(program: Program, build: Path = BUILD) -> Path:
@@ -62,26 +111,9 @@ class Apt:
         return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
 
     def _run(self, arguments: list[str], cwd: Path, tool: str = "apt-get") -> tuple[int, str]:
-        command = [tool, *self._options(), *arguments]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_TIMEOUT,
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
-        except FileNotFoundError as error:
-            raise ProgramsError(
-                f"{tool} is not installed; the programs are fetched as Debian source packages"
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise ProgramsError(f"no answer after {_TIMEOUT} s: {' '.join(command)}") from error
-        return done.returncode, done.stdout
+        env = {**os.environ, "LC_ALL": "C"}
+        ran = run([tool, *self._options(), *arguments], cwd, _TIMEOUT, env=env)
+        return ran.code, ran.stdout.decode(errors="replace") + ran.said
 
     def update(self) -> None:
         """Write the source lists and read the package indexes."""
@@ -143,17 +175,9 @@ def unpack(archives: list[Path], tree: Path) -> None:
         for archive in archives:
             # GNU tar refuses members that lead out of the folder.
             command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf"]
-            done = subprocess.run(
-                [*command, archive.resolve()],
-                cwd=staging,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise ProgramsError(f"{archive.name}: {_tail(done.stderr)}")
+            ran = run([*command, str(archive.resolve())], staging, _TIMEOUT)
+            if ran.code != 0:
+                raise ProgramsError(f"{archive.name}: {_tail(ran.said)}")
         tops = list(staging.iterdir())
         top = tops[0] if len(tops) == 1 and tops[0].is_dir() else staging
         if tree.exists():

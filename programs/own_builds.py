@@ -23,7 +23,6 @@ import os
 import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -35,9 +34,8 @@ from typing import Any
 import tomllib
 
 from demo.server import ModelServer
-from programs.build import run
 from programs.catalog import HERE, Program, ProgramsError
-from programs.fetch import BUILD, fetch, source_tree
+from programs.fetch import BUILD, fetch, run, source_tree
 from programs.plugin import LOG, MODEL, Decisions, plugin_flags, read_decisions
 from programs.sizes import executable_bytes
 
@@ -160,19 +158,12 @@ def build(
     return outcome
 
 
-class _Killer(threading.Thread):
-    """Kills a process once a folder holds some logs, that is in the middle of a build."""
-
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path, logs: int) -> None:
-        super().__init__(daemon=True)
-        self._process, self._folder, self._logs = process, folder, logs
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        while not self.done.wait(0.02):
-            if len(list(self._folder.glob("*.jsonl"))) >= self._logs:
-                self._process.kill()
-                return
+def _kill_after(logs: int, folder: Path, server: ModelServer, done: threading.Event) -> None:
+    """Kills the server once a folder holds some logs, that is in the middle of a build."""
+    while not done.wait(0.02):
+        if len(list(folder.glob("*.jsonl"))) >= logs:
+            server.process.kill()
+            return
 
 
 def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outcome:
@@ -180,13 +171,14 @@ def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outc
     # The logs of an earlier run would be taken for this one's.
     shutil.rmtree(OUTPUT / entry.name / "killed", ignore_errors=True)
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
-        killer = _Killer(server.process, OUTPUT / entry.name / "killed" / "decisions", after)
+        done = threading.Event()
+        logs = OUTPUT / entry.name / "killed" / "decisions"
+        killer = threading.Thread(target=_kill_after, args=(after, logs, server, done), daemon=True)
+        flags = plugin_flags(server.uri, *LOGGED)
         try:
-            outcome = build(entry, "killed", plugin_flags(server.uri, *LOGGED), jobs, killer.start)
+            outcome = build(entry, "killed", flags, jobs, killer.start)
         finally:
-            killer.done.set()
-            if killer.ident is not None:
-                killer.join()
+            done.set()
         if server.process.poll() is None:
             raise ProgramsError(f"{entry.name}: fewer than {after} files were decided")
     return outcome

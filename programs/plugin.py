@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs.catalog import ROOT, ProgramsError
+from programs.fetch import run
 
 MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
 LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build begins
@@ -21,23 +21,20 @@ def plugin_flags(uri: str, *options: str) -> list[str]:
     tool = Path(sys.executable).with_name("mlbridge")
     command = [str(tool), "flags", "phase-ordering", "--model", uri, *options]
     command += ["--deadline", "60s"]  # a busy machine is no failure of the model
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except OSError as error:
-        raise ProgramsError(f"{tool} is missing ({error.strerror}); run `make build`") from error
-    if done.returncode != 0:
-        raise ProgramsError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
-    return shlex.split(done.stdout)
+    if not tool.is_file():
+        raise ProgramsError(f"{tool} is missing; run `make build`")
+    ran = run(command, ROOT, 60)
+    if ran.code != 0:
+        raise ProgramsError(f"{shlex.join(command)} failed:\n{ran.said.strip()}")
+    return shlex.split(ran.stdout.decode())
 
 
 def compiled(model: Path, output: Path) -> Path:
     """The model as a shared object of `mlbridge compile`."""
     command = [sys.executable, "-m", "mlbridge", "compile", str(model), "--shared"]
-    done = subprocess.run(
-        [*command, "-o", str(output)], capture_output=True, text=True, timeout=600, check=False
-    )
-    if done.returncode != 0:
-        raise ProgramsError(f"the model cannot be compiled:\n{done.stderr.strip()}")
+    ran = run([*command, "-o", str(output)], ROOT, 600)
+    if ran.code != 0:
+        raise ProgramsError(f"the model cannot be compiled:\n{ran.said.strip()}")
     return output
 
 

@@ -34,7 +34,7 @@ def test_flags_are_split_like_a_shell_does(tool: Path) -> None:
 
 
 def test_what_the_command_says_is_passed_on(tool: Path) -> None:
-    with pytest.raises(ProgramsError, match=r"is missing .*run `make build`"):
+    with pytest.raises(ProgramsError, match=r"is missing; run `make build`"):
         plugin_flags("onnx:x")
     script(tool, "echo 'no such model' >&2; exit 1\n")
     with pytest.raises(ProgramsError, match=r"(?s)failed:.*no such model"):

@@ -344,20 +344,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="instead of the two")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
-        print(
-            "bare-machine: needs root, for chroot and mounts: sudo tools/bare-machine",
-            file=sys.stderr,
-        )
-        return 1
+        parser.exit(1, "bare-machine: needs root, for chroot and mounts: sudo tools/bare-machine\n")
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # chroot, debootstrap
     command = options.command
     commands = [command[0] if len(command) == 1 else shlex.join(command)] if command else COMMANDS
 
-    def stop(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     HOME.mkdir(parents=True, exist_ok=True)
     report_path = HOME / "report.json"
     with (HOME / "lock").open("w") as lock:

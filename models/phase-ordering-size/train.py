@@ -29,7 +29,6 @@ from corpus import FIXED_ORDER, WORK, File, interleaved, load, load_actions
 from network import Member, Policy
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 CHECKPOINT = "checkpoint.pt"
 FEATURES = 120
@@ -227,7 +226,7 @@ class Trainer:
         """With the policy's own choices."""
         for episode in self.bridge.run(episodes, chooser(self.policy)):
             if episode.size is None:
-                tqdm.write(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
+                print(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
             else:
                 yield episode
 
@@ -322,10 +321,7 @@ def main(arguments: list[str]) -> int:
     validation = interleaved(load("validation"), options.seed, 120)
     order = tuple(json.loads(FIXED_ORDER.read_text())["order"])
     begin = time.monotonic()
-    with (
-        Bridge(actions, jobs=options.jobs) as bridge,
-        tqdm(total=options.minutes, unit="min", bar_format="{l_bar}{bar}|{postfix}") as bar,
-    ):
+    with Bridge(actions, jobs=options.jobs) as bridge:
         torch.manual_seed(options.seed)
         policy = Policy(FEATURES, actions.stop + 1)
         memory = Memory(policy, options.margin)
@@ -333,7 +329,7 @@ def main(arguments: list[str]) -> int:
         shown = trainer.demonstrate(order)
         row = {"episodes": trainer.episodes, "demonstration": shown, **trainer.validate()}
         trainer.curve.append(row)
-        tqdm.write(f"demonstration: {row}")
+        print(f"demonstration: {row}")
         number = 0
         while number < options.rounds and time.monotonic() - begin < 60 * options.minutes:
             row = trainer.round(number)
@@ -344,9 +340,7 @@ def main(arguments: list[str]) -> int:
             if number % options.validate_every == 0:
                 row.update(trainer.validate())
             (WORK / "curve.json").write_text(json.dumps(trainer.curve, indent=1) + "\n")
-            bar.n = min(row["minutes"], options.minutes)
-            bar.set_postfix_str(f"round {number} {row} best score {trainer.best_row['score']:.4f}")
-            tqdm.write(str(row))
+            print(f"round {number}: {row}", flush=True)
         plot(trainer.curve, WORK / "curve.png")
     print(f"best score {trainer.best_row['score']:.4f} after {trainer.episodes} episodes")
     return 0

@@ -25,9 +25,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[3]))
 
-from programs.build import compile_program, link_program, run, run_test  # noqa: E402
+from programs.build import compile_program, link_program, run_test  # noqa: E402
 from programs.catalog import Program, ProgramsError, load, select  # noqa: E402
-from programs.fetch import BUILD, fetch  # noqa: E402
+from programs.fetch import BUILD, fetch, run  # noqa: E402
 from programs.plugin import plugin_flags  # noqa: E402
 
 PIECE = 12
@@ -38,7 +38,7 @@ LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 def must(*command: str) -> None:
     ran = run(command, BUILD, TIMEOUT)
     if ran.code != 0:
-        raise ProgramsError(f"exit {ran.code}: {ran.stderr.decode(errors='replace')[-600:]}")
+        raise ProgramsError(f"exit {ran.code}: {ran.said[-600:]}")
 
 
 def crashes(bitcode: Path, order: list[int], actions: list[dict[str, str]]) -> None:
