@@ -16,11 +16,10 @@ from programs.plugin import LOG, read_decisions
 
 @dataclass(frozen=True)
 class Configuration:
-    """How to compile: a name, the compiler's flags, and whether the model is asked."""
+    """How to compile."""
 
     name: str
     flags: tuple[str, ...]
-    asks: bool = False
 
 
 @dataclass
@@ -81,7 +80,7 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
         wall_seconds=wall,
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
-    if configuration.asks:
+    if any(LOG in flag for flag in configuration.flags):
         decisions = read_decisions(logs)
         build.decisions = decisions.made
         build.actions = {source: chosen for source, (chosen,) in decisions.actions.items()}

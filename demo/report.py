@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import matplotlib as mpl
@@ -17,12 +17,6 @@ from demo.measure import Build, Result
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """Geometric mean of positive numbers; NaN of none."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Build], float]) -> float:

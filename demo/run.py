@@ -47,8 +47,7 @@ def configurations(uris: Mapping[str, str]) -> list[Configuration]:
     """The ways that each program is built: without the model, and with it at each URI."""
     plain = [Configuration("oz", ("-Oz",)), Configuration("o2", ("-O2",))]
     return plain + [
-        Configuration(name, ("-Oz", *plugin_flags(uri, "--log", LOG)), asks=True)
-        for name, uri in uris.items()
+        Configuration(name, ("-Oz", *plugin_flags(uri, "--log", LOG))) for name, uri in uris.items()
     ]
 
 

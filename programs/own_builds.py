@@ -240,7 +240,7 @@ def build_all(entries: Sequence[OwnBuild], kill: bool, jobs: int) -> list[str]:
             " checks passed",
             flush=True,
         )
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = statistics.geometric_mean(ratios)
     print(f"geometric mean {mean:.4f} x -Oz")
     if mean > MOST_GROWTH:
         wrong.append(f"{mean:.4f} x -Oz in geometric mean, expected <= {MOST_GROWTH}")

@@ -52,12 +52,7 @@ class Episode:
     @property
     def ratio(self) -> float:
         """Executable bytes over those of -Oz."""
-        return (self.size or self.file.oz_text) / self.file.oz_text
-
-
-def geometric_mean(ratios: list[float]) -> float:
-    """Of positive numbers."""
-    return float(np.exp(np.mean(np.log(np.maximum(ratios, 1e-3)))))
+        return max(1, self.file.oz_text if self.size is None else self.size) / self.file.oz_text
 
 
 # What to do in a state: (episode, features, mask, history, step) -> action.

@@ -16,9 +16,10 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-from bridge import Bridge, Episode, asking_flags, compile_with, geometric_mean
+from bridge import Bridge, Episode, asking_flags, compile_with
 from corpus import FIXED_ORDER, POLICY, WORK, ActionList, File, load, load_actions
 from tqdm import tqdm
 

@@ -67,7 +67,7 @@ class Measurer:
             sizes: dict[Sequence, list[float]] = {order: [] for order in orders}
             asked = [Episode(f, forced=(*order, self._stop)) for order in orders for f in block]
             for episode in self._bridge.run(asked):
-                log_size = FAILED if episode.size is None else math.log(max(episode.ratio, 1e-3))
+                log_size = FAILED if episode.size is None else math.log(episode.ratio)
                 sizes[episode.forced[:-1]].append(log_size)
             self.measured += len(asked)
             for order, found in sizes.items():

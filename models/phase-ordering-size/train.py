@@ -20,11 +20,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, cast
 
 import numpy as np
 import torch
-from bridge import Bridge, Chooser, Episode, geometric_mean
+from bridge import Bridge, Chooser, Episode
 from corpus import FIXED_ORDER, WORK, File, interleaved, load, load_actions
 from network import Member, Policy
 from numpy.typing import NDArray
@@ -44,9 +45,8 @@ BATCH = 128
 
 def score(episode: Episode, stop: int) -> float:
     """Log size over -Oz plus the cost of the groups; less is better."""
-    assert episode.size is not None
     groups = sum(action != stop for action in episode.actions)
-    return math.log(max(episode.size, 1) / episode.file.oz_text) + GROUP_COST * groups
+    return math.log(episode.ratio) + GROUP_COST * groups
 
 
 @dataclass
