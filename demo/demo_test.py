@@ -19,7 +19,6 @@ from demo import report as reporting
 from demo.agreement import Unscored, agreements, first_difference, gap_of, scored
 from demo.measure import (
     Build,
-    Configuration,
     Result,
     build_program,
     fallback_warnings,
@@ -158,9 +157,9 @@ def test_a_program_that_fails_its_test_is_a_result_not_an_accident(
     (tree / "main.c").write_text("int main(void) { return CODE; }\n")
     program = dataclasses.replace(PROGRAM, test=(("small",),))
     monkeypatch.setattr("programs.build.source_tree", lambda *_: tree)
-    good = build_program(program, Configuration("oz", ("-DCODE=0",)), tmp_path / "good", 1)
+    good = build_program(program, ["-DCODE=0"], tmp_path / "good", 1)
     assert good.output and not good.failure and good.text > 0
-    bad = build_program(program, Configuration("o2", ("-DCODE=3",)), tmp_path / "bad", 1)
+    bad = build_program(program, ["-DCODE=3"], tmp_path / "bad", 1)
     assert bad.output is None
     assert "ended with 3, expected 0" in bad.failure
 

@@ -14,14 +14,6 @@ from programs.catalog import Program, ProgramsError
 from programs.plugin import LOG, read_decisions
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """How to compile."""
-
-    name: str
-    flags: tuple[str, ...]
-
-
 @dataclass
 class Build:
     """One program built in one configuration."""
@@ -65,13 +57,13 @@ def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     return found
 
 
-def build_program(program: Program, configuration: Configuration, folder: Path, jobs: int) -> Build:
+def build_program(program: Program, given: Sequence[str], folder: Path, jobs: int) -> Build:
     """Compile all files anew, link, run the program's test. Seconds are those of compiling."""
     if folder.exists():
         shutil.rmtree(folder)
     logs = folder / "decisions"
     logs.mkdir(parents=True)
-    flags = [flag.replace(LOG, str(logs)) for flag in configuration.flags]
+    flags = [flag.replace(LOG, str(logs)) for flag in given]
     start = time.perf_counter()
     compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs)
     wall = time.perf_counter() - start
@@ -80,7 +72,7 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
         wall_seconds=wall,
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
-    if any(LOG in flag for flag in configuration.flags):
+    if any(LOG in flag for flag in given):
         decisions = read_decisions(logs)
         build.decisions = decisions.made
         build.actions = {source: chosen for source, (chosen,) in decisions.actions.items()}

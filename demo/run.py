@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -26,7 +26,7 @@ from rich.console import Console
 from tqdm import tqdm
 
 from demo.agreement import agreements
-from demo.measure import Build, Configuration, Result, build_program
+from demo.measure import Build, Result, build_program
 from demo.report import (
     draw_chart,
     failures,
@@ -41,14 +41,6 @@ from programs.plugin import LOG, MODEL, compiled, plugin_flags
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
-
-
-def configurations(uris: Mapping[str, str]) -> list[Configuration]:
-    """The ways that each program is built: without the model, and with it at each URI."""
-    plain = [Configuration("oz", ("-Oz",)), Configuration("o2", ("-O2",))]
-    return plain + [
-        Configuration(name, ("-Oz", *plugin_flags(uri, "--log", LOG))) for name, uri in uris.items()
-    ]
 
 
 def run(
@@ -66,22 +58,22 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     with ModelServer(model, output / "server.log") as server:
-        ways = configurations(
-            {
-                "onnx": f"onnx:{model}",
-                "server": server.uri,
-                "native": f"native:{model}",
-                "aot": f"aot:{compiled(model, output / 'policy.so')}",
-            }
-        )
+        uris = {
+            "onnx": f"onnx:{model}",
+            "server": server.uri,
+            "native": f"native:{model}",
+            "aot": f"aot:{compiled(model, output / 'policy.so')}",
+        }
+        ways = {"oz": ["-Oz"], "o2": ["-O2"]}
+        ways |= {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
         total = len(programs) * len(ways)
         with tqdm(total=total, desc="demo", unit="build", file=sys.stderr) as bar:
             for program in programs:
                 builds: dict[str, Build] = {}
-                for way in ways:
-                    bar.set_postfix_str(f"{program.name} {way.name}")
-                    place = output / "programs" / program.name / way.name
-                    builds[way.name] = build_program(program, way, place, jobs)
+                for way, flags in ways.items():
+                    bar.set_postfix_str(f"{program.name} {way}")
+                    place = output / "programs" / program.name / way
+                    builds[way] = build_program(program, flags, place, jobs)
                     bar.update()
                 if builds["oz"].failure:
                     raise ProgramsError(f"the plain -Oz build fails: {builds['oz'].failure}")

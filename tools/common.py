@@ -85,13 +85,10 @@ def jobs() -> int:
         return len(os.sched_getaffinity(0))
 
 
-def source_files(*suffixes: str, under: tuple[str, ...] = ()) -> list[Path]:
+def source_files(*suffixes: str) -> list[Path]:
     """The project's own files with these suffixes, also where there is no git."""
     found = []
-    for base in [ROOT / u for u in under] if under else [ROOT]:
-        for folder, folders, files in os.walk(base):
-            folders[:] = [
-                d for d in folders if d not in ("build", "__pycache__") and not d.startswith(".")
-            ]
-            found += [Path(folder) / f for f in files if f.endswith(suffixes)]
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [d for d in folders if d not in ("build", "__pycache__") and d[0] != "."]
+        found += [Path(folder) / f for f in files if f.endswith(suffixes)]
     return sorted(found)

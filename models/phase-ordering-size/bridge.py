@@ -43,7 +43,6 @@ class Episode:
     forced: tuple[int, ...] = ()
     seed: int = 0
     deviate: int = -1
-    label: str = ""
     observations: list[NDArray[np.float32]] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
     size: int | None = None

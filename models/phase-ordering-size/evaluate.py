@@ -57,24 +57,17 @@ def random_order(generator: random.Random, actions: ActionList) -> tuple[int, ..
 
 
 def measure_orders(
-    files: list[File],
-    orders: dict[str, tuple[int, ...]],
-    actions: ActionList,
-    jobs: int,
-) -> dict[str, dict[str, float]]:
+    files: list[File], orders: list[tuple[int, ...]], actions: ActionList, jobs: int
+) -> dict[tuple[str, tuple[int, ...]], float]:
     """Size over -Oz of each file with each order, asked for over a socket."""
-    episodes = [
-        Episode(file, forced=(*order, actions.stop), label=label)
-        for file in files
-        for label, order in orders.items()
-    ]
-    ratios: dict[str, dict[str, float]] = {label: {} for label in orders}
+    episodes = [Episode(file, forced=(*order, actions.stop)) for file in files for order in orders]
+    ratios = {}
     with Bridge(actions, jobs=jobs) as bridge:
         done = bridge.run(episodes)
         for episode in tqdm(done, total=len(episodes), desc="fixed and random", unit="file"):
             if episode.size is None:
                 raise RuntimeError(f"{episode.file.name}: {episode.forced}: {episode.error}")
-            ratios[episode.label][episode.file.name] = episode.ratio
+            ratios[episode.file.name, episode.forced[:-1]] = episode.ratio
     return ratios
 
 
@@ -106,16 +99,15 @@ def main(arguments: list[str]) -> int:
     files = load(options.set)
     fixed = json.loads(FIXED_ORDER.read_text())
     generator = random.Random(options.seed)
-    orders = {"fixed": tuple(fixed["order"])}
-    for number in range(options.random):
-        orders[f"random {number}"] = random_order(generator, actions)
+    order = tuple(fixed["order"])
+    others = [random_order(generator, actions) for _ in range(options.random)]
     with ThreadPoolExecutor(options.jobs) as pool:
         work = pool.map(lambda file: ask_policy(file, actions), files)
         rows = list(tqdm(work, total=len(files), desc="policy", unit="file"))
-    ratios = measure_orders(files, orders, actions, options.jobs)
+    ratios = measure_orders(files, [order, *others], actions, options.jobs)
     for row, file in zip(rows, files, strict=True):
-        row["fixed"] = ratios["fixed"][file.name]
-        row["random"] = geometric_mean([ratios[k][file.name] for k in orders if k != "fixed"])
+        row["fixed"] = ratios[file.name, order]
+        row["random"] = geometric_mean([ratios[file.name, other] for other in others])
     sequences = [tuple(row["sequence"]) for row in rows]
     summary: dict[str, Any] = {
         "set": options.set,

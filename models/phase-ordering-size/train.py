@@ -207,16 +207,13 @@ class Trainer:
         files = self.training[: self.options.demonstrations]
         generator = random.Random(self.options.seed)
         shown = [Episode(file, forced=(*order, stop)) for file in files]
-        shown += [
-            Episode(file, forced=(*shortened(order, generator), stop), label="shortened")
-            for file in files
-        ]
+        shown += [Episode(file, forced=(*shortened(order, generator), stop)) for file in files]
         ratios: list[float] = []
         for episode in self.bridge.run(shown):
             self.episodes += 1
             if episode.size is not None:
                 self.memory.keep_to(episode)
-                if not episode.label:
+                if episode.forced == (*order, stop):
                     ratios.append(episode.ratio)
         self.memory.normalise()
         self.memory.fit(seed=self.options.seed, epochs=CLONE_EPOCHS)
