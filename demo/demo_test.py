@@ -224,8 +224,8 @@ def test_a_near_tie_is_told_from_another_decision(
     other = policy(tmp_path / "other.onnx", {30: second, 5: 1.0})
     uris = {"onnx": f"onnx:{expected}", "server": f"native:{expected}", "native": f"native:{other}"}
     builds = {
-        way.name: build_program(program, way, tmp_path / way.name, 1)
-        for way in demo.run.configurations(uris)
+        way: build_program(program, flags, tmp_path / way, 1)
+        for way, flags in demo.run.configurations(uris).items()
     }
     found = agreements([Result(program, builds)], expected)
     same, different = found

@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -43,6 +43,12 @@ OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
 
 
+def configurations(uris: Mapping[str, str]) -> dict[str, list[str]]:
+    """The flags of each way to build: without the model, and with it at each URI."""
+    asking = {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
+    return {"oz": ["-Oz"], "o2": ["-O2"], **asking}
+
+
 def run(
     model: Path, names: Sequence[str], jobs: int, console: Console, output: Path = OUTPUT
 ) -> list[str]:
@@ -64,8 +70,7 @@ def run(
             "native": f"native:{model}",
             "aot": f"aot:{compiled(model, output / 'policy.so')}",
         }
-        ways = {"oz": ["-Oz"], "o2": ["-O2"]}
-        ways |= {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
+        ways = configurations(uris)
         total = len(programs) * len(ways)
         with tqdm(total=total, desc="demo", unit="build", file=sys.stderr) as bar:
             for program in programs:

@@ -54,7 +54,7 @@ class ModelServer:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            output, _ = self.process.communicate(timeout=_STOP_TIMEOUT)
+            output = self.process.communicate(timeout=_STOP_TIMEOUT)[0]
             if self.process.returncode == 0 and (said := output.splitlines()):
                 self.statistics = json.loads(said[-1])
         except subprocess.TimeoutExpired:
