@@ -141,13 +141,10 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
     if work.exists():
         shutil.rmtree(work)
     (work / "scratch").mkdir(parents=True)
-    places = {
-        "src": str(source_tree(program, build).resolve()),
-        "inputs": str(program.inputs),
-    }
+    src, inputs = str(source_tree(program, build).resolve()), str(program.inputs)
     report: list[bytes] = []
     for line in program.test:
-        words = [_filled(word, places) for word in line]
+        words = [word.replace("{src}", src).replace("{inputs}", inputs) for word in line]
         stdin = next((word[1:] for word in words if word.startswith("<")), None)
         stdout = next((word[1:] for word in words if word.startswith(">")), None)
         command = [word for word in words if word[:1] not in ("<", ">")]
@@ -172,12 +169,6 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
             report.append(f"\n[file {path.relative_to(work)}]\n".encode())
             report.append(path.read_bytes())
     return b"".join(report)
-
-
-def _filled(word: str, places: dict[str, str]) -> str:
-    for name, value in places.items():
-        word = word.replace("{" + name + "}", value)
-    return word
 
 
 def text_bytes(compiled: Sequence[Compiled]) -> int:

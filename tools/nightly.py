@@ -110,8 +110,7 @@ def thread_soak(log: Path, seconds: float) -> bool:
     end = time.monotonic() + seconds
     good = True
     while good and time.monotonic() < end:
-        command = ["ctest", "--preset", "tsan", "-j", "4", "--schedule-random"]
-        good = run(log, *command)
+        good = run(log, "ctest", "--preset", "tsan", "-j", "4", "--schedule-random")
     return good
 
 

@@ -27,10 +27,7 @@ CHOOSING = ROOT / "docs" / "choosing-a-runner.md"
 
 
 def load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
+    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def first_line(*command: str) -> str:
