@@ -23,8 +23,8 @@ def main() -> int:
     TARGET.mkdir(parents=True)
     doxygen: list[str | Path] = ["doxygen", SOURCE / "Doxyfile"]
     flags = "--quiet --nitpicky --fail-on-warning --keep-going --fresh-env".split()
-    cache = ["--doctree-dir", BUILD / "cache" / "docs"]
-    sphinx: list[str | Path] = [PYTHON, "-m", "sphinx", *flags, *cache, SOURCE, TARGET]
+    flags += ["--doctree-dir", str(BUILD / "cache" / "docs")]
+    sphinx: list[str | Path] = [PYTHON, "-m", "sphinx", *flags, SOURCE, TARGET]
     failed = []
     for name, command in (("Doxygen", doxygen), ("Sphinx", sphinx)):
         print(f"== {name}", flush=True)
