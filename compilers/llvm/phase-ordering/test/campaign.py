@@ -92,7 +92,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     subjects: list[Path] | list[Program] = sorted((BUILD / "corpus").rglob("*.bc"))
     if options.kind == "outputs":
         subjects = fetch([p for p in select(load(), options.names) if p.test])
