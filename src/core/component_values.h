@@ -15,9 +15,22 @@
 
 namespace mlbridge {
 
-inline mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
+constexpr mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view fromComponent(mlb_string text) {
   return text.data ? std::string_view(text.data, text.size) : std::string_view();
+}
+
+/// What mlb_component_entry returns: the name and one table, of which the other two are null.
+constexpr mlb_component newComponent(std::string_view name, const mlb_engine *engine,
+                                     const mlb_serdes *serdes, const mlb_transport *transport) {
+  constexpr uint32_t Version = 0 << 16 | 1 << 8 | 0;
+  return {sizeof(mlb_component),
+          MLB_COMPONENT_ABI,
+          Version,
+          toComponent(name),
+          engine,
+          serdes,
+          transport};
 }
 
 /// The place for a component's message of one call.

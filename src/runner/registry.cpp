@@ -3,7 +3,6 @@
 #include "runner/registry.h"
 
 #include "conversation/remote.h"
-#include "conversation/unary.h"
 #include "core/component.h"
 #include "core/registry.h"
 #include "engine/backends.h"

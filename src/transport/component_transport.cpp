@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "transport/component_transport.h"
-
 #include "core/component.h"
 #include "core/component_values.h"
 #include "core/registry.h"
+#include "transport/transport.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,9 +26,8 @@ uint64_t timeLeft(Deadline deadline) {
 
 class ComponentChannel final : public Channel {
 public:
-  enum class Side : uint8_t { Connected, Accepted };
-  ComponentChannel(const mlb_transport &table, void *connection, Side side)
-      : table_(table), connection_(connection), waits_(side == Side::Connected && table.wait) {}
+  ComponentChannel(const mlb_transport &table, void *connection, bool waits)
+      : table_(table), connection_(connection), waits_(waits) {}
   ~ComponentChannel() override { table_.close(connection_); }
 
   Expected<size_t> read(uint8_t *to, size_t size) override {
@@ -88,7 +86,7 @@ private:
 
   const mlb_transport &table_;
   void *connection_;
-  const bool waits_;
+  const bool waits_; ///< by the component's own function
 };
 
 class ComponentListener final : public Listener {
@@ -104,8 +102,7 @@ public:
       return error.status(code, "accept");
     if (!connection)
       return std::unique_ptr<Channel>();
-    return std::unique_ptr<Channel>(
-        new ComponentChannel(table_, connection, ComponentChannel::Side::Accepted));
+    return std::unique_ptr<Channel>(new ComponentChannel(table_, connection, false));
   }
   int descriptor() const override { return table_.listener_descriptor(listener_); }
   std::string place() const override {
@@ -155,7 +152,7 @@ public:
     if (!connection)
       return connection.status();
     return std::unique_ptr<Channel>(
-        new ComponentChannel(table_, *connection, ComponentChannel::Side::Connected));
+        new ComponentChannel(table_, *connection, table_.wait != nullptr));
   }
   Expected<std::unique_ptr<Caller>> caller(const Uri &uri, Deadline deadline) const override {
     if (!table_.call)
