@@ -9,52 +9,48 @@ Value *asIndices(Lowering &l, Value *value) { return cast(l, value, ElementType:
 
 Status gather(Lowering &l) {
   Value *x = l.in(0), *indices = l.in(1);
-  int64_t axis = l.integer("axis", 0);
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  if (!readAxis(l, x, 0, at))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
-  Shape shape(x->shape.begin(), x->shape.begin() + axis);
-  shape.insert(shape.end(), indices->shape.begin(), indices->shape.end());
-  shape.insert(shape.end(), x->shape.begin() + axis + 1, x->shape.end());
-  const int64_t n = x->shape[along];
-  const int64_t outer = product(x->shape, 0, along);
-  const int64_t block = product(x->shape, along + 1, x->rank()) * width(x);
+  Shape shape = x->shape;
+  const auto place = shape.erase(shape.begin() + static_cast<ptrdiff_t>(at.axis));
+  shape.insert(place, indices->shape.begin(), indices->shape.end());
+  const int64_t n = at.n, block = at.inner * width(x);
   // One constant index is a part of x.
-  if (indices->isConstant() && indices->count == 1 && outer == 1) {
+  if (indices->isConstant() && indices->count == 1 && at.outer == 1) {
     int64_t index = 0;
     if (!l.read(indices, index))
       return l.status();
     if (index < -n || index >= n)
       return l.invalid("index " + std::to_string(index) + " of " + std::to_string(n));
-    l.setResult(0,
-                l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
-    return l.status();
+    return l.give(l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
   }
   Value *y = l.output(0, x->type, shape);
-  l.emit(KernelId::Gather, {y}, {x, asIndices(l, indices), l.fault()},
-         {outer, n, block, count(indices)});
-  return l.status();
+  return l.emit(KernelId::Gather, {y}, {x, asIndices(l, indices), l.fault()},
+                {at.outer, n, block, count(indices)});
+}
+
+/// Whether indices for each element fit x but along the axis.
+bool coversAll(Lowering &l, const Value *x, const Value *indices, size_t axis) {
+  bool fits = indices->rank() == x->rank();
+  for (size_t i = 0; fits && i < x->rank(); ++i)
+    fits = i == axis || indices->shape[i] <= x->shape[i];
+  if (!fits)
+    l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+  return fits;
 }
 
 Status gatherElements(Lowering &l) {
   Value *x = l.in(0), *indices = l.in(1);
-  int64_t axis = l.integer("axis", 0);
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  if (!readAxis(l, x, 0, at) || !coversAll(l, x, indices, at.axis))
     return l.status();
-  if (indices->rank() != x->rank())
-    return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
-  const auto along = static_cast<size_t>(axis);
   const std::vector<int64_t> strides = denseStrides(x->shape);
-  std::vector<int64_t> p{width(x), x->shape[along], strides[along],
-                         static_cast<int64_t>(x->rank())};
-  for (size_t i = 0; i < x->rank(); ++i) {
-    if (i != along && indices->shape[i] > x->shape[i])
-      return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
-    p.insert(p.end(), {indices->shape[i], i == along ? 0 : strides[i]});
-  }
+  std::vector<int64_t> p{width(x), at.n, at.inner, static_cast<int64_t>(x->rank())};
+  for (size_t i = 0; i < x->rank(); ++i)
+    p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i]});
   Value *y = l.output(0, x->type, indices->shape);
-  l.emit(KernelId::GatherElements, {y}, {x, asIndices(l, indices), l.fault()}, p);
-  return l.status();
+  return l.emit(KernelId::GatherElements, {y}, {x, asIndices(l, indices), l.fault()}, p);
 }
 
 Status gatherNd(Lowering &l) {
@@ -78,8 +74,7 @@ Status gatherNd(Lowering &l) {
   for (size_t i = b; i < end; ++i)
     p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank()) * width(x)});
   Value *y = l.output(0, x->type, shape);
-  l.emit(KernelId::GatherNd, {y}, {x, asIndices(l, indices), l.fault()}, p);
-  return l.status();
+  return l.emit(KernelId::GatherNd, {y}, {x, asIndices(l, indices), l.fault()}, p);
 }
 
 bool reductionOf(Lowering &l, ScatterOp &op) {
@@ -94,40 +89,34 @@ bool reductionOf(Lowering &l, ScatterOp &op) {
       op = value;
       return true;
     }
-  (void)l.invalid("its attribute 'reduction' is '" + std::string(text) + "'");
-  return false;
+  return l.invalid("its attribute 'reduction' is '" + std::string(text) + "'");
 }
 
 bool canReduce(Lowering &l, const Value *x, ScatterOp op) {
   if (op == ScatterOp::None || (x->type != ElementType::Bool && x->type != ElementType::Float16))
     return true;
-  (void)l.unsupported(std::string("a reduction of ") + name(x->type));
-  return false;
+  return l.unsupported(std::string("a reduction of ") + name(x->type));
 }
 
 Status scatterElements(Lowering &l) {
   Value *x = l.in(0), *indices = l.in(1), *updates = l.in(2);
-  int64_t axis = l.integer("axis", 0);
+  Along at;
   ScatterOp op = ScatterOp::None;
-  if (!l.axis(axis, x->rank()) || !reductionOf(l, op) || !canReduce(l, x, op))
+  if (!readAxis(l, x, 0, at) || !reductionOf(l, op) || !canReduce(l, x, op) ||
+      !coversAll(l, x, indices, at.axis))
     return l.status();
-  if (indices->rank() != x->rank() || indices->shape != updates->shape)
+  if (indices->shape != updates->shape)
     return l.invalid("indices " + toString(indices->shape) + " and updates " +
                      toString(updates->shape) + " for " + toString(x->shape));
-  const auto along = static_cast<size_t>(axis);
   const std::vector<int64_t> strides = denseStrides(x->shape);
   const std::vector<int64_t> from = denseStrides(updates->shape);
-  std::vector<int64_t> p{code(x->type), number(op), x->shape[along], strides[along],
+  std::vector<int64_t> p{code(x->type), number(op), at.n, at.inner,
                          static_cast<int64_t>(x->rank())};
-  for (size_t i = 0; i < x->rank(); ++i) {
-    if (i != along && indices->shape[i] > x->shape[i])
-      return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
-    p.insert(p.end(), {indices->shape[i], i == along ? 0 : strides[i], from[i]});
-  }
+  for (size_t i = 0; i < x->rank(); ++i)
+    p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i], from[i]});
   Value *y = copy(l, x);
   l.emit(KernelId::ScatterElements, {y}, {updates, asIndices(l, indices), l.fault()}, p);
-  l.setResult(0, y);
-  return l.status();
+  return l.give(y);
 }
 
 Status scatterNd(Lowering &l) {
@@ -152,15 +141,13 @@ Status scatterNd(Lowering &l) {
                             : op == ScatterOp::Mul ? KernelId::ScatterMulRowsF32
                             : op == ScatterOp::Max ? KernelId::ScatterMaxRowsF32
                                                    : KernelId::ScatterMinRowsF32;
-    l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
-           {rows, x->shape[0], block, 1});
-    return l.status();
+    return l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
+                  {rows, x->shape[0], block, 1});
   }
   std::vector<int64_t> p{code(x->type), number(op), rows, block, depth};
   for (size_t i = 0; i < d; ++i)
     p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank())});
-  l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
-  return l.status();
+  return l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
 }
 
 Status oneHot(Lowering &l) {
@@ -176,10 +163,9 @@ Status oneHot(Lowering &l) {
   Shape shape = indices->shape;
   shape.insert(shape.begin() + axis, depth);
   Value *y = l.output(0, values->type, shape);
-  l.emit(KernelId::OneHot, {y}, {asIndices(l, indices), values},
-         {width(values), product(indices->shape, 0, static_cast<size_t>(axis)), depth,
-          product(indices->shape, static_cast<size_t>(axis), indices->rank())});
-  return l.status();
+  return l.emit(KernelId::OneHot, {y}, {asIndices(l, indices), values},
+                {width(values), product(indices->shape, 0, static_cast<size_t>(axis)), depth,
+                 product(indices->shape, static_cast<size_t>(axis), indices->rank())});
 }
 
 Status nonZero(Lowering &l) {
@@ -196,20 +182,17 @@ Status nonZero(Lowering &l) {
   if (x->rank() == 0)
     p.push_back(1);
   Value *y = l.output(0, ElementType::Int64, {rank, n});
-  l.emit(KernelId::NonZero, {y}, {x}, p);
-  return l.status();
+  return l.emit(KernelId::NonZero, {y}, {x}, p);
 }
 
 Status compress(Lowering &l) {
   Value *x = l.in(0), *condition = l.in(1);
-  const bool isFlat = l.attribute("axis") == nullptr;
-  int64_t axis = l.integer("axis", 0);
-  if (isFlat)
+  if (!l.attribute("axis"))
     x = l.view(x, {count(x)});
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  if (!readAxis(l, x, 0, at))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
-  const uint8_t *bytes = l.readBytes(condition);
+  const uint8_t *bytes = l.planner.bytesOf(condition);
   if (!bytes)
     return l.status();
   std::vector<int64_t> kept;
@@ -217,12 +200,11 @@ Status compress(Lowering &l) {
     if (bytes[i])
       kept.push_back(static_cast<int64_t>(i));
   Shape shape = x->shape;
-  shape[along] = static_cast<int64_t>(kept.size());
+  const auto found = static_cast<int64_t>(kept.size());
+  shape[at.axis] = found;
   Value *y = l.output(0, x->type, shape);
-  l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({shape[along]}, kept), l.fault()},
-         {product(x->shape, 0, along), x->shape[along],
-          product(x->shape, along + 1, x->rank()) * width(x), shape[along]});
-  return l.status();
+  return l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({found}, kept), l.fault()},
+                {at.outer, at.n, at.inner * width(x), found});
 }
 
 constexpr Operator Table[] = {

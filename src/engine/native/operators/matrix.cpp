@@ -10,52 +10,21 @@ namespace {
 /// Where the parameters of Gemm are.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
-template <typename T>
-std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int64_t n,
-                                           int64_t rowStride, int64_t columnStride, int64_t batch) {
-  std::shared_ptr<const Buffer> nothing;
-  const onnx::Tensor *source = b->root->initializer;
-  std::shared_ptr<const Buffer> &kept =
-      source ? l.planner.weights().packed(source,
-                                          "gemm " + std::to_string(b->offset) + " " +
-                                              toString(Shape{k, n, rowStride, columnStride, batch}))
-             : nothing;
-  if (kept)
-    return kept;
-  const int64_t size = packedGemmSize<T>(k, n);
-  const size_t bytes = static_cast<size_t>(size * batch) * sizeof(T);
-  const bool isCopied = (packedByColumns(k, n) ? rowStride : columnStride) == 1;
-  if (!l.planner.mayFold(bytes, bytes, isCopied ? bytes : 4 * bytes))
-    return nullptr;
-  Buffer packed;
-  if (Status s = packed.resize(bytes); !s) {
-    (void)l.planner.fail(s);
-    return nullptr;
-  }
-  const auto *from = reinterpret_cast<const T *>(b->constantBytes());
-  for (int64_t i = 0; i < batch; ++i)
-    packGemm<T>(reinterpret_cast<T *>(packed.data()) + i * size, from + i * k * n, k, n, rowStride,
-                columnStride);
-  kept = std::make_shared<const Buffer>(std::move(packed));
-  return kept;
+int64_t packedSize(const Value *b, int64_t k, int64_t n) {
+  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
+                                         : packedGemmSize<float>(k, n);
 }
 
 /// `batch` matrices one after the other, as Gemm takes them.
 Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
             int64_t batch) {
-  const bool isDouble = b->type == ElementType::Float64;
-  const int64_t size = isDouble ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
-  if (b->isConstant() && l.status()) {
-    std::shared_ptr<const Buffer> packed =
-        isDouble ? packConstant<double>(l, b, k, n, rowStride, columnStride, batch)
-                 : packConstant<float>(l, b, k, n, rowStride, columnStride, batch);
-    if (packed)
-      return l.planner.constant(b->type, {batch, size}, std::move(packed));
-  }
-  Value *packed = l.make(b->type, {batch, size});
-  l.emit(pick(KernelId::PackGemmF32, b->type), {packed}, {b},
-         {k, n, rowStride, columnStride, batch, k * n});
-  return packed;
+  return l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, packedSize(b, k, n)}, b,
+                          {k, n, rowStride, columnStride, batch, k * n});
+}
+
+Status misfit(Lowering &l, const Value *a, const Value *b) {
+  return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+                   " don't fit each other");
 }
 
 /// Elements between matrices along dimension i of the batch; `v` has the batch's own dimensions.
@@ -74,8 +43,7 @@ Status gemm(Lowering &l) {
   const int64_t m = a->shape[transA], k = a->shape[!transA];
   const int64_t n = b->shape[!transB];
   if (b->shape[transB] != k)
-    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                     " don't fit each other");
+    return misfit(l, a, b);
   int64_t cRow = 0, cColumn = 0;
   if (c) {
     const int64_t rows = c->rank() > 1 ? c->shape[c->rank() - 2] : 1;
@@ -94,8 +62,8 @@ Status gemm(Lowering &l) {
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
          {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
           real(c ? beta : 0), number(Activation::None), 0, 0, 0});
-  l.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
-  return Status();
+  l.planner.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
+  return l.status();
 }
 
 Status matmulNode(Lowering &l) {
@@ -105,11 +73,9 @@ Status matmulNode(Lowering &l) {
     if (sizeOf(a->type) > 4)
       return l.unsupported(std::string("matrices of ") + name(a->type));
     Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    l.setResult(0, cast(l, wide, a->type));
-    return l.status();
+    return l.give(cast(l, wide, a->type));
   }
-  l.setResult(0, matmul(l, a, b));
-  return l.status();
+  return l.give(matmul(l, a, b));
 }
 
 Status integerMatMul(Lowering &l) {
@@ -118,8 +84,7 @@ Status integerMatMul(Lowering &l) {
     if (v && sizeOf(v->type) != 1)
       return l.invalid("it takes int8 and uint8");
   if (a->rank() < 2 || b->rank() < 2 || a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
-    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                     " don't fit each other");
+    return misfit(l, a, b);
   const int64_t m = a->shape[a->rank() - 2], k = a->shape[a->rank() - 1];
   const int64_t n = b->shape[b->rank() - 1];
   if ((zeroA && zeroA->count != 1 && count(zeroA) != m) ||
@@ -147,8 +112,8 @@ Status integerMatMul(Lowering &l) {
   shape.insert(shape.end(), {m, n});
   Value *y = l.output(0, ElementType::Int32, shape);
   l.emit(KernelId::IntegerMatMul, {y}, {a, b, zeroA, zeroB}, loops);
-  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
-  return Status();
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  return l.status();
 }
 
 constexpr Operator Table[] = {
@@ -162,7 +127,7 @@ constexpr Operator Table[] = {
 Value *matmul(Lowering &l, Value *a, Value *b) {
   const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
   if (a->rank() == 0 || b->rank() == 0) {
-    (void)l.invalid("a scalar is no matrix");
+    l.invalid("a scalar is no matrix");
     return a;
   }
   Shape shapeA = a->shape, shapeB = b->shape;
@@ -172,8 +137,7 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     shapeB.push_back(1);
   const int64_t m = shapeA[shapeA.size() - 2], k = shapeA.back(), n = shapeB.back();
   if (shapeB[shapeB.size() - 2] != k) {
-    (void)l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                    " don't fit each other");
+    (void)misfit(l, a, b);
     return a;
   }
   Value *batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
@@ -188,8 +152,6 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     shape.push_back(n);
   Value *y = l.make(a->type, shape);
   const int64_t matrices = product(batchB->shape, 0, batchB->rank());
-  const int64_t packedSize =
-      a->type == ElementType::Float64 ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
   Value *packed = pack(l, b, k, n, n, 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
@@ -200,18 +162,26 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     for (size_t i = 0; i < batch.size(); ++i) {
       ++p[13];
       p.insert(p.end(), {batch[i], batchStride(batch, i, batchA, m * k),
-                         batchStride(batch, i, batchB, packedSize), 0,
+                         batchStride(batch, i, batchB, packedSize(b, k, n)), 0,
                          m * n * product(batch, i + 1, batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
-  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
   return y;
 }
 
-bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
+/// The product that makes x, for here only, and applies nothing to it yet; or null.
+static Planner::Draft *producingGemm(Lowering &l, Value *x) {
   Planner::Draft *step = l.planner.onlyProducer(x);
-  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
-      step->parameters[Applied] != number(Activation::None))
+  return step && (step->kernel == KernelId::GemmF32 || step->kernel == KernelId::GemmF64) &&
+                 step->parameters[Applied] == number(Activation::None)
+             ? step
+             : nullptr;
+}
+
+bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
+  Planner::Draft *step = producingGemm(l, x);
+  if (!step)
     return false;
   step->parameters[Applied] = number(activation);
   step->parameters[Applied + 1] = real(alpha);
@@ -221,9 +191,8 @@ bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, 
 }
 
 bool fuseBias(Lowering &l, Value *x, Value *bias) {
-  Planner::Draft *step = l.planner.onlyProducer(x);
-  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
-      step->operands[3] || step->parameters[Applied] != number(Activation::None))
+  Planner::Draft *step = producingGemm(l, x);
+  if (!step || step->operands[3])
     return false;
   const int64_t n = step->parameters[2];
   const int64_t last = bias->rank() ? bias->shape.back() : 1;

@@ -7,7 +7,7 @@ namespace {
 
 Status transposeNode(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> order;
+  std::vector<int64_t> order = allAxes(x->rank());
   if (const std::vector<int64_t> *perm = l.integers("perm")) {
     order = *perm;
     if (order.size() != x->rank())
@@ -16,11 +16,9 @@ Status transposeNode(Lowering &l) {
     if (!l.axes(order, x->rank()))
       return l.status();
   } else {
-    for (size_t i = x->rank(); i-- > 0;)
-      order.push_back(static_cast<int64_t>(i));
+    std::reverse(order.begin(), order.end());
   }
-  l.setResult(0, transpose(l, x, order));
-  return l.status();
+  return l.give(transpose(l, x, order));
 }
 
 Status expandNode(Lowering &l) {
@@ -35,8 +33,7 @@ Status expandNode(Lowering &l) {
   Shape shape;
   if (!l.status() || !l.broadcast({x, like}, shape))
     return l.status();
-  l.setResult(0, expand(l, x, shape));
-  return l.status();
+  return l.give(expand(l, x, shape));
 }
 
 Status tile(Lowering &l) {
@@ -61,22 +58,21 @@ Status tile(Lowering &l) {
       return l.invalid("the result is too large");
     shape.push_back(length);
   }
-  if (shape == x->shape) {
-    l.setResult(0, x);
-    return l.status();
-  }
-  if (const Value *y = l.output(0, x->type, shape); y->count)
-    l.emit(KernelId::CopyStrided, {l.results[0]}, {x},
+  if (shape == x->shape)
+    return l.give(x);
+  Value *y = l.output(0, x->type, shape);
+  if (y->count)
+    l.emit(KernelId::CopyStrided, {y}, {x},
            joined({width(x), 0, 0}, mergedLoops(wide, {denseStrides(wide), strides})));
   return l.status();
 }
 
 Status concat(Lowering &l) {
-  int64_t axis = l.integer("axis", 0);
   Value *first = l.in(0);
-  if (!l.axis(axis, first->rank()))
+  Along at;
+  if (!readAxis(l, first, 0, at))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
+  const size_t along = at.axis;
   Shape shape = first->shape;
   shape[along] = 0;
   for (const Value *x : l.inputs) {
@@ -90,10 +86,8 @@ Status concat(Lowering &l) {
                        " don't fit each other");
     shape[along] += x->shape[along];
   }
-  if (l.inputs.size() == 1) {
-    l.setResult(0, first);
-    return l.status();
-  }
+  if (l.inputs.size() == 1)
+    return l.give(first);
   Value *y = l.output(0, first->type, shape);
   std::vector<int64_t> starts(shape.size());
   for (Value *x : l.inputs) {
@@ -105,18 +99,12 @@ Status concat(Lowering &l) {
 
 Status split(Lowering &l) {
   Value *x = l.in(0);
-  int64_t axis = l.integer("axis", 0);
-  if (!l.axis(axis, x->rank()))
-    return l.status();
-  const auto along = static_cast<size_t>(axis);
-  const int64_t whole = x->shape[along];
+  Along at;
   std::vector<int64_t> lengths;
-  if (l.in(1)) {
-    if (!l.read(l.in(1), lengths))
-      return l.status();
-  } else if (const std::vector<int64_t> *attribute = l.integers("split")) {
-    lengths = *attribute;
-  } else {
+  if (!readAxis(l, x, 0, at) || !l.read(1, "split", lengths, true))
+    return l.status();
+  const int64_t whole = at.n;
+  if (!l.in(1) && !l.integers("split")) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
     if (parts < 1 || parts > whole + 1 || parts > (1 << 20) ||
         (l.version < 18 && whole % parts != 0))
@@ -134,9 +122,9 @@ Status split(Lowering &l) {
       return l.invalid("the parts " + toString(lengths) + " of a length of " +
                        std::to_string(whole));
     Shape shape = x->shape;
-    shape[along] = lengths[i];
+    shape[at.axis] = lengths[i];
     std::vector<int64_t> starts(x->rank());
-    starts[along] = start;
+    starts[at.axis] = start;
     start += lengths[i];
     if (l.wants(i))
       l.setResult(i, slice(l, x, shape, starts, std::vector<int64_t>(x->rank(), 1)));
@@ -149,24 +137,11 @@ Status split(Lowering &l) {
 Status sliceNode(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> begins, ends, axes, by;
-  if (l.version < 10) {
-    if (!l.integers("starts") || !l.integers("ends"))
-      return l.invalid("its attributes 'starts' and 'ends' are missing");
-    begins = *l.integers("starts");
-    ends = *l.integers("ends");
-    if (l.integers("axes"))
-      axes = *l.integers("axes");
-  } else {
-    if (!l.in(1) || !l.in(2))
-      return l.invalid("its inputs 'starts' and 'ends' are missing");
-    if (!l.read(l.in(1), begins) || !l.read(l.in(2), ends) || (l.in(3) && !l.read(l.in(3), axes)) ||
-        (l.in(4) && !l.read(l.in(4), by)))
-      return l.status();
-  }
-  const bool hasAxes = l.version < 10 ? l.integers("axes") != nullptr : l.in(3) != nullptr;
-  if (!hasAxes)
-    for (size_t i = 0; i < begins.size(); ++i)
-      axes.push_back(static_cast<int64_t>(i));
+  if (!l.read(1, "starts", begins) || !l.read(2, "ends", ends) || !l.read(3, "axes", axes, true) ||
+      !l.read(4, "steps", by, true))
+    return l.status();
+  if (!l.in(3) && !l.integers("axes"))
+    axes = allAxes(begins.size());
   if (by.empty())
     by.assign(begins.size(), 1);
   if (ends.size() != begins.size() || axes.size() != begins.size() || by.size() != begins.size())
@@ -194,30 +169,18 @@ Status sliceNode(Lowering &l) {
     starts[d] = lengths[d] ? from : 0;
     steps[d] = lengths[d] > 1 ? step : 1;
   }
-  l.setResult(0, slice(l, x, lengths, starts, steps));
-  return l.status();
+  return l.give(slice(l, x, lengths, starts, steps));
 }
 
 Status pad(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> pads, axes;
-  if (l.version < 11) {
-    const std::vector<int64_t> *attribute = l.integers("pads");
-    if (!attribute)
-      return l.invalid("its attribute 'pads' is missing");
-    pads = *attribute;
-  } else if (!l.in(1)) {
-    return l.invalid("its input 'pads' is missing");
-  } else if (!l.read(l.in(1), pads)) {
+  if (!l.read(1, "pads", pads))
     return l.status();
-  }
-  if (l.in(3)) {
-    if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
-      return l.status();
-  } else {
-    for (size_t i = 0; i < x->rank(); ++i)
-      axes.push_back(static_cast<int64_t>(i));
-  }
+  if (!l.in(3))
+    axes = allAxes(x->rank());
+  else if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
+    return l.status();
   if (pads.size() != 2 * axes.size())
     return l.invalid("it has " + std::to_string(pads.size()) + " pads for " +
                      std::to_string(axes.size()) + " axes");
@@ -249,8 +212,7 @@ Status pad(Lowering &l) {
       return l.invalid("it pads with " + toString(value->shape) + " of " + name(value->type));
     Value *y = fill(l, x->type, shape, value);
     place(l, y, x, to);
-    l.setResult(0, y);
-    return l.status();
+    return l.give(y);
   }
   // Axis by axis: each entry of the result is one of x.
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -284,8 +246,7 @@ Status pad(Lowering &l) {
            {product(x->shape, 0, i), n, product(x->shape, i + 1, x->rank()) * width(x), length});
     x = y;
   }
-  l.setResult(0, x);
-  return l.status();
+  return l.give(x);
 }
 
 Status trilu(Lowering &l) {
@@ -296,10 +257,9 @@ Status trilu(Lowering &l) {
   if (x->rank() < 2)
     return l.invalid("it takes matrices, not " + toString(x->shape));
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(KernelId::Trilu, {y}, {x},
-         {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2], x->shape.back(),
-          diagonal, l.integer("upper", 1) != 0});
-  return l.status();
+  return l.emit(KernelId::Trilu, {y}, {x},
+                {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2],
+                 x->shape.back(), diagonal, l.integer("upper", 1) != 0});
 }
 
 Status depthToSpace(Lowering &l) {
@@ -311,8 +271,7 @@ Status depthToSpace(Lowering &l) {
   const std::string_view mode = l.text("mode", "DCR");
   Value *y = mode == "CRD" ? transpose(l, l.view(x, {n, c, b, b, h, w}), {0, 1, 4, 2, 5, 3})
                            : transpose(l, l.view(x, {n, b, b, c, h, w}), {0, 3, 4, 1, 5, 2});
-  l.setResult(0, l.view(y, {n, c, h * b, w * b}));
-  return l.status();
+  return l.give(l.view(y, {n, c, h * b, w * b}));
 }
 
 Status spaceToDepth(Lowering &l) {
@@ -324,8 +283,7 @@ Status spaceToDepth(Lowering &l) {
   Value *y = l.text("mode", "DCR") == "CRD"
                  ? transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 1, 3, 5, 2, 4})
                  : transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 3, 5, 1, 2, 4});
-  l.setResult(0, l.view(y, {n, c * b * b, h, w}));
-  return l.status();
+  return l.give(l.view(y, {n, c * b * b, h, w}));
 }
 
 Status reverseSequence(Lowering &l) {
@@ -338,10 +296,9 @@ Status reverseSequence(Lowering &l) {
     return l.invalid("lengths " + toString(lengths->shape) + " for " + toString(x->shape));
   const size_t first = std::min(t, b), second = std::max(t, b);
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
-         {product(x->shape, 0, first), x->shape[t], product(x->shape, first + 1, second),
-          x->shape[b], product(x->shape, second + 1, x->rank()) * width(x), t < b});
-  return l.status();
+  return l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
+                {product(x->shape, 0, first), x->shape[t], product(x->shape, first + 1, second),
+                 x->shape[b], product(x->shape, second + 1, x->rank()) * width(x), t < b});
 }
 
 constexpr Operator Table[] = {

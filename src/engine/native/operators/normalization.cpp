@@ -7,10 +7,8 @@ namespace {
 
 /// [batch, channels, everything else]
 bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, int64_t &inner) {
-  if (x->rank() < 2) {
-    (void)l.invalid("it takes [N, C, ...], not " + toString(x->shape));
-    return false;
-  }
+  if (x->rank() < 2)
+    return l.invalid("it takes [N, C, ...], not " + toString(x->shape));
   batch = x->shape[0];
   channels = x->shape[1];
   inner = product(x->shape, 2, x->rank());
@@ -19,11 +17,9 @@ bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, 
 
 bool haveCount(Lowering &l, std::initializer_list<const Value *> values, int64_t wanted) {
   for (const Value *value : values)
-    if (value && count(value) != wanted) {
-      (void)l.invalid("a scale, bias, mean or variance has " + toString(value->shape) +
-                      " instead of " + std::to_string(wanted) + " elements");
-      return false;
-    }
+    if (value && count(value) != wanted)
+      return l.invalid("a scale, bias, mean or variance has " + toString(value->shape) +
+                       " instead of " + std::to_string(wanted) + " elements");
   return true;
 }
 
@@ -41,10 +37,9 @@ Status batchNormalization(Lowering &l) {
     return l.status();
   const auto same = [&](Value *value) { return cast(l, value, x->type); };
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(pick(KernelId::BatchNormF32, x->type), {y},
-         {x, same(scale), same(bias), same(mean), same(variance)},
-         {batch, channels, inner, real(l.real("epsilon", 1e-5F))});
-  return l.status();
+  return l.emit(pick(KernelId::BatchNormF32, x->type), {y},
+                {x, same(scale), same(bias), same(mean), same(variance)},
+                {batch, channels, inner, real(l.real("epsilon", 1e-5F))});
 }
 
 Status instanceNormalization(Lowering &l) {
@@ -53,9 +48,8 @@ Status instanceNormalization(Lowering &l) {
   if (!channelsOf(l, x, batch, channels, inner) || !haveCount(l, {l.in(1), l.in(2)}, channels))
     return l.status();
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, l.in(1), l.in(2)},
-         {batch, channels, 1, inner, real(l.real("epsilon", 1e-5F))});
-  return l.status();
+  return l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, l.in(1), l.in(2)},
+                {batch, channels, 1, inner, real(l.real("epsilon", 1e-5F))});
 }
 
 Status groupNormalization(Lowering &l) {
@@ -79,19 +73,17 @@ Status groupNormalization(Lowering &l) {
   if (!haveCount(l, {scale, bias}, channels))
     return l.status();
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, scale, bias},
-         {batch, groups, channels / groups, inner, real(l.real("epsilon", 1e-5F))});
-  return l.status();
+  return l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, scale, bias},
+                {batch, groups, channels / groups, inner, real(l.real("epsilon", 1e-5F))});
 }
 
 /// What is normalized: all from `axis` on.
 template <bool IsRms> Status layerNormalization(Lowering &l) {
   Value *x = l.in(0), *scale = l.in(1), *bias = IsRms ? nullptr : l.in(2);
-  int64_t axis = l.integer("axis", -1);
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  if (!readAxis(l, x, -1, at))
     return l.status();
-  const auto first = static_cast<size_t>(axis);
-  const int64_t rows = product(x->shape, 0, first), n = product(x->shape, first, x->rank());
+  const int64_t rows = at.outer, n = at.n * at.inner;
   const double epsilon = l.real("epsilon", 1e-5F);
   const bool fits = count(scale) == n && (!bias || count(bias) == n);
   Value *kernelScale = fits ? scale : nullptr, *kernelBias = fits ? bias : nullptr;
@@ -100,7 +92,7 @@ template <bool IsRms> Status layerNormalization(Lowering &l) {
     l.emit(pick(KernelId::RmsNormF32, x->type), {y}, {x, kernelScale}, {rows, n, real(epsilon)});
   } else {
     Shape reduced = x->shape;
-    std::fill(reduced.begin() + axis, reduced.end(), 1);
+    std::fill(reduced.begin() + static_cast<ptrdiff_t>(at.axis), reduced.end(), 1);
     Value *mean = l.wants(1) ? l.output(1, x->type, reduced) : nullptr;
     Value *deviation = l.wants(2) ? l.output(2, x->type, reduced) : nullptr;
     l.emit(pick(KernelId::LayerNormF32, x->type), {y, mean, deviation},
@@ -113,8 +105,7 @@ template <bool IsRms> Status layerNormalization(Lowering &l) {
     if (l.status() && y->shape != x->shape)
       return l.invalid("a scale of " + toString(scale->shape) + " for " + toString(x->shape));
   }
-  l.setResult(0, y);
-  return l.status();
+  return l.give(y);
 }
 
 Status meanVarianceNormalization(Lowering &l) {
@@ -131,8 +122,7 @@ Status meanVarianceNormalization(Lowering &l) {
                            unary(l, KernelId::SquareF32, centered), axes, true);
   Value *deviation = binary(l, KernelId::AddF32, unary(l, KernelId::SqrtF32, variance),
                             l.constantReal(x->type, 1e-9));
-  l.setResult(0, binary(l, KernelId::DivF32, centered, deviation));
-  return l.status();
+  return l.give(binary(l, KernelId::DivF32, centered, deviation));
 }
 
 Status lpNormalization(Lowering &l) {
@@ -147,12 +137,8 @@ Status lpNormalization(Lowering &l) {
                        {axis}, true);
   // Nothing divided by nothing is nothing.
   Value *zero = l.constantReal(x->type, 0);
-  Value *isZero = l.make(ElementType::Bool, norm->shape);
-  l.emit(
-      KernelId::Compare, {isZero}, {norm, zero},
-      joined({number(CompareOp::Equal), code(x->type)}, broadcastLoops(norm->shape, {norm, zero})));
-  l.setResult(0, where(l, isZero, zero, binary(l, KernelId::DivF32, x, norm)));
-  return l.status();
+  Value *isZero = compare(l, CompareOp::Equal, norm, zero);
+  return l.give(where(l, isZero, zero, binary(l, KernelId::DivF32, x, norm)));
 }
 
 constexpr Operator Table[] = {

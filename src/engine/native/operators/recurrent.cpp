@@ -39,10 +39,8 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
   if (names.empty())
     for (size_t i = 0; i < wanted; ++i)
       names.emplace_back(i == 0 ? otherwise : otherwiseLater);
-  if (names.size() < wanted) {
-    (void)l.invalid("it has " + std::to_string(names.size()) + " activations");
-    return false;
-  }
+  if (names.size() < wanted)
+    return l.invalid("it has " + std::to_string(names.size()) + " activations");
   const onnx::Attribute *alphas = l.attribute("activation_alpha");
   const onnx::Attribute *betas = l.attribute("activation_beta");
   size_t alpha = 0, beta = 0;
@@ -51,10 +49,8 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     const auto *found = std::find_if(std::begin(Activations), std::end(Activations),
                                      [&](const Named &n) { return n.name == name; });
-    if (found == std::end(Activations)) {
-      (void)l.unsupported("the activation " + name);
-      return false;
-    }
+    if (found == std::end(Activations))
+      return l.unsupported("the activation " + name);
     Applied applied = found->applied;
     if (found->parameters > 0 && alphas && alpha < alphas->reals.size())
       applied.alpha = static_cast<double>(alphas->reals[alpha++]);
@@ -63,38 +59,6 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
     out.push_back(applied);
   }
   return true;
-}
-
-template <typename T>
-Value *packWeights(Lowering &l, Value *w, int64_t direction, int64_t gates, int64_t hidden,
-                   int64_t input) {
-  const int64_t size = packedRecurrentSize<T>(gates, hidden, input);
-  const auto bytes = static_cast<size_t>(size) * sizeof(T);
-  const int64_t from = direction * gates * hidden * input;
-  std::shared_ptr<const Buffer> nothing;
-  const onnx::Tensor *source = w->root->initializer;
-  std::shared_ptr<const Buffer> &kept =
-      source
-          ? l.planner.weights().packed(source, "recurrent " + std::to_string(w->offset) + " " +
-                                                   toString(Shape{direction, gates, hidden, input}))
-          : nothing;
-  if (!kept && w->isConstant() && l.status() && l.planner.mayFold(bytes, bytes, 4 * bytes)) {
-    Buffer packed;
-    if (Status s = packed.resize(bytes); !s) {
-      (void)l.planner.fail(s);
-      return w;
-    }
-    packRecurrentWeights<T>(reinterpret_cast<T *>(packed.data()),
-                            reinterpret_cast<const T *>(w->constantBytes()) + from, gates, hidden,
-                            input);
-    kept = std::make_shared<const Buffer>(std::move(packed));
-  }
-  if (kept)
-    return l.planner.constant(w->type, {size}, kept);
-  Value *part = l.view(w, {gates * hidden, input}, static_cast<uint64_t>(from) * sizeof(T));
-  Value *packed = l.make(w->type, {size});
-  l.emit(KernelId::PackRecurrent, {packed}, {part}, {code(w->type), gates, hidden, input});
-  return packed;
 }
 
 struct Layer {
@@ -154,10 +118,14 @@ Status recurrent(Lowering &l, const Layer &layer) {
       return value ? l.view(value, {}, static_cast<uint64_t>(d * elements) * size) : nullptr;
     };
     const int64_t apart = batchFirst ? hidden : batch * hidden;
-    Value *packedW = isDouble ? packWeights<double>(l, w, d, gates, hidden, input)
-                              : packWeights<float>(l, w, d, gates, hidden, input);
-    Value *packedR = isDouble ? packWeights<double>(l, r, d, gates, hidden, hidden)
-                              : packWeights<float>(l, r, d, gates, hidden, hidden);
+    const auto packed = [&](Value *weights, int64_t columns) {
+      const int64_t elements = isDouble ? packedRecurrentSize<double>(gates, hidden, columns)
+                                        : packedRecurrentSize<float>(gates, hidden, columns);
+      return l.planner.packed(KernelId::PackRecurrent, {elements},
+                              part(weights, gates * hidden * columns),
+                              {code(x->type), gates, hidden, columns});
+    };
+    Value *packedW = packed(w, input), *packedR = packed(r, hidden);
     const int64_t scratch = isDouble ? recurrentWorkspace<double>(gates, steps, batch, hidden)
                                      : recurrentWorkspace<float>(gates, steps, batch, hidden);
     Value *workspace = l.make(x->type, {scratch});
@@ -187,7 +155,8 @@ Status recurrent(Lowering &l, const Layer &layer) {
       p.insert(p.end(), {number(a.activation), real(a.alpha), real(a.beta)});
     }
     l.emit(pick(layer.kernel, x->type), results, reads, p);
-    l.countMultiplyAdds(static_cast<uint64_t>(steps * batch * gates * hidden * (input + hidden)));
+    l.planner.countMultiplyAdds(
+        static_cast<uint64_t>(steps * batch * gates * hidden * (input + hidden)));
   }
   return l.status();
 }
