@@ -5,6 +5,7 @@
 
 #include "kernel.h"
 #include "math.h"
+#include "movement.h"
 
 namespace mlbridge::native::kernels {
 
@@ -338,47 +339,27 @@ MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *cons
   E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
-  const int rank = static_cast<int>(p[0]);
-  const std::int64_t *dimensions = p + 1;
   const std::int64_t one[3] = {1, 0, 0};
-  const std::int64_t *inner = rank > 0 ? dimensions + 3 * (rank - 1) : one;
-  std::int64_t at[MostLoops];
-  for (int d = 0; d < rank; ++d) {
-    if (dimensions[3 * d] == 0)
-      return;
-    at[d] = 0;
-  }
+  const std::int64_t *inner = p[0] > 0 ? p + 1 + 3 * (p[0] - 1) : one;
   const std::int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
-  const bool apartA = strideA >> 1 != 0, apartB = strideB >> 1 != 0;
-  for (;;) {
-    if (!apartA && !apartB) {
-      row(y, a, strideA, b, strideB, n);
+  const bool apart = strideA >> 1 != 0 || strideB >> 1 != 0;
+  eachRow<2>(p[0], p + 1, [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+    const E *rowA = a + at[0], *rowB = b + at[1];
+    if (!apart) {
+      row(y, rowA, strideA, rowB, strideB, n);
     } else { // brought together first
       E as[Piece], bs[Piece];
       for (std::int64_t i = 0; i < n; i += Piece) {
         const std::int64_t count = n - i < Piece ? n - i : Piece;
         for (std::int64_t k = 0; k < count; ++k) {
-          as[k] = a[(i + k) * strideA];
-          bs[k] = b[(i + k) * strideB];
+          as[k] = rowA[(i + k) * strideA];
+          bs[k] = rowB[(i + k) * strideB];
         }
         row(y + i, as, 1, bs, 1, count);
       }
     }
     y += n;
-    int d = rank - 2;
-    for (; d >= 0; --d) {
-      const std::int64_t *dimension = dimensions + 3 * d;
-      a += dimension[1];
-      b += dimension[2];
-      if (++at[d] < dimension[0])
-        break;
-      a -= dimension[1] * dimension[0];
-      b -= dimension[2] * dimension[0];
-      at[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
+  });
 }
 
 #define MLBRIDGE_BINARY(Name)                                                                      \

@@ -263,49 +263,23 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
 
 template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
-  E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
   const E *c = static_cast<const E *>(operands[3]);
   const std::int64_t m = p[0], k = p[1], n = p[2];
   const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
   const bool activates = !relu && static_cast<Activation>(p[10]) != Activation::None;
-  const int rank = static_cast<int>(p[13]);
-  const std::int64_t *dimensions = p + 14;
-  std::int64_t at[MostLoops];
-  for (int d = 0; d < rank; ++d) {
-    if (dimensions[5 * d] == 0)
+  eachIndex<4>(p[13], p + 14, [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+    E *y = static_cast<E *>(operands[0]) + at[3];
+    multiply<V>(
+        a + at[0], p[3], p[4], m, b + at[1], k, n,
+        {y, p[5], c ? c + at[2] : nullptr, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
+    if (!activates)
       return;
-    at[d] = 0;
-  }
-  for (;;) {
-    multiply<V>(a, p[3], p[4], m, b, k, n,
-                {y, p[5], c, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
-    if (activates) {
-      if (p[5] == n)
-        activate<V>(y, m * n, p + 10);
-      else
-        for (std::int64_t row = 0; row < m; ++row)
-          activate<V>(y + row * p[5], n, p + 10);
-    }
-    int d = rank - 1;
-    for (; d >= 0; --d) {
-      const std::int64_t *dimension = dimensions + 5 * d;
-      // Back to the start of the dimension when it ends.
-      const bool more = ++at[d] < dimension[0];
-      const std::int64_t steps = more ? 1 : 1 - dimension[0];
-      a += steps * dimension[1];
-      b += steps * dimension[2];
-      if (c)
-        c += steps * dimension[3];
-      y += steps * dimension[4];
-      if (more)
-        break;
-      at[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
+    const bool dense = p[5] == n;
+    for (std::int64_t row = 0; row < (dense ? 1 : m); ++row)
+      activate<V>(y + row * p[5], dense ? m * n : n, p + 10);
+  });
 }
 
 /// Moves only: the same for all vectors.
