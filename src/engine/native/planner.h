@@ -140,7 +140,6 @@ private:
   Expected<std::shared_ptr<const Plan>> finish(const std::vector<TensorSpec> &inputs,
                                                const std::vector<TensorSpec> &outputs,
                                                const std::vector<Value *> &results);
-  Value *newValue(ElementType type, const Shape &shape);
   void removeDeadSteps(const std::vector<Value *> &results);
   Status placeValues(Plan &plan);
 

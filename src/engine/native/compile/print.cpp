@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A plan as C++: each kernel call becomes a function with constant parameters, so that the compiler
 // specializes it, and calls that are alike share one.
-#include "engine/native/compile/print.h"
+#include "engine/native/compile/generate.h"
 
 #include <mlbridge/aot.h>
 

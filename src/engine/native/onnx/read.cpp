@@ -260,11 +260,6 @@ private:
 
 } // namespace
 
-Status tooManyNodes() {
-  return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
-                                   " nodes, those of functions and loops included"};
-}
-
 Status checkDimensions(size_t count) {
   if (count <= size_t{MostDimensions})
     return Status();
@@ -272,11 +267,27 @@ Status checkDimensions(size_t count) {
                                  std::to_string(MostDimensions) + " are supported"};
 }
 
-Expected<Model> readModel(std::string_view bytes, const Deadline &deadline) {
+Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline) {
+  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   Model model;
-  if (Status s = Reader(bytes, deadline).model(model); !s)
+  if (Status s = Reader(text, deadline).model(model); !s)
     return s;
   return model;
+}
+
+Metadata metadataOf(const Model &model) {
+  Metadata metadata;
+  for (const auto &[key, value] : model.metadata)
+    metadata.emplace(std::string(key), std::string(value));
+  const std::pair<const char *, std::string_view> fields[] = {
+      {"onnx.producer", model.producer},
+      {"onnx.graph", model.graph.name},
+      {"onnx.domain", model.domain},
+      {"onnx.description", model.description}};
+  for (const auto &[key, value] : fields)
+    if (!value.empty())
+      metadata.emplace(key, std::string(value));
+  return metadata;
 }
 
 } // namespace mlbridge::native::onnx
