@@ -234,7 +234,7 @@ MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSu
           sum = sum + e;
         }
       }
-      const L logarithm = keeps ? sum : log(sum);
+      const L logarithm = keeps ? sum : LogFunction::of(sum, Parameters<L>{});
       if (total) {
         storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;

@@ -9,21 +9,20 @@
 
 namespace mlbridge::native::kernels {
 
-/// Computes f in double and rounds once.
-#define MLBRIDGE_IN_DOUBLE(Name, Function)                                                         \
-  template <class V> MLBRIDGE_INLINE V Name(V x) {                                                 \
-    if constexpr (sizeof(typename V::Element) == 8) {                                              \
-      return Function(x);                                                                          \
-    } else {                                                                                       \
-      typename WideOf<V>::Type half[2];                                                            \
-      widen(x, half[0], half[1]);                                                                  \
-      half[0] = Function(half[0]);                                                                 \
-      if constexpr (V::Lanes > 1)                                                                  \
-        half[1] = Function(half[1]);                                                               \
-      narrow(half[0], half[1], x);                                                                 \
-      return x;                                                                                    \
-    }                                                                                              \
+/// Computes f of double vectors and rounds once.
+template <class V, class F> MLBRIDGE_INLINE V inDouble(V x, const F &f) {
+  if constexpr (sizeof(typename V::Element) == 8) {
+    return f(x);
+  } else {
+    typename WideOf<V>::Type half[2];
+    widen(x, half[0], half[1]);
+    half[0] = f(half[0]);
+    if constexpr (V::Lanes > 1)
+      half[1] = f(half[1]);
+    narrow(half[0], half[1], x);
+    return x;
   }
+}
 
 template <class V> MLBRIDGE_INLINE V cosDouble(V x) { return sinDouble(x, 1); }
 template <class V> MLBRIDGE_INLINE V sineDouble(V x) { return sinDouble(x, 0); }
@@ -82,25 +81,6 @@ template <class V> MLBRIDGE_RARE V geluTanhDouble(V x) {
   return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
 }
 
-MLBRIDGE_IN_DOUBLE(acos, acosDouble)
-MLBRIDGE_IN_DOUBLE(acosh, acoshDouble)
-MLBRIDGE_IN_DOUBLE(asin, asinDouble)
-MLBRIDGE_IN_DOUBLE(asinh, asinhDouble)
-MLBRIDGE_IN_DOUBLE(atan, atanDouble)
-MLBRIDGE_IN_DOUBLE(atanh, atanhDouble)
-MLBRIDGE_IN_DOUBLE(cos, cosDouble)
-MLBRIDGE_IN_DOUBLE(cosh, coshDouble)
-MLBRIDGE_IN_DOUBLE(erf, erfDouble)
-MLBRIDGE_IN_DOUBLE(gelu, geluDouble)
-MLBRIDGE_IN_DOUBLE(geluTanh, geluTanhDouble)
-MLBRIDGE_IN_DOUBLE(log, logDouble)
-MLBRIDGE_IN_DOUBLE(mish, mishDouble)
-MLBRIDGE_IN_DOUBLE(sin, sineDouble)
-MLBRIDGE_IN_DOUBLE(sinh, sinhDouble)
-MLBRIDGE_IN_DOUBLE(softplus, softplusDouble)
-MLBRIDGE_IN_DOUBLE(tan, tanDouble)
-#undef MLBRIDGE_IN_DOUBLE
-
 // ---- one operand --------------------------------------------------------------------------------
 
 template <class V> struct Parameters {
@@ -114,36 +94,38 @@ template <class V> struct Parameters {
       return expression;                                                                           \
     }                                                                                              \
   };
+#define MLBRIDGE_IN_DOUBLE(Name, function)                                                         \
+  MLBRIDGE_FUNCTION(Name, inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
 #define MLBRIDGE_ZERO constant<V>(0)
 #define MLBRIDGE_ONE constant<V>(1)
 // What is written as a < b ? ... takes NaN to the second branch, which passes it.
 MLBRIDGE_FUNCTION(Abs, absolute(x))
-MLBRIDGE_FUNCTION(Acos, acos(x))
-MLBRIDGE_FUNCTION(Acosh, acosh(x))
+MLBRIDGE_IN_DOUBLE(Acos, acosDouble)
+MLBRIDGE_IN_DOUBLE(Acosh, acoshDouble)
 MLBRIDGE_FUNCTION(Affine, V::fma(p.alpha, x, p.beta))
-MLBRIDGE_FUNCTION(Asin, asin(x))
-MLBRIDGE_FUNCTION(Asinh, asinh(x))
-MLBRIDGE_FUNCTION(Atan, atan(x))
-MLBRIDGE_FUNCTION(Atanh, atanh(x))
+MLBRIDGE_IN_DOUBLE(Asin, asinDouble)
+MLBRIDGE_IN_DOUBLE(Asinh, asinhDouble)
+MLBRIDGE_IN_DOUBLE(Atan, atanDouble)
+MLBRIDGE_IN_DOUBLE(Atanh, atanhDouble)
 MLBRIDGE_FUNCTION(Ceil, V::ceil(x))
 MLBRIDGE_FUNCTION(Celu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x / p.alpha), x))
 MLBRIDGE_FUNCTION(Clamp, V::least(p.beta, V::greatest(p.alpha, x)))
-MLBRIDGE_FUNCTION(Cos, cos(x))
-MLBRIDGE_FUNCTION(Cosh, cosh(x))
+MLBRIDGE_IN_DOUBLE(Cos, cosDouble)
+MLBRIDGE_IN_DOUBLE(Cosh, coshDouble)
 MLBRIDGE_FUNCTION(Elu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x), x))
-MLBRIDGE_FUNCTION(Erf, erf(x))
+MLBRIDGE_IN_DOUBLE(Erf, erfDouble)
 MLBRIDGE_FUNCTION(Exp, exp(x))
 MLBRIDGE_FUNCTION(Floor, V::floor(x))
-MLBRIDGE_FUNCTION(Gelu, gelu(x))
-MLBRIDGE_FUNCTION(GeluTanh, geluTanh(x))
+MLBRIDGE_IN_DOUBLE(Gelu, geluDouble)
+MLBRIDGE_IN_DOUBLE(GeluTanh, geluTanhDouble)
 MLBRIDGE_FUNCTION(HardSigmoid,
                   V::least(MLBRIDGE_ONE, V::greatest(MLBRIDGE_ZERO, V::fma(p.alpha, x, p.beta))))
 MLBRIDGE_FUNCTION(HardSwish, x *V::least(MLBRIDGE_ONE,
                                          V::greatest(MLBRIDGE_ZERO, V::fma(constant<V>(1.0 / 6), x,
                                                                            constant<V>(0.5)))))
 MLBRIDGE_FUNCTION(LeakyRelu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *x, x))
-MLBRIDGE_FUNCTION(Log, log(x))
-MLBRIDGE_FUNCTION(Mish, mish(x))
+MLBRIDGE_IN_DOUBLE(Log, logDouble)
+MLBRIDGE_IN_DOUBLE(Mish, mishDouble)
 MLBRIDGE_FUNCTION(Neg, negate(x))
 MLBRIDGE_FUNCTION(Reciprocal, MLBRIDGE_ONE / x)
 MLBRIDGE_FUNCTION(Relu, V::greatest(MLBRIDGE_ZERO, x))
@@ -155,17 +137,18 @@ MLBRIDGE_FUNCTION(Shrink, V::select(V::less(x, negate(p.alpha)), x + p.beta,
 MLBRIDGE_FUNCTION(Sigmoid, sigmoid(x))
 MLBRIDGE_FUNCTION(Sign, V::select(V::less(MLBRIDGE_ZERO, absolute(x)), withSign(MLBRIDGE_ONE, x),
                                   V::bitAnd(x, absolute(x))))
-MLBRIDGE_FUNCTION(Sin, sin(x))
-MLBRIDGE_FUNCTION(Sinh, sinh(x))
-MLBRIDGE_FUNCTION(Softplus, softplus(x))
+MLBRIDGE_IN_DOUBLE(Sin, sineDouble)
+MLBRIDGE_IN_DOUBLE(Sinh, sinhDouble)
+MLBRIDGE_IN_DOUBLE(Softplus, softplusDouble)
 MLBRIDGE_FUNCTION(Softsign, x / (MLBRIDGE_ONE + absolute(x)))
 MLBRIDGE_FUNCTION(Sqrt, V::sqrt(x))
 MLBRIDGE_FUNCTION(Square, x *x)
 MLBRIDGE_FUNCTION(Swish, x *sigmoid(p.alpha *x))
-MLBRIDGE_FUNCTION(Tan, tan(x))
+MLBRIDGE_IN_DOUBLE(Tan, tanDouble)
 MLBRIDGE_FUNCTION(Tanh, tanh(x))
 MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::less(p.alpha, x), x, MLBRIDGE_ZERO))
 #undef MLBRIDGE_FUNCTION
+#undef MLBRIDGE_IN_DOUBLE
 #undef MLBRIDGE_ZERO
 #undef MLBRIDGE_ONE
 

@@ -52,22 +52,8 @@ namespace mlbridge::native::kernels {
 
 /// Bytes of an element of a type.
 inline std::int64_t widthOf(std::int64_t type) {
-  switch (type) {
-  case 2:
-  case 6:
-  case 9:
-    return 2;
-  case 3:
-  case 7:
-  case 10:
-    return 4;
-  case 4:
-  case 8:
-  case 11:
-    return 8;
-  default:
-    return 1;
-  }
+  constexpr std::uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1};
+  return Widths[type];
 }
 inline bool isReal(std::int64_t type) { return type >= 9 && type <= 11; }
 inline bool isUnsigned(std::int64_t type) { return (type >= 5 && type <= 8) || type == 12; }
@@ -322,6 +308,28 @@ inline void IntegerBinary(void *const *o, const std::int64_t *p) {
                  });
 }
 
+inline std::int64_t integerOf(UnaryOp op, std::int64_t x, bool isSigned) {
+  const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+  switch (op) {
+  case UnaryOp::Neg:
+    return negative;
+  case UnaryOp::Abs:
+    return isSigned && x < 0 ? negative : x;
+  case UnaryOp::Sign:
+    return isSigned && x < 0 ? -1 : x != 0;
+  case UnaryOp::Not:
+    return x == 0;
+  default:
+    return ~x;
+  }
+}
+inline bool classOf(UnaryOp op, double x) {
+  if (op == UnaryOp::IsNaN)
+    return x != x;
+  return (x == __builtin_inf() && op != UnaryOp::IsNegInf) ||
+         (x == -__builtin_inf() && op != UnaryOp::IsPosInf);
+}
+
 inline void IntegerUnary(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<UnaryOp>(p[0]);
   const std::int64_t type = p[1];
@@ -334,36 +342,8 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
       loadReals(reals, x, type, 1, n);
     else
       loadIntegers(values, x, type, 1, n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t value = values[i];
-      const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value));
-      switch (op) {
-      case UnaryOp::Neg:
-        values[i] = negative;
-        break;
-      case UnaryOp::Abs:
-        values[i] = isSigned && value < 0 ? negative : value;
-        break;
-      case UnaryOp::Sign:
-        values[i] = isSigned && value < 0 ? -1 : value != 0;
-        break;
-      case UnaryOp::Not:
-        values[i] = value == 0;
-        break;
-      case UnaryOp::Invert:
-        values[i] = ~value;
-        break;
-      case UnaryOp::IsNaN:
-        values[i] = reals[i] != reals[i];
-        break;
-      default: {
-        const bool up = reals[i] > 1.7976931348623157e308,
-                   down = reals[i] < -1.7976931348623157e308;
-        values[i] = (up && op != UnaryOp::IsNegInf) || (down && op != UnaryOp::IsPosInf);
-        break;
-      }
-      }
-    }
+    for (std::int64_t i = 0; i < n; ++i)
+      values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
     const std::int64_t result = ofReals ? 12 : type;
     storeIntegers(element(o[0], result, first), result, 1, values, n);
   });

@@ -102,39 +102,22 @@ MLBRIDGE_INLINE void bestOf(std::int64_t *best, std::int64_t k, std::int64_t n, 
   }
 }
 
-template <class Body> inline void withWidth(std::int64_t width, const Body &body) {
+template <class Body> MLBRIDGE_INLINE void withWidth(std::int64_t width, const Body &body) {
   switch (width) {
   case 1:
-    body(std::uint8_t());
-    break;
+    return body(std::uint8_t());
   case 2:
-    body(std::uint16_t());
-    break;
+    return body(std::uint16_t());
   case 4:
-    body(std::uint32_t());
-    break;
+    return body(std::uint32_t());
   default:
-    body(std::uint64_t());
-    break;
+    return body(std::uint64_t());
   }
 }
 
 /// One element of a width.
 MLBRIDGE_INLINE void moveOne(void *y, const void *x, std::int64_t width) {
-  switch (width) {
-  case 1:
-    __builtin_memcpy(y, x, 1);
-    break;
-  case 2:
-    __builtin_memcpy(y, x, 2);
-    break;
-  case 4:
-    __builtin_memcpy(y, x, 4);
-    break;
-  default:
-    __builtin_memcpy(y, x, 8);
-    break;
-  }
+  withWidth(width, [&](auto element) { __builtin_memcpy(y, x, sizeof element); });
 }
 
 struct Half16 {
