@@ -132,8 +132,8 @@ def read_onnx(report: Report) -> None:
         report.multiply_adds = found["multiply_adds"]
         report.workspace_bytes = found["workspace_bytes"]
         report.embedded = (
-            f"{report.parameter_bytes} bytes of weights and the plan of the network "
-            "(native, aot); not the file"
+            f"native and aot keep {report.parameter_bytes} bytes of weights and the plan, "
+            "not the file"
         )
 
 

@@ -47,7 +47,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
     int64_t length = Dynamic, most = 0;
     if (a != Dynamic && b != Dynamic) {
       if (a != b)
-        return disagreement("another shape in " + where);
+        return disagreement("different in " + where);
       length = a;
     } else if (a != Dynamic) {
       if (maxB && a > maxB)
@@ -57,7 +57,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
       // The pass may send any length, so a model that takes one is wrong; what a model of fixed
       // length answers is fine for a pass that takes any.
       if (isInput)
-        return disagreement("of fixed length in the model only, " + where);
+        return disagreement("of fixed length in the model only: " + where);
       if (maxA && b > maxA)
         return disagreement("longer than the pass's maximum in " + where);
       length = b;
@@ -153,7 +153,7 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
     binding->outputs.push_back(std::move(port));
   }
   if (!wrong.empty())
-    return Status(Code::Mismatch, shortened(wrong) + advice + "; the pass states " +
+    return Status(Code::Mismatch, shortened(wrong) + advice + "; the pass declares " +
                                       shortened(caller.toString()) + ", the model has " +
                                       shortened(model->toString()));
   return std::shared_ptr<const Binding>(std::move(binding));

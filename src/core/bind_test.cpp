@@ -79,7 +79,7 @@ TEST(Bind, SaysEveryDisagreement) {
   const std::string &why = binding.status().message();
   for (const char *part :
        {"the model's input 'embedding: float32[300]'; did you mean 'embeding'?",
-        "input 'b' is another shape in dimension 0: 2 in the pass and 3 in the model",
+        "input 'b' is different in dimension 0: 2 in the pass and 3 in the model",
         "output 'action' is int64 in the pass and float32 in the model"})
     EXPECT_NE(why.find(part), std::string::npos) << why;
 }

@@ -84,7 +84,7 @@ def outcome(
     return (done.stdout + done.stderr).strip() or f"ended with {done.returncode}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def report() -> Iterator[list[dict[str, str]]]:
     """The rows of the report, written when all are there."""
     rows: list[dict[str, str]] = []
