@@ -219,8 +219,11 @@ Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x,
   const size_t firstStep = steps_.size();
   Value *y = make(x->type, shape);
   emit(kernel, {y}, {x}, parameters);
+  if (x->isConstant() && status_) // all of it is written: it needn't be zeroed
+    fail(memory_[y].resize(std::max<size_t>(y->capacity, 64)));
   if (Status s = fold(firstStep, y->id); !s)
     fail(s);
+  memory_.erase(y);
   if (kept)
     *kept = y->constant;
   return y;

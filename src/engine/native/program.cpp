@@ -15,7 +15,7 @@ void Program::add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
 }
 
 Status Program::finish(bool isLong) {
-  const Status notNested(Code::Internal, "native: control flow that isn't nested");
+  Status notNested(Code::Internal, "native: control flow that isn't nested");
   std::vector<size_t> open;
   bool hasControl = isLong;
   for (size_t i = 0; i < code_.size(); ++i) {
