@@ -67,7 +67,7 @@ function(mlbridge_test name)
 endfunction()
 
 # mlbridge_component(NAME SOURCES... [LIBS libs]): a shared object libNAME.so that exports
-# mlb_component_entry and nothing else.
+# mlb_component_entry and nothing else; installed, and part of a wheel.
 function(mlbridge_component name)
   cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
   add_library(${name} MODULE ${arg_UNPARSED_ARGUMENTS})
@@ -81,4 +81,5 @@ function(mlbridge_component name)
   set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${MLBRIDGE_COMPONENT_OUTPUT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/component.map)
   install(TARGETS ${name} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR})
+  set_property(GLOBAL APPEND PROPERTY MLBRIDGE_COMPONENTS ${name})
 endfunction()

@@ -2,7 +2,6 @@
 // Hostile messages for all serdes. The last two bytes of an input choose the serdes and the specs.
 // A message is refused as Protocol, or it is read whole and means the same when written again.
 //   serdes_fuzz -max_total_time=60 -max_len=4096 CORPUS
-#include "serdes/component_serdes.h"
 #include "serdes/serdes.h"
 #include "testing/tensors.h"
 
@@ -36,10 +35,9 @@ struct Subject {
 
 /// One of 3 * 256, made once.
 Subject &chosen(const uint8_t *choice) {
-  static auto json =
-      std::move(*newComponentSerDes("json", mlb_component_entry(MLB_COMPONENT_ABI)->serdes));
+  static auto json = newComponentSerDes("json", mlb_component_entry(MLB_COMPONENT_ABI)->serdes);
   static auto protobuf =
-      std::move(*newComponentSerDes("protobuf", mlb_protobuf_entry(MLB_COMPONENT_ABI)->serdes));
+      newComponentSerDes("protobuf", mlb_protobuf_entry(MLB_COMPONENT_ABI)->serdes);
   const SerDes *all[] = {&bitstreamSerDes(), json.get(), protobuf.get()};
   static Subject(*subjects)[256] = new Subject[std::size(all)][256];
   const size_t which = choice[0] % std::size(all);

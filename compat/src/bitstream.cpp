@@ -2,25 +2,11 @@
 #include "SerDes/bitstreamSerDes.h"
 #include "json.h"
 
-#include <array>
+#include <iterator>
 
 namespace MLBridge {
 
 using mlbridge::Code;
-
-std::string TensorSpec::toJSON() const {
-  static constexpr std::array<const char *, static_cast<size_t>(TensorType::Total)> names = {
-      "INVALID",  "float",   "double",   "int8_t",  "uint8_t", "int16_t",
-      "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t"};
-  std::string out = "{\"name\":";
-  json::appendText(out, Name);
-  out += ",\"type\":\"";
-  out += names[static_cast<size_t>(Type)];
-  out += "\",\"port\":" + std::to_string(Port) + ",\"shape\":[";
-  for (size_t i = 0; i < Shape.size(); ++i)
-    out += (i ? "," : "") + std::to_string(Shape[i]);
-  return out + "]}";
-}
 
 namespace {
 
@@ -34,14 +20,38 @@ template <typename T> std::string written(const char *buffer, size_t count) {
   return out;
 }
 
+/// Of each TensorType its name, and how its values are shown.
+constexpr struct {
+  const char *name;
+  std::string (*written)(const char *buffer, size_t count);
+} Types[] = {{"INVALID", nullptr},
+             {"float", written<float>},
+             {"double", written<double>},
+             {"int8_t", written<int8_t>},
+             {"uint8_t", written<uint8_t>},
+             {"int16_t", written<int16_t>},
+             {"uint16_t", written<uint16_t>},
+             {"int32_t", written<int32_t>},
+             {"uint32_t", written<uint32_t>},
+             {"int64_t", written<int64_t>},
+             {"uint64_t", written<uint64_t>}};
+static_assert(std::size(Types) == static_cast<size_t>(TensorType::Total));
+
 } // namespace
 
+std::string TensorSpec::toJSON() const {
+  std::string out = "{\"name\":";
+  json::appendText(out, Name);
+  out += ",\"type\":\"";
+  out += Types[static_cast<size_t>(Type)].name;
+  out += "\",\"port\":" + std::to_string(Port) + ",\"shape\":[";
+  for (size_t i = 0; i < Shape.size(); ++i)
+    out += (i ? "," : "") + std::to_string(Shape[i]);
+  return out + "]}";
+}
+
 std::string tensorValueToString(const char *Buffer, const TensorSpec &Spec) {
-  static constexpr std::array<decltype(&written<float>), static_cast<size_t>(TensorType::Total)>
-      ways = {nullptr,           written<float>,   written<double>,   written<int8_t>,
-              written<uint8_t>,  written<int16_t>, written<uint16_t>, written<int32_t>,
-              written<uint32_t>, written<int64_t>, written<uint64_t>};
-  const auto way = ways[static_cast<size_t>(Spec.type())];
+  const auto way = Types[static_cast<size_t>(Spec.type())].written;
   return Buffer && way ? way(Buffer, Spec.getElementCount()) : std::string();
 }
 

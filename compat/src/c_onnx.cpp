@@ -2,9 +2,8 @@
 // The header's Environment and ONNXModelRunner are global; those of C++ are in MLBridge, and their
 // headers, which a program may have compiled with LLVM's types, aren't used here.
 #include "MLModelRunner/C/ONNXModelRunner.h"
-#include "MLModelRunner/ONNXModelRunner/onnx.h"
+#include "MLModelRunner/ONNXModelRunner/agent.h"
 
-#include <algorithm>
 #include <cstdarg>
 #include <map>
 #include <memory>
@@ -24,23 +23,13 @@ struct Environment {
 
 struct ONNXModelRunner {
   Environment *env = nullptr;
-  std::map<std::string, std::unique_ptr<ONNXModel>> agents;
+  std::map<std::string, std::unique_ptr<MLBridge::Agent>> agents;
   std::string error;
 };
 
 namespace {
 
 constexpr uint64_t MaxSteps = 1'000'000;
-
-/// The index of the largest output.
-Status choose(ONNXModel &agent, const float *observation, size_t count, Action &action) {
-  std::vector<float> output;
-  if (Status s = agent.run(observation, count, output); !s)
-    return s;
-  action = static_cast<Action>(
-      std::distance(output.begin(), std::max_element(output.begin(), output.end())));
-  return Status();
-}
 
 Status episode(ONNXModelRunner &runner) {
   Environment *env = runner.env;
@@ -62,10 +51,10 @@ Status episode(ONNXModelRunner &runner) {
       agent = runner.agents.begin();
     if (agent == runner.agents.end())
       return {Code::InvalidArgument, "there is no agent '" + env->nextAgent + "'"};
-    Action action = 0;
-    if (Status s = choose(*agent->second, observation, env->features, action); !s)
+    const unsigned action = agent->second->computeAction(observation, env->features);
+    if (const Status &s = agent->second->status(); !s)
       return s.withContext("agent '" + agent->first + "', step " + std::to_string(step));
-    observation = env->step(action);
+    observation = env->step(static_cast<Action>(action));
   }
   return Status();
 }
@@ -110,7 +99,7 @@ ONNXModelRunner *createONNXModelRunnerOf(Environment *env, const char *const *na
   runner->env = env;
   for (int i = 0; i + 1 < strings && namesAndPaths[i] && namesAndPaths[i + 1]; i += 2) {
     auto &agent = runner->agents[namesAndPaths[i]];
-    agent = std::make_unique<ONNXModel>(namesAndPaths[i + 1]);
+    agent = std::make_unique<MLBridge::Agent>(namesAndPaths[i + 1]);
     if (runner->error.empty() && !agent->status())
       remember(*runner, agent->status());
   }
@@ -144,8 +133,11 @@ int singleAgentEvaluate(ONNXModelRunner *obj, float *inp, int inp_size) {
     return -1;
   Action action = -1;
   Status status(Code::InvalidArgument, "there is not one agent, or no observation");
-  if (obj->agents.size() == 1 && inp && inp_size > 0)
-    status = choose(*obj->agents.begin()->second, inp, static_cast<size_t>(inp_size), action);
+  if (obj->agents.size() == 1 && inp && inp_size > 0) {
+    MLBridge::Agent &agent = *obj->agents.begin()->second;
+    action = static_cast<Action>(agent.computeAction(inp, static_cast<size_t>(inp_size)));
+    status = agent.status();
+  }
   remember(*obj, status);
   return status ? action : -1;
 }

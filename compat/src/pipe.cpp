@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <ctime>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 namespace MLBridge {
 
 using mlbridge::Code;
 using mlbridge::Deadline;
 using mlbridge::Descriptor;
+using mlbridge::Expected;
 using mlbridge::Status;
 
 namespace {
@@ -29,13 +26,6 @@ bool isFifo(int descriptor) {
   return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
-/// Whether the path still names what was opened: a model that starts makes its FIFOs anew.
-bool isStill(int descriptor, const std::string &path) {
-  struct stat opened{}, named{};
-  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 } // namespace
 
 /// The two files. After a failure nobody knows where in the conversation it is, so every later
@@ -43,7 +33,9 @@ bool isStill(int descriptor, const std::string &path) {
 class PipeModelRunner::Channel {
 public:
   Status open(const std::string &out, const std::string &in, Deadline deadline) {
-    return status_ = doOpen(out, in, deadline);
+    if (status_ = doOpen(out, in, deadline); status_)
+      ends_ = std::make_unique<mlbridge::PipeChannel>(std::move(in_), std::move(out_));
+    return status_;
   }
   Status exchange(const std::string &message, std::string &reply, Deadline deadline) {
     if (!status_)
@@ -61,7 +53,7 @@ private:
     timespec pause{0, 200'000};
     while (true) {
       int error = 0;
-      if (!in_ || !isStill(in_.get(), in)) {
+      if (!in_ || !mlbridge::isStillAt(in, in_.get())) {
         const int opened = ::open(in.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         error = opened < 0 ? errno : 0;
         in_ = Descriptor(opened);
@@ -92,61 +84,46 @@ private:
             mlbridge::describeErrno("pipe: " + what, error)};
   }
 
-  static Status wait(int descriptor, short events, Deadline deadline, const char *what) {
-    while (true) {
-      pollfd fd{descriptor, events, 0};
-      const int n = ::poll(&fd, 1, deadline.pollTimeout());
-      if (n > 0)
-        return Status();
-      if (n == 0 && deadline.hasPassed())
-        return {Code::DeadlineExceeded, std::string("pipe: ") + what + " in time"};
-      if (n < 0 && errno != EINTR)
-        return {Code::Closed, mlbridge::describeErrno("pipe: poll", errno)};
-    }
+  Status wait(mlbridge::Readiness wanted, Deadline deadline, const char *what) {
+    Status s = ends_->wait(wanted, deadline).status();
+    if (s.code() == Code::DeadlineExceeded)
+      return {Code::DeadlineExceeded, std::string("pipe: ") + what + " in time"};
+    return s;
   }
 
   Status send(const std::string &message, Deadline deadline) {
-    const uint64_t length = message.size();
     uint8_t header[8];
     for (int i = 0; i < 8; ++i)
-      header[i] = static_cast<uint8_t>(length >> 8 * i);
-    size_t sent = 0;
-    while (sent < sizeof header + message.size()) {
-      iovec parts[2];
-      int count = 0;
-      if (sent < sizeof header)
-        parts[count++] = {header + sent, sizeof header - sent};
-      const size_t done = sent < sizeof header ? 0 : sent - sizeof header;
-      parts[count++] = {const_cast<char *>(message.data()) + done, message.size() - done};
-      const ssize_t n = mlbridge::writeQuietly(out_.get(), parts, count, kernelHasFlag_);
-      if (n >= 0)
-        sent += static_cast<size_t>(n);
-      else if (errno == EAGAIN) {
-        if (Status s = wait(out_.get(), POLLOUT, deadline, "the model did not take the features");
-            !s)
-          return s;
-      } else if (errno == EPIPE)
+      header[i] = static_cast<uint8_t>(uint64_t(message.size()) >> 8 * i);
+    iovec parts[] = {{header, sizeof header}, {const_cast<char *>(message.data()), message.size()}};
+    iovec *part = parts, *const end = std::end(parts);
+    while (true) {
+      const Expected<size_t> sent = ends_->write(part, static_cast<int>(end - part));
+      if (!sent)
         return {Code::Closed, "pipe: the model closed its end"};
-      else if (errno != EINTR)
-        return {Code::Closed, mlbridge::describeErrno("pipe: write", errno)};
+      size_t taken = *sent;
+      for (; part != end && taken >= part->iov_len; ++part)
+        taken -= part->iov_len;
+      if (part == end)
+        return Status();
+      *part = {static_cast<char *>(part->iov_base) + taken, part->iov_len - taken};
+      if (*sent == 0)
+        if (Status s = wait({false, true}, deadline, "the model did not take the features"); !s)
+          return s;
     }
-    return Status();
   }
 
   Status receive(char *to, size_t size, const char *what, Deadline deadline) {
     size_t got = 0;
     while (got < size) {
-      // Also because a FIFO that no writer has opened yet reads as end of file.
-      if (Status s = wait(in_.get(), POLLIN, deadline, "the model did not answer"); !s)
-        return s;
-      const ssize_t n = ::read(in_.get(), to + got, size - got);
-      if (n > 0)
-        got += static_cast<size_t>(n);
-      else if (n == 0)
+      const Expected<size_t> n = ends_->read(reinterpret_cast<uint8_t *>(to) + got, size - got);
+      if (!n)
         return {Code::Closed, "pipe: the model closed its end after " + std::to_string(got) +
                                   " of " + std::to_string(size) + " bytes of " + what};
-      else if (errno != EINTR && errno != EAGAIN)
-        return {Code::Closed, mlbridge::describeErrno("pipe: read", errno)};
+      got += *n;
+      if (*n == 0)
+        if (Status s = wait({true, false}, deadline, "the model did not answer"); !s)
+          return s;
     }
     return Status();
   }
@@ -174,9 +151,9 @@ private:
     return Status();
   }
 
-  Descriptor in_, out_;
+  Descriptor in_, out_; ///< until both are open
+  std::unique_ptr<mlbridge::Channel> ends_;
   Status status_;
-  bool kernelHasFlag_ = true;
 };
 
 PipeModelRunner::PipeModelRunner(const FileName &OutboundName, const FileName &InboundName,

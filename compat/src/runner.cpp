@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "MLModelRunner/MLModelRunner.h"
-#include "values.h"
+#include "core/convert.h"
 
 #include <mlbridge/uri.h>
 
@@ -10,6 +10,7 @@ namespace MLBridge {
 
 using mlbridge::Code;
 using mlbridge::Duration;
+using mlbridge::ElementType;
 using mlbridge::Expected;
 using mlbridge::Status;
 
@@ -20,6 +21,21 @@ Duration defaultDeadline() {
     if (const Expected<Duration> given = mlbridge::parseDuration(text))
       return *given;
   return std::chrono::seconds(10);
+}
+
+/// Writes values.count elements of `type` to `into`. A value that isn't one of that type (a
+/// fraction as an integer, 300 as a char, text as a number) is a Mismatch.
+Status convert(const BaseSerDes::Values &values, ElementType type, void *into) {
+  if (values.type == ElementType::String) {
+    if (mlbridge::sizeOf(type) != 1)
+      return Status(Code::Mismatch, "the model answered text where the pass asks for " +
+                                        std::string(mlbridge::name(type)));
+    if (values.count)
+      std::memcpy(into, values.data, values.count);
+    return Status();
+  }
+  const Status s = mlbridge::copyElements({type, into, values.count, {}}, values.type, values.data);
+  return s ? s : Status(Code::Mismatch, "the pass " + s.message());
 }
 
 } // namespace
@@ -48,7 +64,7 @@ void MLModelRunner::hasNoSerDes(const std::string &feature) {
                                         : ", because no SerDes is registered for its kind")});
 }
 
-bool MLModelRunner::askFor(mlbridge::ElementType type, bool several, void *into,
+bool MLModelRunner::askFor(ElementType type, bool several, void *into,
                            void *(*resize)(void *into, size_t count)) {
   Failure = Status();
   if (SerDes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ask URI: the answer of a model for [0.5, 2, 1]. Nothing but the first lines knows of graphs.
 #ifdef GRAPH_LINKED
-#include "component.h"
 #include <mlbridge/engine.h>
+const mlb_component &graphComponent(); // graph.cpp
 #endif
 #include <mlbridge/model.h>
 

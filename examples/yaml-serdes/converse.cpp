@@ -3,8 +3,8 @@
 // converse ask URI          a compiler: with ?serdes=yaml it asks in YAML
 // Nothing but the first lines knows of YAML.
 #ifdef YAML_LINKED
-#include "component.h"
 #include <mlbridge/engine.h>
+const mlb_component &yamlComponent(); // yaml.cpp
 #endif
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>

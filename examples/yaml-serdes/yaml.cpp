@@ -6,7 +6,7 @@
 //
 // Read are such entries in any order, with spaces, line ends and comments anywhere between words.
 // The same object is linked into a program, or is all of the plugin libmlbridge-serdes-yaml.so.
-#include "component.h"
+#include <mlbridge/component.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,21 +22,7 @@
 namespace {
 
 enum Code : mlb_code { Unsupported = 11, Protocol = 12 };
-enum Type : uint32_t {
-  Int8 = 1,
-  Int16,
-  Int32,
-  Int64,
-  UInt8,
-  UInt16,
-  UInt32,
-  UInt64,
-  Float16,
-  Float32,
-  Float64,
-  Bool,
-  String
-};
+enum Type : uint32_t { Float16 = 9, String = 13 };
 
 mlb_code fail(mlb_error *error, mlb_code code, const std::string &why) {
   error->size = why.size() < error->capacity ? why.size() : error->capacity;
@@ -52,35 +38,17 @@ struct Codec {
   std::vector<Spec> specs;
 };
 
-/// Calls `f` with a null pointer to the C++ type of the elements, which are numbers.
-template <typename F> bool withType(uint32_t type, F &&f) {
-  switch (type) {
-  case Int8:
-    return f(static_cast<int8_t *>(nullptr));
-  case Int16:
-    return f(static_cast<int16_t *>(nullptr));
-  case Int32:
-    return f(static_cast<int32_t *>(nullptr));
-  case Int64:
-    return f(static_cast<int64_t *>(nullptr));
-  case UInt8:
-    return f(static_cast<uint8_t *>(nullptr));
-  case UInt16:
-    return f(static_cast<uint16_t *>(nullptr));
-  case UInt32:
-    return f(static_cast<uint32_t *>(nullptr));
-  case UInt64:
-    return f(static_cast<uint64_t *>(nullptr));
-  case Float32:
-    return f(static_cast<float *>(nullptr));
-  case Float64:
-    return f(static_cast<double *>(nullptr));
-  case Bool:
-    return f(static_cast<bool *>(nullptr));
-  default:
-    return false;
+template <typename... Numbers> struct Types {
+  /// Calls `f` with a null pointer to the C++ type that has this number, from 1 on; false if none
+  /// has.
+  template <typename F> static bool with(uint32_t type, F &&f) {
+    uint32_t number = 0;
+    return ((++number == type && f(static_cast<Numbers *>(nullptr))) || ...);
   }
-}
+};
+// In the order of mlbridge::ElementType. In the place of float16, which is refused, are its bits.
+using Number = Types<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+                     uint16_t, float, double, bool>;
 
 // ---- writing
 
@@ -133,7 +101,7 @@ mlb_code encode(void *c, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *
         const mlb_string &s = static_cast<const mlb_string *>(tensor.data)[k];
         writeText(text, {s.data, s.size});
       } else {
-        withType(spec.type, [&](auto *type) {
+        Number::with(spec.type, [&](auto *type) {
           using T = std::remove_pointer_t<decltype(type)>;
           writeNumber(text, static_cast<const T *>(tensor.data)[k]);
           return true;
@@ -300,7 +268,7 @@ mlb_code readEntry(Reader &reader, const Spec &spec, uint64_t i, const mlb_tenso
   void *data = nullptr;
   if (const mlb_code code = sink->numbers(sink->context, i, shape.data(), &data, error))
     return code;
-  const bool read = withType(spec.type, [&](auto *type) {
+  const bool read = Number::with(spec.type, [&](auto *type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (size_t k = 0; k < words.size(); ++k)
       if (!readNumber(words[k], static_cast<T *>(data)[k]))

@@ -8,17 +8,14 @@
  * libmlbridge-serdes-NAME.so or libmlbridge-transport-SCHEME.so, that exports one function,
  * mlb_component_entry. It is opened with RTLD_LOCAL on first use and never closed.
  *
- * Rules for every function of the table
- * - It neither throws, prints nor exits. Functions that return mlb_code return 0 for success or one
- * of the numbers of mlbridge::Code, and then may fill in *error.
- * - Strings are UTF-8, sizes are bytes, times nanoseconds; what is not said to be nullable is not
- * null.
- * - A pointer that a component gives out stays the component's, and stays valid until the object
- * that it was asked of is destroyed, unless said otherwise.
- * - A model, codec or listener may be used from several threads at once; a runner from one; a
- * connection from one reader and one writer at a time.
- * - Tables grow at their end only. Each starts with its size in bytes, and what lies beyond the
- * size that the other side states is absent. A change that breaks this raises MLB_COMPONENT_ABI.
+ * No function of the table throws, prints or exits. One that returns mlb_code returns 0 or a number
+ * of mlbridge::Code, and then may fill in *error. Strings are UTF-8, sizes are bytes, times
+ * nanoseconds; nothing is null unless said so. A pointer that a component gives out stays its own,
+ * and valid until the object that it was asked of is destroyed, unless said otherwise. A model,
+ * codec or listener may be used from several threads at once; a runner from one; a connection from
+ * one reader and one writer at a time. Tables grow at their end only: each starts with its size in
+ * bytes, and what lies beyond the size that the other side states is absent. A change that breaks
+ * this raises MLB_COMPONENT_ABI.
  */
 #ifndef MLBRIDGE_COMPONENT_H
 #define MLBRIDGE_COMPONENT_H
@@ -37,8 +34,7 @@ extern "C" {
 /* 0, or a number of mlbridge::Code. */
 typedef int32_t mlb_code;
 
-/* Where a failing function writes its message: up to capacity bytes, cut if longer; not terminated.
- */
+/* Where a failing function writes its message, cut to capacity; not terminated. */
 typedef struct mlb_error {
   char *text;        /* the caller's */
   uint64_t capacity; /* bytes at text */
@@ -89,8 +85,7 @@ typedef struct mlb_buffer {
   mlb_code (*reserve)(struct mlb_buffer *self, uint64_t capacity);
 } mlb_buffer;
 
-/* ---- engines: a model in this process
- * ------------------------------------------------------------- */
+/* ---- engines: a model in this process ---- */
 
 /* An engine: models are shared between threads, a runner is one thread's. */
 typedef struct mlb_engine {
@@ -109,8 +104,7 @@ typedef struct mlb_engine {
   void (*signature)(void *model, const mlb_tensor_spec **inputs, uint64_t *inputs_size,
                     const mlb_tensor_spec **outputs, uint64_t *outputs_size);
 
-  /* shapes: for each input the lengths to start with, a Dynamic one where the caller will resize.
-   */
+  /* shapes: of each input, Dynamic where the caller will resize. */
   mlb_code (*create_runner)(void *model, const int64_t *const *shapes, void **runner,
                             mlb_error *error);
   /* Once. */
@@ -132,8 +126,7 @@ typedef struct mlb_engine {
                           uint64_t options_size, void **model, mlb_error *error);
 } mlb_engine;
 
-/* ---- serdes: tensors to bytes and back
- * ------------------------------------------------------------ */
+/* ---- serdes: tensors to bytes and back ---- */
 
 /* Where decode puts what it read. */
 typedef struct mlb_tensor_sink {
@@ -176,8 +169,7 @@ typedef struct mlb_serdes {
                           mlb_error *error);
 } mlb_serdes;
 
-/* ---- transports: bytes between two ends
- * ------------------------------------------------------------ */
+/* ---- transports: bytes between two ends ---- */
 
 /* A connection may be read. */
 #define MLB_READ 1u
@@ -248,8 +240,7 @@ typedef struct mlb_transport {
                    uint64_t request_size, uint64_t left, mlb_buffer *reply, mlb_error *error);
 } mlb_transport;
 
-/* ---- the component
- * -------------------------------------------------------------------------------- */
+/* ---- the component ---- */
 
 /* What a component is: exactly one of the three tables. */
 typedef struct mlb_component {

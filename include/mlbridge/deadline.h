@@ -16,12 +16,10 @@ using Duration = std::chrono::nanoseconds;
 /// that the parts of one call share one limit.
 class Deadline {
 public:
-  /// Not set back by anyone.
-  using Clock = std::chrono::steady_clock;
+  using Clock = std::chrono::steady_clock; ///< not set back by anyone
 
   /// Never passes.
   constexpr Deadline() = default;
-  /// Never passes.
   static Deadline never() { return {}; }
   /// Passes at this time.
   static Deadline at(Clock::time_point when) {

@@ -193,15 +193,9 @@ private:
     if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>)
       return ElementTypeOf<T>::value;
     else if constexpr (std::is_signed_v<T>)
-      return sizeof(T) == 1   ? ElementType::Int8
-             : sizeof(T) == 2 ? ElementType::Int16
-             : sizeof(T) == 4 ? ElementType::Int32
-                              : ElementType::Int64;
+      return ElementTypeOf<std::make_signed_t<T>>::value;
     else
-      return sizeof(T) == 1   ? ElementType::UInt8
-             : sizeof(T) == 2 ? ElementType::UInt16
-             : sizeof(T) == 4 ? ElementType::UInt32
-                              : ElementType::UInt64;
+      return ElementTypeOf<std::make_unsigned_t<T>>::value;
   }
   template <typename T> static Span<T> typed(const TensorView &view) {
     return {static_cast<T *>(view.data), view.count};

@@ -55,53 +55,25 @@ size_t sizeOf(ElementType type);
 
 /// The element type of a C++ type: `ElementTypeOf<float>::value` is ElementType::Float32.
 template <typename T> struct ElementTypeOf;
-template <> struct ElementTypeOf<int8_t> {
-  static constexpr auto value = ElementType::Int8;
-};
-template <> struct ElementTypeOf<int16_t> {
-  static constexpr auto value = ElementType::Int16;
-};
-template <> struct ElementTypeOf<int32_t> {
-  static constexpr auto value = ElementType::Int32;
-};
-template <> struct ElementTypeOf<int64_t> {
-  static constexpr auto value = ElementType::Int64;
-};
-template <> struct ElementTypeOf<uint8_t> {
-  static constexpr auto value = ElementType::UInt8;
-};
-template <> struct ElementTypeOf<uint16_t> {
-  static constexpr auto value = ElementType::UInt16;
-};
-template <> struct ElementTypeOf<uint32_t> {
-  static constexpr auto value = ElementType::UInt32;
-};
-template <> struct ElementTypeOf<uint64_t> {
-  static constexpr auto value = ElementType::UInt64;
-};
-template <> struct ElementTypeOf<Half> {
-  static constexpr auto value = ElementType::Float16;
-};
-template <> struct ElementTypeOf<float> {
-  static constexpr auto value = ElementType::Float32;
-};
-template <> struct ElementTypeOf<double> {
-  static constexpr auto value = ElementType::Float64;
-};
-template <> struct ElementTypeOf<bool> {
-  static constexpr auto value = ElementType::Bool;
-};
-template <> struct ElementTypeOf<std::string> {
-  static constexpr auto value = ElementType::String;
-};
+/// What its specializations derive from.
+template <ElementType Type> using ElementTypeConstant = std::integral_constant<ElementType, Type>;
+template <> struct ElementTypeOf<int8_t> : ElementTypeConstant<ElementType::Int8> {};
+template <> struct ElementTypeOf<int16_t> : ElementTypeConstant<ElementType::Int16> {};
+template <> struct ElementTypeOf<int32_t> : ElementTypeConstant<ElementType::Int32> {};
+template <> struct ElementTypeOf<int64_t> : ElementTypeConstant<ElementType::Int64> {};
+template <> struct ElementTypeOf<uint8_t> : ElementTypeConstant<ElementType::UInt8> {};
+template <> struct ElementTypeOf<uint16_t> : ElementTypeConstant<ElementType::UInt16> {};
+template <> struct ElementTypeOf<uint32_t> : ElementTypeConstant<ElementType::UInt32> {};
+template <> struct ElementTypeOf<uint64_t> : ElementTypeConstant<ElementType::UInt64> {};
+template <> struct ElementTypeOf<Half> : ElementTypeConstant<ElementType::Float16> {};
+template <> struct ElementTypeOf<float> : ElementTypeConstant<ElementType::Float32> {};
+template <> struct ElementTypeOf<double> : ElementTypeConstant<ElementType::Float64> {};
+template <> struct ElementTypeOf<bool> : ElementTypeConstant<ElementType::Bool> {};
+template <> struct ElementTypeOf<std::string> : ElementTypeConstant<ElementType::String> {};
 // `long` and `long long` are different types of the same width; both are accepted.
 static_assert(sizeof(long) == 8 && std::is_same_v<int64_t, long>, "LP64 only");
-template <> struct ElementTypeOf<long long> {
-  static constexpr auto value = ElementType::Int64;
-};
-template <> struct ElementTypeOf<unsigned long long> {
-  static constexpr auto value = ElementType::UInt64;
-};
+template <> struct ElementTypeOf<long long> : ElementTypeConstant<ElementType::Int64> {};
+template <> struct ElementTypeOf<unsigned long long> : ElementTypeConstant<ElementType::UInt64> {};
 
 /// A borrowed run of elements. (C++17 has no std::span.)
 template <typename T> class Span {
@@ -121,9 +93,8 @@ public:
 
   /// The first element; may be null if there is none.
   constexpr T *data() const { return data_; }
-  /// The number of elements.
+  /// The number of elements, and whether there is none.
   constexpr size_t size() const { return size_; }
-  /// Whether there is none.
   constexpr bool empty() const { return size_ == 0; }
   /// For range-based loops: the first element, and past the last one.
   constexpr T *begin() const { return data_; }
@@ -181,7 +152,7 @@ struct Signature {
   std::vector<TensorSpec> inputs;  ///< what the model is given
   std::vector<TensorSpec> outputs; ///< what it answers
 
-  /// Each spec is valid, of at most 32 dimensions, and no name stands twice on a side.
+  /// Each spec is valid, of at most 32 dimensions, and the names on a side differ.
   Status check() const;
   /// "(embedding: float32[300], step: int64) -> (action: int64)".
   std::string toString() const;

@@ -22,7 +22,7 @@ struct Uri {
   std::string place;                          ///< "/run/policy.sock", decoded
   std::map<std::string, std::string> options; ///< by key, decoded
 
-  /// Errors: InvalidArgument (no scheme, an option without '=', one that stands twice, a bad
+  /// Errors: InvalidArgument (no scheme, an option without '=', one given twice, a bad
   /// "%XX").
   static Expected<Uri> parse(std::string_view text);
   /// Parses back to an equal Uri.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // NumPy arrays over tensors, and the checked conversion of what users give into tensors.
 #include "arrays.h"
+#include "core/convert.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
@@ -77,33 +78,22 @@ Status outOfRange(const char *what, const TensorSpec &spec, const std::string &v
           where(what, spec) + ": " + value + " is out of range for " + name(spec.type)};
 }
 
-template <typename T> bool fits(long long value) {
-  if constexpr (std::is_unsigned_v<T>)
-    return value >= 0 && static_cast<unsigned long long>(value) <= std::numeric_limits<T>::max();
-  else
-    return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
+template <typename T, typename From> bool fits(From value) {
+  const bool isNegative = value < From();
+  return isNegative
+             ? std::is_signed_v<T> && static_cast<int64_t>(value) >=
+                                          static_cast<int64_t>(std::numeric_limits<T>::min())
+             : static_cast<uint64_t>(value) <= static_cast<uint64_t>(std::numeric_limits<T>::max());
 }
 
 /// Calls f with a T* for the integer type.
 template <typename F> auto withInteger(ElementType type, void *data, F &&f) {
-  switch (type) {
-  case ElementType::Int8:
-    return f(static_cast<int8_t *>(data));
-  case ElementType::Int16:
-    return f(static_cast<int16_t *>(data));
-  case ElementType::Int32:
-    return f(static_cast<int32_t *>(data));
-  case ElementType::UInt8:
-    return f(static_cast<uint8_t *>(data));
-  case ElementType::UInt16:
-    return f(static_cast<uint16_t *>(data));
-  case ElementType::UInt32:
-    return f(static_cast<uint32_t *>(data));
-  case ElementType::UInt64:
-    return f(static_cast<uint64_t *>(data));
-  default:
-    return f(static_cast<int64_t *>(data));
-  }
+  return withNumber(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Integer =
+        std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, T, int64_t>;
+    return f(static_cast<Integer *>(data));
+  });
 }
 
 enum class Fast { Stored, OutOfRange, No };
@@ -215,20 +205,16 @@ Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &vie
   const void *data = PyArray_DATA(arrayOf(wide));
   return withInteger(spec.type, view.data, [&](auto *to) -> Status {
     using T = std::remove_pointer_t<decltype(to)>;
-    for (size_t i = 0; i < view.count; ++i) {
-      if (isLarge) {
-        const uint64_t number = static_cast<const uint64_t *>(data)[i];
-        if (number > static_cast<uint64_t>(std::numeric_limits<T>::max()))
-          return outOfRange(what, spec, std::to_string(number));
-        to[i] = static_cast<T>(number);
-      } else {
-        const int64_t number = static_cast<const int64_t *>(data)[i];
-        if (!fits<T>(number))
-          return outOfRange(what, spec, std::to_string(number));
-        to[i] = static_cast<T>(number);
+    const auto copy = [&](const auto *numbers) -> Status {
+      for (size_t i = 0; i < view.count; ++i) {
+        if (!fits<T>(numbers[i]))
+          return outOfRange(what, spec, std::to_string(numbers[i]));
+        to[i] = static_cast<T>(numbers[i]);
       }
-    }
-    return Status();
+      return Status();
+    };
+    return isLarge ? copy(static_cast<const uint64_t *>(data))
+                   : copy(static_cast<const int64_t *>(data));
   });
 }
 
@@ -292,7 +278,7 @@ Array newStrings(const TensorView &tensor) {
   auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
   auto *from = static_cast<const std::string *>(tensor.data);
   for (size_t i = 0; i < tensor.count; ++i) {
-    PyObject *text = toPython(from[i]).release().ptr();
+    PyObject *text = nb::cast(from[i]).release().ptr();
     Py_XSETREF(to[i], text);
   }
   return nb::borrow<Array>(array);

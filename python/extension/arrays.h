@@ -39,7 +39,7 @@ nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad);
 template <typename F> Arrays arraysOf(const std::vector<TensorSpec> &specs, F &&make) {
   Arrays arrays;
   for (size_t i = 0; i < specs.size(); ++i)
-    arrays[toPython(specs[i].name)] = make(i);
+    arrays[nb::cast(specs[i].name)] = make(i);
   return arrays;
 }
 

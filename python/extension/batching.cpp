@@ -12,12 +12,6 @@ bool isSameStream(const Event &a, const Event &b) {
   return one.stream == other.stream && one.connection == other.connection;
 }
 
-/// Requests that were answered, or what came instead.
-struct Answered {
-  Event event;
-  Status verdict;
-};
-
 /// Gathers requests from a server, and gives them to a policy.
 class Batcher {
 public:
@@ -28,8 +22,8 @@ public:
 
   /// Sends the answers.
   void send() {
-    for (Answered &one : answered_) // one who has gone away is no concern of the others
-      (void)(one.verdict ? one.event.reply() : one.event.fail(one.verdict));
+    for (Answered &one : answered_)
+      one.send();
     answered_.clear();
   }
 
@@ -113,8 +107,7 @@ private:
       rows.clear();
       for (const Event &event : group)
         rows.push_back(event.input(i));
-      const nb::str name = toPython(inputs[i].name);
-      all[name] = newRows(rows, pad_);
+      all[nb::cast(inputs[i].name)] = newRows(rows, pad_);
       if (pad_.is_none() || inputs[i].shape.empty())
         continue;
       std::vector<int64_t> lengths;
@@ -122,7 +115,7 @@ private:
         lengths.insert(lengths.end(), row.shape.begin(), row.shape.end());
       const Shape shape = {static_cast<int64_t>(rows.size()),
                            static_cast<int64_t>(inputs[i].shape.size())};
-      all[toPython(inputs[i].name + ".shape")] =
+      all[nb::cast(inputs[i].name + ".shape")] =
           newCopy({ElementType::Int64, lengths.data(), lengths.size(), shape});
     }
     return all;

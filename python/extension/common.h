@@ -13,12 +13,12 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace mlbridge::python {
@@ -38,9 +38,8 @@ inline void check(const Status &status) {
 /// PolicyFailed with "<what> raised ValueError: text". Requires the GIL.
 Status takePythonError(const char *what);
 
-/// UTF-8 with surrogates standing for bytes that are none, so that every string survives.
-nb::str toPython(std::string_view text);
-/// The inverse. False with a Python error if `object` is not a str.
+/// UTF-8, with surrogates standing for bytes that are none, so that every string survives. False
+/// with a Python error if `object` is not a str.
 bool fromPython(PyObject *object, std::string &text);
 /// str(object) for a message; surrogates that stand for nothing become \ud800. Never fails.
 std::string shown(nb::handle object);
@@ -95,9 +94,6 @@ private:
   unsigned generation_ = forkGeneration();
 };
 
-/// For an object that belongs to the parent of this process: it is neither ended nor freed.
-template <typename T> void abandon(T object) { (void)new (std::nothrow) T(std::move(object)); }
-
 /// Lets other threads of Python run. When the interpreter has ended meanwhile, a thread other than
 /// the main one stays here for good, as it does from Python 3.14 on: older ones would unwind
 /// through functions that must not throw, and abort.
@@ -116,6 +112,17 @@ template <typename F> auto withoutGil(F &&body) {
   return body();
 }
 
+/// Ends it: without the GIL, since that may write to a peer. What belongs to the parent
+/// of this process is neither ended nor freed.
+template <typename T> void end(T gone, const ForkGuard &fork) {
+  if (fork.isForeign()) {
+    (void)new (std::nothrow) T(std::move(gone));
+    return;
+  }
+  const WithoutGil released;
+  const T ended = std::move(gone);
+}
+
 /// Marks an object as used by one thread for the time of a call that releases the GIL.
 class Exclusive {
 public:
@@ -128,6 +135,16 @@ private:
   std::atomic<bool> &busy_;
 };
 
+/// `with` closes it at the end.
+template <typename... Extra> void defineWith(nb::class_<Extra...> &type) {
+  type.def(
+          "__enter__", [](const nb::object &self) { return self; },
+          nb::sig("def __enter__(self) -> typing_extensions.Self"))
+      .def(
+          "__exit__", [](const nb::object &self, const nb::args &) { self.attr("close")(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
+}
+
 /// The signatures of several agents by name.
 nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents);
 
@@ -135,12 +152,24 @@ void bindErrors(nb::module_ &m);
 void bindSignature(nb::module_ &m);
 void bindModel(nb::module_ &m);
 void bindServer(nb::module_ &m);
-void bindFunction(nb::module_ &m);
 void bindDriver(nb::module_ &m);
-void bindComponents(nb::module_ &m);
-void bindInspection(nb::module_ &m);
-void bindCompile(nb::module_ &m);
 
 } // namespace mlbridge::python
+
+/// Instead of nanobind's own, which refuses bytes that are not UTF-8.
+template <> struct nanobind::detail::type_caster<std::string> {
+  NB_TYPE_CASTER(std::string, const_name("str"))
+
+  bool from_python(handle source, uint32_t, cleanup_list *) noexcept {
+    if (mlbridge::python::fromPython(source.ptr(), value))
+      return true;
+    PyErr_Clear();
+    return false;
+  }
+  static handle from_cpp(const std::string &text, rv_policy, cleanup_list *) noexcept {
+    return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                                "surrogateescape");
+  }
+};
 
 #endif

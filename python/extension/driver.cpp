@@ -23,12 +23,7 @@ struct PyDriver {
       return;
     Driver gone = std::move(*driver);
     driver.reset();
-    if (fork.isForeign()) {
-      abandon(std::move(gone)); // the connection is the parent's
-      return;
-    }
-    WithoutGil release; // saying so may write
-    Driver ended = std::move(gone);
+    end(std::move(gone), fork);
   }
 
   std::optional<Driver> driver;
@@ -76,9 +71,9 @@ nb::typed<nb::tuple, Arrays, double, bool> step(PyDriver &self, const nb::object
   return nb::make_tuple(observationOf(driver), driver.reward(), driver.isDone());
 }
 
-nb::str nameOf(const Driver &driver, size_t agent) {
+nb::object nameOf(const Driver &driver, size_t agent) {
   const Span<const AgentSpec> agents = driver.agents();
-  return toPython(agents.empty() ? std::string() : agents[agent].name);
+  return nb::cast(agents.empty() ? std::string() : agents[agent].name);
 }
 
 /// How many agents have rewards and observations: the one without a name as well.
@@ -87,12 +82,11 @@ size_t agentCount(const Driver &driver) { return std::max<size_t>(driver.agents(
 } // namespace
 
 void bindDriver(nb::module_ &m) {
-  nb::class_<PyDriver>(m, "_Driver")
+  nb::class_<PyDriver> driver(m, "_Driver");
+  driver
       .def("__init__", &openDriver, nb::arg("uri"), nb::arg("deadline").none(), nb::arg("agent"),
            nb::arg("episode"))
-      .def_prop_ro(
-          "uri", [](const PyDriver &self) { return toPython(self.uri); },
-          "Where the environment is.")
+      .def_ro("uri", &PyDriver::uri, "Where the environment is.")
       .def_prop_ro(
           "signature", [](PyDriver &self) { return self.open().signature(); },
           "Of the agent that acts next: the inputs are the observation, the outputs the action.")
@@ -103,7 +97,7 @@ void bindDriver(nb::module_ &m) {
           "agent",
           [](PyDriver &self) {
             const Driver &driver = self.open();
-            return nameOf(driver, driver.agent());
+            return nb::borrow<nb::str>(nameOf(driver, driver.agent()));
           },
           "The name of the agent that acts next; \"\" if there is only one.")
       .def_prop_ro(
@@ -135,13 +129,7 @@ void bindDriver(nb::module_ &m) {
           "truncated", [](PyDriver &self) { return self.open().isTruncated(); },
           "Whether a limit ended the episode, and not its last state.")
       .def_prop_ro(
-          "metadata",
-          [](PyDriver &self) {
-            nb::typed<nb::dict, nb::str, nb::str> values;
-            for (const auto &[key, value] : self.open().metadata())
-              values[toPython(key)] = toPython(value);
-            return values;
-          },
+          "metadata", [](PyDriver &self) { return self.open().metadata(); },
           "What the environment says of itself.")
       .def_prop_ro(
           "done", [](PyDriver &self) { return self.open().isDone(); },
@@ -155,6 +143,7 @@ void bindDriver(nb::module_ &m) {
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
       .def("close", &PyDriver::close, "Leaves; the environment is told. May be called twice.");
+  defineWith(driver);
 }
 
 } // namespace mlbridge::python

@@ -13,21 +13,15 @@
 namespace mlbridge::python {
 
 void raise(const Status &status) {
-  nb::object error =
-      nb::module_::import_("mlbridge.errors")
-          .attr("_error")(static_cast<int>(status.code()), toPython(status.message()));
+  nb::object error = nb::module_::import_("mlbridge.errors")
+                         .attr("_error")(static_cast<int>(status.code()), status.message());
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
 }
 
 Status takePythonError(const char *what) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback)
-    PyException_SetTraceback(value, traceback);
-  nb::object typeOwner = nb::steal<nb::object>(type), error = nb::steal<nb::object>(value),
-             tracebackOwner = nb::steal<nb::object>(traceback);
+  const nb::python_error raised;
+  const nb::handle error = raised.value();
   std::string message = std::string(what) + " raised ";
   try {
     nb::object text = nb::module_::import_("mlbridge.errors").attr("_describe")(what, error);
@@ -36,22 +30,13 @@ Status takePythonError(const char *what) {
     message += Py_TYPE(error.ptr())->tp_name;
     broken.discard_as_unraisable("mlbridge: describing an exception");
   }
-  PyErr_Clear();
   return {Code::PolicyFailed, message};
-}
-
-nb::str toPython(std::string_view text) {
-  PyObject *made =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
-  if (!made)
-    throw nb::python_error();
-  return nb::steal<nb::str>(made);
 }
 
 PyStatus statusObject(const Status &status) {
   return nb::borrow<PyStatus>(
       nb::module_::import_("mlbridge.errors")
-          .attr("_status")(static_cast<int>(status.code()), toPython(status.message())));
+          .attr("_status")(static_cast<int>(status.code()), status.message()));
 }
 
 bool fromPython(PyObject *object, std::string &text) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler's side from Python: Model and Runner, for any URI.
+// The compiler's side from Python: Model and Runner, for any URI; and a Python callable as a model
+// in this process.
 #include "model.h"
+#include "policy.h"
 
-#include "arrays.h"
+#include <mlbridge/function.h>
 
 namespace mlbridge::python {
 
@@ -24,13 +26,7 @@ void PyModel::close() {
     return;
   isClosed = true;
   uri = model.uri();
-  Model gone = std::exchange(model, Model());
-  if (fork.isForeign()) {
-    abandon(std::move(gone)); // the connection is the parent's: neither speak on it nor end it
-    return;
-  }
-  const WithoutGil release; // ending a connection may write
-  Model ended = std::move(gone);
+  end(std::exchange(model, Model()), fork);
 }
 
 const Model &PyModel::open() const {
@@ -38,15 +34,6 @@ const Model &PyModel::open() const {
   if (isClosed)
     raise({Code::Closed, "the model is closed"});
   return model;
-}
-
-HeldRunner::~HeldRunner() {
-  if (fork.isForeign()) {
-    abandon(std::move(runner));
-    return;
-  }
-  const WithoutGil release; // ending a stream may write
-  Runner gone = std::move(runner);
 }
 
 PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
@@ -248,8 +235,7 @@ std::string withRuntime(const std::string &text) {
   nb::object folder = nb::module_::import_("mlbridge.files").attr("onnx_runtime")();
   if (folder.is_none())
     return text;
-  if (!fromPython(folder.ptr(), uri->options["runtime"]))
-    throw nb::python_error();
+  uri->options["runtime"] = nb::cast<std::string>(folder);
   return uri->toString();
 }
 
@@ -284,13 +270,64 @@ std::optional<Signature> copyOf(const Signature *signature) {
   return signature ? std::optional<Signature>(*signature) : std::nullopt;
 }
 
-/// `with` closes it at the end.
-template <typename... Extra> void defineWith(nb::class_<Extra...> &type, const char *enter) {
-  type.def(
-          "__enter__", [](const nb::object &self) { return self; }, nb::sig(enter))
-      .def(
-          "__exit__", [](const nb::object &self, const nb::args &) { self.attr("close")(); },
-          nb::sig("def __exit__(self, *error: object) -> None"));
+/// A callable that any thread may drop.
+class Callable {
+public:
+  explicit Callable(nb::object callable) : callable_(callable.release().ptr()) {}
+  ~Callable() {
+    if (!Py_IsInitialized())
+      return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(callable_);
+    PyGILState_Release(state);
+  }
+  Callable(const Callable &) = delete;
+  PyObject *get() const { return callable_; }
+
+private:
+  PyObject *callable_;
+};
+
+using CallOutputs = TensorsOf<FunctionCall, &FunctionCall::output, &FunctionCall::resizeOutput>;
+
+Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t step) {
+  const Signature &signature = functionCall.signature();
+  const Arrays observation =
+      arraysOf(signature.inputs, [&](size_t i) { return newCopy(functionCall.input(i)); });
+  RequestContext who;
+  who.episode = functionCall.context().episode;
+  who.context = functionCall.context().context;
+  who.agent = functionCall.context().agent;
+  who.step = step;
+  nb::object context = newContext(who);
+  nb::object result = call(callable.get(), observation.ptr(), context.ptr());
+  if (!result.is_valid())
+    return takePythonError("the policy");
+  CallOutputs outputs(functionCall);
+  return storeOutputs(result.ptr(), signature, outputs);
+}
+
+FunctionModel functionModel(nb::object policy, std::optional<Signature> signature,
+                            Metadata metadata) {
+  if (!PyCallable_Check(policy.ptr()))
+    throw nb::type_error("a policy is called with (observation, context); this is not callable");
+  FunctionModel model;
+  model.signature = std::move(signature);
+  model.metadata = std::move(metadata);
+  model.newFunction = [callable = std::make_shared<Callable>(std::move(policy))] {
+    return [callable, step = uint64_t(0)](FunctionCall &functionCall) mutable -> Status {
+      if (!Py_IsInitialized())
+        return {Code::Cancelled, "the Python interpreter has ended"};
+      nb::gil_scoped_acquire acquire;
+      try {
+        return evaluate(*callable, functionCall, step++);
+      } catch (nb::python_error &error) {
+        error.restore();
+        return takePythonError("the policy");
+      }
+    };
+  };
+  return model;
 }
 
 } // namespace
@@ -367,7 +404,7 @@ void bindModel(nb::module_ &m) {
         return "<mlbridge.Model " + (self.isClosed ? self.uri + " (closed)" : self.model.uri()) +
                ">";
       });
-  defineWith(model, "def __enter__(self) -> Model");
+  defineWith(model);
 
   nb::class_<Inputs>(
       m, "Inputs",
@@ -475,13 +512,33 @@ void bindModel(nb::module_ &m) {
         return self.held ? "<mlbridge.Runner of " + self.model->model.uri() + ">"
                          : std::string("<mlbridge.Runner (closed)>");
       });
-  defineWith(runner, "def __enter__(self) -> Runner");
+  defineWith(runner);
 
   m.def("_inferring_runner", [](const std::shared_ptr<PyModel> &model, const DType &output) {
     auto runner = std::make_unique<PyRunner>(Runner(), model);
     runner->inferred = elementType(output);
     return runner;
   });
+  m.def(
+      "_from_function",
+      [](nb::object policy, std::optional<Signature> signature, Metadata metadata) {
+        auto self = std::make_shared<PyModel>();
+        self->model = fromFunction(
+            functionModel(std::move(policy), std::move(signature), std::move(metadata)));
+        check(self->model.status());
+        return self;
+      },
+      nb::arg("policy"), nb::arg("signature").none(), nb::arg("metadata"));
+  m.def(
+      "_register_function",
+      [](std::string name, nb::object policy, std::optional<Signature> signature,
+         Metadata metadata) {
+        // Never freed: the registry lives for as long as the process.
+        auto *model = new FunctionModel(
+            functionModel(std::move(policy), std::move(signature), std::move(metadata)));
+        check(registerFunction(std::move(name), [model](const Uri &) { return *model; }));
+      },
+      nb::arg("name"), nb::arg("policy"), nb::arg("signature").none(), nb::arg("metadata"));
 }
 
 } // namespace mlbridge::python

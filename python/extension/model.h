@@ -30,7 +30,7 @@ struct PyModel {
 struct HeldRunner {
   explicit HeldRunner(Runner made) : runner(std::move(made)) {}
   HeldRunner(const HeldRunner &) = delete;
-  ~HeldRunner();
+  ~HeldRunner() { end(std::move(runner), fork); }
   Runner runner;
   ForkGuard fork;
 };

@@ -5,14 +5,8 @@
 namespace mlbridge::python {
 
 nb::object newContext(const RequestContext &from) {
-  Context made;
-  made.episode = from.episode;
-  made.context = from.context;
-  made.agent = from.agent;
-  made.connection = from.connection;
-  made.stream = from.stream;
-  made.step = from.step;
-  return nb::cast(std::move(made));
+  return nb::cast(Context{std::string(from.episode), std::string(from.context),
+                          std::string(from.agent), from.connection, from.step, from.stream});
 }
 
 void StreamViews::forget() {
@@ -59,7 +53,7 @@ void StreamViews::show(const Event &event) {
       throw nb::python_error();
     inputs_.resize(signature.inputs.size());
     for (size_t i = 0; i < inputs_.size(); ++i)
-      inputs_[i].name = toPython(signature.inputs[i].name);
+      inputs_[i].name = nb::cast(signature.inputs[i].name);
   }
   if (!isSame || !fixed_) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -86,12 +80,9 @@ void StreamViews::show(const Event &event) {
   }
   Context &context = *nb::inst_ptr<Context>(context_);
   context.step = who.step;
-  if (context.episode != who.episode)
-    context.episode = who.episode;
-  if (context.context != who.context)
-    context.context = who.context;
-  if (context.agent != who.agent)
-    context.agent = who.agent;
+  context.episode = who.episode;
+  context.context = who.context;
+  context.agent = who.agent;
 }
 
 bool StreamViews::isKept() const {
@@ -166,7 +157,7 @@ Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &s
     plain = nb::handle(reinterpret_cast<PyObject *>(&PyDict_Type))(plain);
   std::vector<PyObject *> values;
   for (const TensorSpec &spec : signature.outputs) {
-    const nb::str key = toPython(spec.name);
+    const nb::object key = nb::cast(spec.name);
     values.push_back(PyDict_GetItemWithError(plain.ptr(), key.ptr()));
     if (!values.back())
       return failed({Code::PolicyFailed, "no output '" + spec.name + "' in it: got " + keys(plain) +

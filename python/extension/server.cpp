@@ -4,6 +4,7 @@
 #include "model.h"
 
 #include <limits>
+#include <variant>
 
 namespace mlbridge::python {
 namespace {
@@ -49,45 +50,35 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
   PyServer &self = nb::cast<PyServer &>(handle);
   InUse inUse(self);
   Server &server = self.open();
-  Event pending;
-  bool isAnswered = false;
-  Status verdict;
+  std::optional<Answered> answered;
   for (;;) {
-    std::optional<Expected<Event>> next;
-    {
-      WithoutGil release;
-      if (isAnswered) {
-        // A compiler that has gone away in the meantime is no concern of the policy.
-        (void)(verdict ? pending.reply() : pending.fail(verdict));
-        pending = Event();
-        isAnswered = false;
-      }
-      next.emplace(server.next());
-    }
+    Expected<Event> next = withoutGil([&] {
+      if (answered)
+        answered->send();
+      answered.reset();
+      return server.next();
+    });
     if (PyErr_CheckSignals() < 0) {
-      if (*next && isAsked((*next)->kind()))
-        (void)(*next)->fail({Code::Cancelled, "the server was interrupted"});
+      if (next && isAsked(next->kind()))
+        (void)next->fail({Code::Cancelled, "the server was interrupted"});
       throw nb::python_error();
     }
-    if (!*next) {
-      if (next->status().code() != Code::Cancelled)
-        raise(next->status());
+    if (!next) {
+      if (next.status().code() != Code::Cancelled)
+        raise(next.status());
       if (server.isStopped())
         return;
       continue;
     }
-    pending = std::move(**next);
-    if (pending.kind() == EventKind::Request) {
-      verdict = answerOrFail(self, pending, policy);
-      isAnswered = true;
+    if (next->kind() == EventKind::Request) {
+      Status verdict = answerOrFail(self, *next, policy);
+      answered = {std::move(*next), std::move(verdict)};
     } else if (!onEvent.is_none()) {
-      onEvent(PyEvent(std::exchange(pending, Event()), nb::borrow<nb::object>(handle)));
+      onEvent(PyEvent(std::move(*next), nb::borrow<nb::object>(handle)));
     }
     if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
-      if (isAnswered) {
-        WithoutGil release;
-        (void)(verdict ? pending.reply() : pending.fail(verdict));
-      }
+      if (answered)
+        withoutGil([&] { answered->send(); });
       return;
     }
   }
@@ -203,16 +194,19 @@ void fail(PyEvent &self, std::string message) {
   check(withoutGil([&] { return self.event.fail({Code::PolicyFailed, std::move(message)}); }));
 }
 
+using Limits = std::map<std::string, nb::object>;
+
 /// The limits of ServerOptions by their names in Python.
-void setLimits(ServerOptions &options, const nb::kwargs &limits) {
-  constexpr std::pair<const char *, uint32_t ServerOptions::*> Counts[] = {
+void setLimits(ServerOptions &options, const Limits &limits) {
+  using Count = uint32_t ServerOptions::*;
+  using Size = uint64_t ServerOptions::*;
+  static const std::map<std::string, std::variant<Count, Size>> Known = {
       {"max_connections", &ServerOptions::maxConnections},
       {"max_streams", &ServerOptions::maxStreams},
       {"max_queued", &ServerOptions::maxQueued},
       {"max_events", &ServerOptions::maxEvents},
       {"max_tensors", &ServerOptions::maxTensors},
-      {"turn_frames", &ServerOptions::turnFrames}};
-  constexpr std::pair<const char *, uint64_t ServerOptions::*> Sizes[] = {
+      {"turn_frames", &ServerOptions::turnFrames},
       {"max_message", &ServerOptions::maxMessage},
       {"max_queued_bytes", &ServerOptions::maxQueuedBytes},
       {"max_control", &ServerOptions::maxControl},
@@ -220,39 +214,34 @@ void setLimits(ServerOptions &options, const nb::kwargs &limits) {
       {"max_memory", &ServerOptions::maxMemory},
       {"max_unsent", &ServerOptions::maxUnsent},
       {"turn_bytes", &ServerOptions::turnBytes}};
-  for (const auto &[key, value] : limits) {
-    const std::string name = shown(key);
-    bool isKnown = name == "handshake_time";
-    if (isKnown)
+  for (const auto &[name, value] : limits) {
+    const auto known = Known.find(name);
+    if (name == "handshake_time")
       options.handshakeTime = durationOf(value);
-    const auto set = [&](const auto &table) {
-      for (const auto &[known, member] : table)
-        if (name == known) {
-          using Number = std::decay_t<decltype(options.*member)>;
-          constexpr uint64_t Most =
-              std::min<uint64_t>(std::numeric_limits<Number>::max(), INT64_MAX);
-          options.*member = static_cast<Number>(integerOf(value, name, 0, int64_t(Most)));
-          isKnown = true;
-        }
-    };
-    set(Counts);
-    set(Sizes);
-    if (!isKnown)
+    else if (known == Known.end())
       throw nb::type_error(("a server has no limit '" + name + "'").c_str());
+    else
+      std::visit(
+          [&, name = name, given = value](auto member) {
+            using Number = std::decay_t<decltype(options.*member)>;
+            constexpr uint64_t Most =
+                std::min<uint64_t>(std::numeric_limits<Number>::max(), INT64_MAX);
+            options.*member = static_cast<Number>(integerOf(given, name, 0, int64_t(Most)));
+          },
+          known->second);
   }
 }
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
-            std::optional<Metadata> metadata, bool environment,
-            std::vector<std::pair<std::string, Signature>> agents, const nb::kwargs &limits) {
+            Metadata metadata, bool environment,
+            std::vector<std::pair<std::string, Signature>> agents, const Limits &limits) {
   ServerOptions options;
   setLimits(options, limits);
   for (auto &[name, own] : agents)
     options.agents.push_back({std::move(name), std::move(own)});
   options.environment = environment;
   options.signature = std::move(signature);
-  if (metadata)
-    options.metadata = std::move(*metadata);
+  options.metadata = std::move(metadata);
   Expected<Server> server = withoutGil([&] { return Server::listen(uri, std::move(options)); });
   check(server.status());
   new (self) PyServer();
@@ -264,22 +253,16 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
 
 void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
-      .def_prop_ro(
-          "episode", [](const Context &c) { return toPython(c.episode); },
-          "The id by which a trainer knows the compilation again")
-      .def_prop_ro(
-          "context", [](const Context &c) { return toPython(c.context); },
-          "Free text of the compiler: module, function")
-      .def_prop_ro(
-          "agent", [](const Context &c) { return toPython(c.agent); },
-          "Which of several agents is asked; \"\" for the only one")
+      .def_ro("episode", &Context::episode, "The id by which a trainer knows the compilation again")
+      .def_ro("context", &Context::context, "Free text of the compiler: module, function")
+      .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
       .def_ro("step", &Context::step, "Requests answered in this episode before")
       .def("__repr__", [](const Context &c) {
-        return toPython("<mlbridge.Context connection=" + std::to_string(c.connection) +
-                        " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
-                        " episode='" + c.episode + "' context='" + c.context + "'>");
+        return "<mlbridge.Context connection=" + std::to_string(c.connection) +
+               " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
+               " episode='" + c.episode + "' context='" + c.context + "'>";
       });
 
   nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")
@@ -366,18 +349,12 @@ void bindServer(nb::module_ &m) {
            "Before the reply that ends an episode: what one more agent sees at its end.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
 
-  nb::class_<PyServer>(m, "_Server", nb::is_weak_referenceable())
-      .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none() = nb::none(),
-           nb::arg("metadata").none() = nb::none(), nb::kw_only(), nb::arg("environment") = false,
-           nb::arg("agents") = std::vector<std::pair<std::string, Signature>>(), nb::arg("limits"),
-           nb::sig("def __init__(self, uri: str, signature: Signature | None = None, "
-                   "metadata: collections.abc.Mapping[str, str] | None = None, *, "
-                   "environment: bool = False, "
-                   "agents: collections.abc.Sequence[tuple[str, Signature]] = ..., "
-                   "**limits: float | str | datetime.timedelta) -> None"))
-      .def_prop_ro(
-          "address", [](const PyServer &self) { return toPython(self.address); },
-          "Where it listens, with the port that the system chose.")
+  nb::class_<PyServer> server(m, "_Server", nb::is_weak_referenceable());
+  server
+      .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none(), nb::arg("metadata"),
+           nb::arg("environment"), nb::arg("agents"), nb::arg("limits"))
+      .def_ro("address", &PyServer::address,
+              "Where it listens, with the port that the system chose.")
       .def_prop_ro(
           "agents", [](PyServer &self) { return signaturesOf(self.open().agents()); },
           "The signatures of several agents by name.")
@@ -405,6 +382,7 @@ void bindServer(nb::module_ &m) {
           "Ends serve() soon, and every wait for an event. From any thread or signal handler.")
       .def("close", &PyServer::close,
            "Says goodbye to all compilers and removes the socket or FIFOs. May be called twice.");
+  defineWith(server);
 }
 
 } // namespace mlbridge::python

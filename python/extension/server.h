@@ -22,16 +22,12 @@ struct PyServer {
         server->stop();
       return;
     }
-    std::optional<Server> gone = std::move(server);
-    server.reset();
     streams.clear();
-    if (fork.isForeign()) {
-      abandon(std::move(*gone)); // its threads and its socket are the parent's
-      return;
-    }
-    last = gone->statistics();
-    WithoutGil release;
-    gone.reset();
+    if (!fork.isForeign())
+      last = server->statistics();
+    Server gone = std::move(*server);
+    server.reset();
+    end(std::move(gone), fork);
   }
 
   Server &open() {
@@ -85,6 +81,15 @@ private:
   Exclusive exclusive_;
 };
 
+/// A request and how it was answered.
+struct Answered {
+  Event event;
+  Status verdict;
+
+  /// One who has gone away in the meantime is no concern of the policy, or of the others.
+  void send() { (void)(verdict ? event.reply() : event.fail(verdict)); }
+};
+
 /// mlbridge.Event: what Server.next gives and on_event gets.
 struct PyEvent {
   PyEvent(Event made, nb::object from) : event(std::move(made)), server(std::move(from)) {}
@@ -100,7 +105,7 @@ struct PyEvent {
   PyEvent(PyEvent &&) = default;
   ~PyEvent() {
     if (fork.isForeign())
-      abandon(std::move(event)); // unanswered, it would answer the parent's compiler
+      end(std::move(event), fork); // unanswered, it would answer the parent's compiler
   }
 
   Event event;

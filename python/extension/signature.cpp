@@ -7,12 +7,7 @@ namespace {
 
 using Tuple = nb::typed<nb::tuple, int, nb::ellipsis>;
 
-Tuple tupleOf(const Shape &shape) {
-  nb::list list;
-  for (int64_t length : shape)
-    list.append(length);
-  return nb::tuple(list);
-}
+Tuple tupleOf(const Shape &shape) { return nb::tuple(nb::cast(shape)); }
 
 using Specs = nb::typed<nb::tuple, TensorSpec, nb::ellipsis>;
 
@@ -50,7 +45,7 @@ template <typename T> void defineValue(nb::class_<T> &type, const char *name) {
 nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents) {
   nb::typed<nb::dict, nb::str, Signature> signatures;
   for (const AgentSpec &agent : agents)
-    signatures[toPython(agent.name)] = nb::cast(agent.signature);
+    signatures[nb::cast(agent.name)] = nb::cast(agent.signature);
   return signatures;
 }
 

@@ -9,61 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import aio, recording
-    from ._core import (
-        Context,
-        Event,
-        EventKind,
-        Inputs,
-        Model,
-        Runner,
-        Signature,
-        Statistics,
-        TensorSpec,
-    )
-    from ._core import version as __version__
-    from .client import from_function, function, open
-    from .driving import (
-        AgentsEnvironment,
-        Driver,
-        Environment,
-        Transition,
-        Turn,
-        drive,
-        serve_environment,
-    )
-    from .errors import (
-        Busy,
-        Cancelled,
-        Closed,
-        Code,
-        DeadlineExceeded,
-        Error,
-        InternalError,
-        InvalidArgument,
-        InvalidModel,
-        LimitExceeded,
-        Mismatch,
-        NextStep,
-        NotFound,
-        PolicyFailed,
-        ProtocolError,
-        Status,
-        Unavailable,
-        Unsupported,
-    )
-    from .loading import (
-        LoadedModel,
-        load,
-        load_onnx,
-        load_python,
-        load_torch,
-        parse_signature,
-        serve_onnx,
-    )
-    from .recording import Recording, record, replay
-    from .server import BatchPolicy, Policy, Server, serve
-    from .workers import Workers
+    from . import aio as aio
+    from . import recording as recording
+    from ._core import *
+    from .client import *
+    from .driving import *
+    from .errors import *
+    from .loading import *
+    from .recording import Recording as Recording
+    from .recording import record as record
+    from .recording import replay as replay
+    from .server import *
+    from .workers import Workers as Workers
+
+    __version__: str
 
 # What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
 # every file, starts neither NumPy nor the extension.
@@ -84,64 +43,6 @@ _HOMES = {
 _MODULES = ("aio", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = [
-    "AgentsEnvironment",
-    "BatchPolicy",
-    "Busy",
-    "Cancelled",
-    "Closed",
-    "Code",
-    "Context",
-    "DeadlineExceeded",
-    "Driver",
-    "Environment",
-    "Error",
-    "Event",
-    "EventKind",
-    "Inputs",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidModel",
-    "LimitExceeded",
-    "LoadedModel",
-    "Mismatch",
-    "Model",
-    "NextStep",
-    "NotFound",
-    "Policy",
-    "PolicyFailed",
-    "ProtocolError",
-    "Recording",
-    "Runner",
-    "Server",
-    "Signature",
-    "Statistics",
-    "Status",
-    "TensorSpec",
-    "Transition",
-    "Turn",
-    "Unavailable",
-    "Unsupported",
-    "Workers",
-    "__version__",
-    "aio",
-    "drive",
-    "from_function",
-    "function",
-    "load",
-    "load_onnx",
-    "load_python",
-    "load_torch",
-    "open",
-    "parse_signature",
-    "record",
-    "recording",
-    "replay",
-    "serve",
-    "serve_environment",
-    "serve_onnx",
-]
-
 
 def __getattr__(name: str) -> Any:
     import importlib
@@ -159,4 +60,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_HOME, *_MODULES, "__version__"])
+
+
+if not TYPE_CHECKING:  # type checkers take the names above
+    __all__ = __dir__()

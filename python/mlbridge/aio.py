@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import operator
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,11 @@ class _Thread:
         self._pool.shutdown(wait=False)
 
 
+def _shown(of: type, name: str) -> Any:
+    """The property of what a class here has on its thread."""
+    return property(operator.attrgetter(f"_of.{name}"), doc=getattr(of, name).__doc__)
+
+
 # Asking
 
 
@@ -67,51 +73,40 @@ class Runner:
 
     def __init__(self, runner: _Runner, thread: _Thread) -> None:
         """Made by open."""
-        self._runner = runner
+        self._of = runner
         self._thread = thread
 
-    @property
-    def signature(self) -> Signature:
-        """What it was bound to."""
-        return self._runner.signature
-
-    @property
-    def model(self) -> Model:
-        """The model that it evaluates."""
-        return self._runner.model
-
-    @property
-    def status(self) -> Status:
-        """The outcome of the last evaluation."""
-        return self._runner.status
+    signature: Signature = _shown(_Runner, "signature")
+    model: Model = _shown(_Runner, "model")
+    status: Status = _shown(_Runner, "status")
 
     async def evaluate(
         self, mapping: Mapping[str, Any] | None = None, /, **features: Any
     ) -> dict[str, NDArray[Any]]:
         """Evaluate with these inputs; those that are not given keep their value."""
-        return await self._thread.call(self._runner.evaluate, mapping, **features)
+        return await self._thread.call(self._of.evaluate, mapping, **features)
 
     async def evaluate_scalar(
         self, mapping: Mapping[str, Any] | None = None, /, **features: Any
     ) -> Any:
         """The same for a model with one output of one element, as a Python number."""
-        return await self._thread.call(self._runner.evaluate_scalar, mapping, **features)
+        return await self._thread.call(self._of.evaluate_scalar, mapping, **features)
 
     async def begin_episode(self, episode: str, context: str = "") -> None:
         """Tell the model that an episode begins: an id, and of what (a module)."""
-        await self._thread.call(self._runner.begin_episode, episode, context)
+        await self._thread.call(self._of.begin_episode, episode, context)
 
     async def reward(self, value: float) -> None:
         """Tell the model the reward of the last evaluation's action."""
-        await self._thread.call(self._runner.reward, value)
+        await self._thread.call(self._of.reward, value)
 
     async def end_episode(self, failure: str = "") -> None:
         """Tell the model that the episode has ended, and why if it failed."""
-        await self._thread.call(self._runner.end_episode, failure)
+        await self._thread.call(self._of.end_episode, failure)
 
     def close(self) -> None:
         """End the runner and its thread, once its call has ended. May be called twice."""
-        self._thread.end(self._runner.close)
+        self._thread.end(self._of.close)
 
     async def __aenter__(self) -> Runner:
         return self
@@ -153,71 +148,34 @@ class Driver:
 
     def __init__(self, driver: driving.Driver, thread: _Thread) -> None:
         """Made by drive."""
-        self._driver = driver
+        self._of = driver
         self._thread = thread
 
-    @property
-    def uri(self) -> str:
-        """Where the environment is."""
-        return self._driver.uri
-
-    @property
-    def signature(self) -> Signature:
-        """Of the agent that acts next: the inputs are the observation, the outputs the action."""
-        return self._driver.signature
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What the environment says of itself."""
-        return self._driver.metadata
-
-    @property
-    def agents(self) -> dict[str, Signature]:
-        """The signatures of several agents by name; of one without a name, nothing."""
-        return self._driver.agents
-
-    @property
-    def agent(self) -> str:
-        """Who acts next."""
-        return self._driver.agent
-
-    @property
-    def rewards(self) -> dict[str, float]:
-        """What each agent has been given since it acted."""
-        return self._driver.rewards
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode has ended."""
-        return self._driver.done
-
-    @property
-    def truncated(self) -> bool:
-        """Done, because of a limit."""
-        return self._driver.truncated
-
-    @property
-    def last_observations(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Once the episode is done: what the environment gave agents to see at its end."""
-        return self._driver.last_observations
-
-    @property
-    def steps(self) -> int:
-        """Actions applied in this episode."""
-        return self._driver.steps
+    uri: str = _shown(driving.Driver, "uri")
+    signature: Signature = _shown(driving.Driver, "signature")
+    metadata: dict[str, str] = _shown(driving.Driver, "metadata")
+    agents: dict[str, Signature] = _shown(driving.Driver, "agents")
+    agent: str = _shown(driving.Driver, "agent")
+    rewards: dict[str, float] = _shown(driving.Driver, "rewards")
+    done: bool = _shown(driving.Driver, "done")
+    truncated: bool = _shown(driving.Driver, "truncated")
+    last_observations: dict[str, dict[str, NDArray[Any]]] = _shown(
+        driving.Driver, "last_observations"
+    )
+    steps: int = _shown(driving.Driver, "steps")
 
     async def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Begin an episode; the first observation."""
-        return await self._thread.call(self._driver.reset, context, seed=seed)
+        return await self._thread.call(self._of.reset, context, seed=seed)
 
     async def step(self, action: Any) -> Transition:
         """Apply an action."""
-        return await self._thread.call(self._driver.step, action)
+        return await self._thread.call(self._of.step, action)
 
     async def close(self) -> None:
         """Leave the environment, once the call in work has ended."""
         try:
-            await self._thread.call(self._driver.close)
+            await self._thread.call(self._of.close)
         finally:
             self._thread.end()
 
@@ -270,116 +228,97 @@ async def serve(
     """
     if max_in_work < 1:
         raise ValueError(f"max_in_work must be at least 1, not {max_in_work}")
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    room = threading.Semaphore(max_in_work)
+    tasks: set[asyncio.Task[None]] = set()
+    failures: list[BaseException] = []
     with Server(uri, signature, metadata, **limits) as server:
-        serving = _Serving(server, policy, on_event, max_in_work)
+
+        def wait() -> None:
+            """On a thread: takes events to the event loop, until stop()."""
+            failure: BaseException | None = None
+            try:
+                while True:
+                    room.acquire()
+                    event = server.next()
+                    assert event is not None
+                    if event.kind is EventKind.REQUEST:
+                        # Made here, before another request of the stream can arrive.
+                        _ = event.inputs, event.context
+                    loop.call_soon_threadsafe(handle, event)
+            except Cancelled:
+                pass
+            except BaseException as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop may have been closed
+                loop.call_soon_threadsafe(has_ended, failure)
+
+        def has_ended(failure: BaseException | None) -> None:
+            if failure is not None:
+                failures.append(failure)
+            if not ended.done():
+                ended.set_result(None)
+
+        def handle(event: Event) -> None:
+            if event.kind is EventKind.REQUEST:
+                task = loop.create_task(_answer(policy, event))
+                tasks.add(task)
+                task.add_done_callback(answered)
+                return
+            room.release()
+            if on_event is not None and not failures:
+                try:
+                    on_event(event)
+                except BaseException as error:
+                    failures.append(error)
+                    server.stop()
+
+        def answered(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            room.release()
+            if not task.cancelled() and (error := task.exception()):  # SystemExit, …
+                failures.append(error)
+                server.stop()
+
+        thread = threading.Thread(target=wait, name="mlbridge.aio.serve", daemon=True)
         try:
             if ready is not None:
                 ready(server)
-            await serving.run()
+            thread.start()
+            # Shielded: the thread sets it, whatever becomes of this task.
+            await asyncio.shield(ended)
+            while tasks:
+                await asyncio.wait(set(tasks))
+            if failures:
+                raise failures[0]
         finally:
-            await serving.end()
+            server.stop()
+            room.release()  # if the thread waits for it
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(set(tasks))
+            if thread.ident is not None:
+                thread.join()  # next() ends at once after stop()
         return server.statistics
 
 
-class _Serving:
-    """Takes events from the thread that waits to the event loop."""
-
-    def __init__(
-        self,
-        server: Server,
-        policy: Policy,
-        on_event: Callable[[Event], None] | None,
-        max_in_work: int,
-    ) -> None:
-        self._server = server
-        self._policy = policy
-        self._on_event = on_event
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._failure: BaseException | None = None
-        self._room = threading.Semaphore(max_in_work)
-        self._thread = threading.Thread(target=self._wait, name="mlbridge.aio.serve", daemon=True)
-
-    async def run(self) -> None:
-        """Returns after stop(), when what was in work has been answered."""
-        self._thread.start()
-        # Shielded: the thread sets it, whatever becomes of this task.
-        await asyncio.shield(self._ended)
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
-        if self._failure is not None:
-            raise self._failure
-
-    async def end(self) -> None:
-        self._server.stop()
-        self._room.release()  # if the thread waits for it
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
-        if self._thread.ident is not None:
-            self._thread.join()  # next() ends at once after stop()
-
-    def _wait(self) -> None:
-        failure: BaseException | None = None
-        try:
-            while True:
-                self._room.acquire()
-                event = self._server.next()
-                assert event is not None
-                if event.kind is EventKind.REQUEST:
-                    # Made here, before another request of the stream can arrive.
-                    _ = event.inputs, event.context
-                self._loop.call_soon_threadsafe(self._handle, event)
-        except Cancelled:
-            pass
-        except BaseException as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop may have been closed
-            self._loop.call_soon_threadsafe(self._has_ended, failure)
-
-    def _has_ended(self, failure: BaseException | None) -> None:
-        self._failure = self._failure or failure
-        if not self._ended.done():
-            self._ended.set_result(None)
-
-    def _handle(self, event: Event) -> None:
-        if event.kind is EventKind.REQUEST:
-            task = self._loop.create_task(self._answer(event))
-            self._tasks.add(task)
-            task.add_done_callback(self._answered)
-            return
-        self._room.release()
-        if self._on_event is not None and self._failure is None:
-            try:
-                self._on_event(event)
-            except BaseException as error:
-                self._failure = error
-                self._server.stop()
-
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._room.release()
-        if not task.cancelled() and task.exception() is not None:  # no Exception: SystemExit, …
-            self._failure = self._failure or task.exception()
-            self._server.stop()
-
-    async def _answer(self, event: Event) -> None:
-        why = "the server was interrupted"
-        try:
-            outputs = await self._policy(event.inputs, event.context)
-        except (Exception, GeneratorExit) as error:
-            why = _describe("the policy", error)
-        except BaseException:
-            with contextlib.suppress(Error):
-                event.fail(why)
-            raise
-        else:
-            try:
-                event.reply(outputs)
-                return
-            except Exception as error:
-                why = str(error)
-        with contextlib.suppress(Error):  # it may have been answered, or gone away
+async def _answer(policy: Policy, event: Event) -> None:
+    why = "the server was interrupted"
+    try:
+        outputs = await policy(event.inputs, event.context)
+    except (Exception, GeneratorExit) as error:
+        why = _describe("the policy", error)
+    except BaseException:
+        with contextlib.suppress(Error):
             event.fail(why)
+        raise
+    else:
+        try:
+            event.reply(outputs)
+            return
+        except Exception as error:
+            why = str(error)
+    with contextlib.suppress(Error):  # it may have been answered, or gone away
+        event.fail(why)

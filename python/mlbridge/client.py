@@ -21,7 +21,7 @@ from .server import Policy
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-P = TypeVar("P", bound=Policy)
+_P = TypeVar("_P", bound=Policy)
 
 
 def open(
@@ -64,18 +64,18 @@ def from_function(
     It is called on whatever thread evaluates, with copies of the inputs. An exception becomes
     PolicyFailed with its type and text.
     """
-    return _from_function(policy, signature, None if metadata is None else dict(metadata))
+    return _from_function(policy, signature, metadata or {})
 
 
 def function(
     name: str,
     signature: Signature | None = None,
     metadata: Mapping[str, str] | None = None,
-) -> Callable[[P], P]:
+) -> Callable[[_P], _P]:
     """Decorator: make a policy the model "function:NAME" for the rest of this process."""
 
-    def register(policy: P) -> P:
-        _register_function(name, policy, signature, None if metadata is None else dict(metadata))
+    def register(policy: _P) -> _P:
+        _register_function(name, policy, signature, metadata or {})
         return policy
 
     return register

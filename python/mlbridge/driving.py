@@ -71,12 +71,6 @@ class Driver(_Driver):
         """Apply an action: a mapping of all outputs of the signature, or the only one's value."""
         return Transition(*self._step(action))
 
-    def __enter__(self) -> Driver:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<mlbridge.Driver {self.uri}{' (closed)' if self.closed else ''}>"
 
@@ -103,10 +97,10 @@ class Turn(NamedTuple):
     observation: Mapping[str, Any]
 
 
-Seen = TypeVar("Seen")
-Given = TypeVar("Given")
+_Seen = TypeVar("_Seen")
+_Given = TypeVar("_Given")
 #: What it led to, the reward, whether the episode is done, and whether a limit was reached.
-Step = tuple[Seen | None, Given, bool] | tuple[Seen | None, Given, bool, bool]
+Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, bool]
 
 
 class Environment(Protocol):
@@ -140,8 +134,8 @@ class AgentsEnvironment(Protocol):
 
 
 def _four(
-    step: tuple[Seen, Given, bool] | tuple[Seen, Given, bool, bool],
-) -> tuple[Seen, Given, bool, bool]:
+    step: tuple[_Seen, _Given, bool] | tuple[_Seen, _Given, bool, bool],
+) -> tuple[_Seen, _Given, bool, bool]:
     seen, given, done, *limit = step
     return seen, given, done, not done and any(limit)
 

@@ -7,26 +7,7 @@ import enum
 import logging
 from typing import NamedTuple
 
-__all__ = [
-    "Busy",
-    "Cancelled",
-    "Closed",
-    "Code",
-    "DeadlineExceeded",
-    "Error",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidModel",
-    "LimitExceeded",
-    "Mismatch",
-    "NextStep",
-    "NotFound",
-    "PolicyFailed",
-    "ProtocolError",
-    "Status",
-    "Unavailable",
-    "Unsupported",
-]
+from ._core import _codes
 
 
 class Code(enum.IntEnum):
@@ -60,23 +41,7 @@ class NextStep(enum.Enum):
     STOP = "stop"
 
 
-_NEXT_STEPS = {
-    Code.OK: NextStep.PROCEED,
-    Code.DEADLINE_EXCEEDED: NextStep.RETRY,
-    Code.UNAVAILABLE: NextStep.RETRY,
-    Code.BUSY: NextStep.RETRY,
-    Code.CLOSED: NextStep.RETRY,
-    Code.POLICY_FAILED: NextStep.FALL_BACK,
-    Code.CANCELLED: NextStep.FALL_BACK,
-    Code.INVALID_ARGUMENT: NextStep.FIX_CALL,
-    Code.MISMATCH: NextStep.FIX_MODEL,
-    Code.INVALID_MODEL: NextStep.FIX_MODEL,
-    Code.NOT_FOUND: NextStep.FIX_CALL,
-    Code.UNSUPPORTED: NextStep.FIX_CALL,
-    Code.PROTOCOL: NextStep.FIX_MODEL,
-    Code.LIMIT_EXCEEDED: NextStep.FALL_BACK,
-    Code.INTERNAL: NextStep.STOP,
-}
+_NEXT_STEPS = {Code(code): NextStep(step) for code, _, step in _codes()}
 
 
 class Status(NamedTuple):
@@ -99,10 +64,18 @@ class Status(NamedTuple):
         return "ok" if self.ok else f"{self.code.name.lower().replace('_', ' ')}: {self.message}"
 
 
+_CLASSES: dict[Code, type[Error]] = {}
+
+
 class Error(Exception):
     """Every error of MLBridge: a `code`, a `message` and the `next_step` for the caller."""
 
     code: Code = Code.INTERNAL
+
+    def __init_subclass__(cls, code: Code | None = None) -> None:
+        if code is not None:
+            cls.code = code
+            _CLASSES[code] = cls
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -117,109 +90,60 @@ class Error(Exception):
         return self.message
 
 
-class DeadlineExceeded(Error, TimeoutError):
+class DeadlineExceeded(Error, TimeoutError, code=Code.DEADLINE_EXCEEDED):
     """The time given has passed; nothing is known about the other side."""
 
-    code = Code.DEADLINE_EXCEEDED
 
-
-class Unavailable(Error, ConnectionError):
+class Unavailable(Error, ConnectionError, code=Code.UNAVAILABLE):
     """Nobody there, or the circuit of this Model is open after earlier failures."""
 
-    code = Code.UNAVAILABLE
 
-
-class Busy(Error, ConnectionError):
+class Busy(Error, ConnectionError, code=Code.BUSY):
     """The other side is there and refuses more work now."""
 
-    code = Code.BUSY
 
-
-class Closed(Error, ConnectionError):
+class Closed(Error, ConnectionError, code=Code.CLOSED):
     """The other side ended the connection."""
 
-    code = Code.CLOSED
 
-
-class PolicyFailed(Error, RuntimeError):
+class PolicyFailed(Error, RuntimeError, code=Code.POLICY_FAILED):
     """The model ran and failed, or answered what the caller cannot use."""
 
-    code = Code.POLICY_FAILED
 
-
-class Cancelled(Error, RuntimeError):
+class Cancelled(Error, RuntimeError, code=Code.CANCELLED):
     """The caller, or a server while stopping, gave the call up."""
 
-    code = Code.CANCELLED
 
-
-class InvalidArgument(Error, ValueError):
+class InvalidArgument(Error, ValueError, code=Code.INVALID_ARGUMENT):
     """The call is wrong: a name, type, count, URI or option."""
 
-    code = Code.INVALID_ARGUMENT
 
-
-class Mismatch(Error, ValueError):
+class Mismatch(Error, ValueError, code=Code.MISMATCH):
     """Caller and model disagree on the signature or on what the metadata says."""
 
-    code = Code.MISMATCH
 
-
-class InvalidModel(Error, ValueError):
+class InvalidModel(Error, ValueError, code=Code.INVALID_MODEL):
     """The model file is damaged or not a model."""
 
-    code = Code.INVALID_MODEL
 
-
-class NotFound(Error, FileNotFoundError):
+class NotFound(Error, FileNotFoundError, code=Code.NOT_FOUND):
     """No such file, component, library or registered name."""
 
-    code = Code.NOT_FOUND
 
-
-class Unsupported(Error, NotImplementedError):
+class Unsupported(Error, NotImplementedError, code=Code.UNSUPPORTED):
     """Understood, and not offered here."""
 
-    code = Code.UNSUPPORTED
 
-
-class ProtocolError(Error, ConnectionError):
+class ProtocolError(Error, ConnectionError, code=Code.PROTOCOL):
     """Bytes that break the protocol, or a peer of another version."""
 
-    code = Code.PROTOCOL
 
-
-class LimitExceeded(Error, ValueError):
+class LimitExceeded(Error, ValueError, code=Code.LIMIT_EXCEEDED):
     """A length, count or size beyond the agreed limit."""
 
-    code = Code.LIMIT_EXCEEDED
 
-
-class InternalError(Error, RuntimeError):
+class InternalError(Error, RuntimeError, code=Code.INTERNAL):
     """A bug in MLBridge; please report it."""
-
-    code = Code.INTERNAL
-
-
-_CLASSES: dict[Code, type[Error]] = {
-    cls.code: cls
-    for cls in (
-        DeadlineExceeded,
-        Unavailable,
-        Busy,
-        Closed,
-        PolicyFailed,
-        Cancelled,
-        InvalidArgument,
-        Mismatch,
-        InvalidModel,
-        NotFound,
-        Unsupported,
-        ProtocolError,
-        LimitExceeded,
-        InternalError,
-    )
-}
 
 
 def _error(code: int, message: str) -> Error:

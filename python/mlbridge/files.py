@@ -25,18 +25,6 @@ def component_folders() -> list[str]:
     return [*filter(None, listed), os.path.join(PACKAGE, "components")]
 
 
-def onnx_runtime() -> str | None:
-    """The folder of Python's ONNX Runtime, if the engine would not find it by itself."""
-    if os.environ.get("MLBRIDGE_ONNXRUNTIME"):
-        return None
-    beside = os.path.dirname(os.path.realpath(PACKAGE))
-    for folder in [beside, *sys.path]:
-        capi = os.path.join(folder, "onnxruntime", "capi")
-        if folder and os.path.isdir(capi):
-            return None if folder == beside else os.path.abspath(capi)
-    return None
-
-
 def find_onnx_runtime() -> str | None:
     """What MLBRIDGE_ONNXRUNTIME names, or the folder of this environment's."""
     if stated := os.environ.get("MLBRIDGE_ONNXRUNTIME"):
@@ -46,6 +34,13 @@ def find_onnx_runtime() -> str | None:
         if folder and os.path.isdir(capi):
             return os.path.abspath(capi)
     return None
+
+
+def onnx_runtime() -> str | None:
+    """The folder of Python's ONNX Runtime, if the engine would not find it by itself."""
+    found = find_onnx_runtime()
+    beside = os.path.join(os.path.dirname(os.path.realpath(PACKAGE)), "onnxruntime", "capi")
+    return None if os.environ.get("MLBRIDGE_ONNXRUNTIME") or found == beside else found
 
 
 def find_component(kind: str, name: str) -> str | None:

@@ -124,13 +124,12 @@ def read_onnx(report: Report) -> None:
     found = _inspect_native(report.path)
     if not found["operators"] and not found["opsets"]:
         raise InvalidModel(f"{report.path} is no model: it has neither operators nor an opset")
-    for name in ("signature", "metadata", "opsets", "operators", "external_files"):
-        setattr(report, name, found[name])
-    report.parameters, report.parameter_bytes = found["parameters"], found["parameter_bytes"]
-    report.engines["native"] = Support(found["runs"], found["why"], found["missing"])
-    if found["runs"]:
-        report.multiply_adds = found["multiply_adds"]
-        report.workspace_bytes = found["workspace_bytes"]
+    support = Support(*(found.pop(name) for name in ("runs", "why", "missing")))
+    for name, value in found.items():
+        if support.runs or name not in ("multiply_adds", "workspace_bytes"):
+            setattr(report, name, value)
+    report.engines["native"] = support
+    if support.runs:
         report.embedded = (
             f"native and aot keep {report.parameter_bytes} bytes of weights and the plan, "
             "not the file"

@@ -194,15 +194,12 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
         values = session.run(names, {node.name: feed[node.name] for node in inputs})
         return dict(zip(names, values, strict=True))
 
-    dims = [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)]
-    unbatchable = _no_common_first_dimension(*dims)
-    return LoadedModel(
+    return _network(
         path,
-        lambda observation, _: evaluate(observation),
-        None if unbatchable else _laid_in_a_row(evaluate, *dims),
+        evaluate,
         Signature(_onnx_specs(path, inputs), _onnx_specs(path, outputs)),
+        [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
         session.get_modelmeta().custom_metadata_map,
-        unbatchable,
     )
 
 
@@ -215,6 +212,25 @@ def _onnx_specs(path: str, nodes: Sequence[Any]) -> list[TensorSpec]:
         shape = [length if isinstance(length, int) else -1 for length in node.shape]
         specs.append(TensorSpec(node.name, _DTYPES.get(match[1]) or match[1], shape))
     return specs
+
+
+def _network(
+    name: str,
+    evaluate: _Evaluate,
+    signature: Signature,
+    dims: Sequence[Mapping[str, _Dims]],
+    metadata: Mapping[str, str],
+) -> LoadedModel:
+    """One that takes batches along the first dimension of all its inputs and outputs."""
+    unbatchable = _no_common_first_dimension(*dims)
+    return LoadedModel(
+        name,
+        lambda observation, _: evaluate(observation),
+        None if unbatchable else _laid_in_a_row(evaluate, *dims),
+        signature,
+        metadata,
+        unbatchable,
+    )
 
 
 def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]) -> str:
@@ -404,40 +420,34 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
 
 def _program_model(path: str, program: Any, module: Any) -> LoadedModel:
     nodes = {node.name: node for node in program.graph.nodes}
-    dims: list[dict[str, list[int | str | None]]] = []
+    dims: list[dict[str, _Dims]] = []
     specs: list[list[TensorSpec]] = []
-    outputs = list(program.graph_signature.user_outputs)
-    for names, shown in (
-        (program.graph_signature.user_inputs, list(program.graph_signature.user_inputs)),
-        (outputs, ["output"] if len(outputs) == 1 else [f"output{k}" for k in range(len(outputs))]),
-    ):
+    inputs, outputs = program.graph_signature.user_inputs, program.graph_signature.user_outputs
+    shown = ["output"] if len(outputs) == 1 else [f"output{k}" for k in range(len(outputs))]
+    for names in (dict(zip(inputs, inputs, strict=True)), dict(zip(shown, outputs, strict=True))):
         dims.append({})
         specs.append([])
-        for name, show in zip(names, shown, strict=True):
+        for show, name in names.items():
             value: Any = nodes[name].meta["val"] if name in nodes else None
             if not hasattr(value, "dtype"):
                 raise Unsupported(f"{path}: '{name}' is no tensor; state a signature")
             shape = [n if isinstance(n, int) else str(n) for n in value.shape]
             dtype = str(value.dtype).removeprefix("torch.")
-            dims[-1][show] = list(shape)
+            dims[-1][show] = shape
             specs[-1].append(
                 TensorSpec(show, dtype, [n if isinstance(n, int) else -1 for n in shape])
             )
-    model = _torch_model(path, module, Signature(*specs), {})
-    unbatchable = _no_common_first_dimension(*dims)
-    evaluate = _torch_evaluate(module, Signature(*specs))
-    return LoadedModel(
-        path,
-        model.policy,
-        None if unbatchable else _laid_in_a_row(evaluate, *dims),
-        model.signature,
-        unbatchable=unbatchable,
-    )
+    signature = Signature(*specs)
+    return _network(path, _torch_evaluate(path, module, signature), signature, dims, {})
 
 
-def _torch_evaluate(module: Any, signature: Signature) -> _Evaluate:
+def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
+    """Inputs in the order of the signature; with batches each has one dimension more, in front."""
     import torch
 
+    texts = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.type == "string"]
+    if texts:
+        raise Unsupported(f"{path}: '{texts[0]}' is text, which torch has no tensors of")
     inputs = [spec.name for spec in signature.inputs]
     outputs = [spec.name for spec in signature.outputs]
 
@@ -461,11 +471,7 @@ def _torch_evaluate(module: Any, signature: Signature) -> _Evaluate:
 def _torch_model(
     name: str, module: Any, signature: Signature, metadata: Mapping[str, str]
 ) -> LoadedModel:
-    """Inputs in the order of the signature; with batches each has one dimension more, in front."""
-    texts = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.type == "string"]
-    if texts:
-        raise Unsupported(f"{name}: '{texts[0]}' is text, which torch has no tensors of")
-    evaluate = _torch_evaluate(module, signature)
+    evaluate = _torch_evaluate(name, module, signature)
     return LoadedModel(
         name,
         lambda observation, _: evaluate(observation),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import struct
 import time
@@ -95,17 +96,12 @@ class Recorder:
         """Keep a request; its number is for the answer."""
         self._stream(context, signature)
         self._requests += 1
-        self._record(
-            "request",
-            {k: np.asarray(v) for k, v in inputs.items()},
-            number=self._requests,
-            **_who(context),
-        )
+        self._record("request", inputs, number=self._requests, **_who(context))
         return self._requests
 
     def reply(self, number: int, outputs: Mapping[str, Any]) -> None:
         """Keep the answer to a request."""
-        self._record("reply", {k: np.asarray(v) for k, v in outputs.items()}, number=number)
+        self._record("reply", outputs, number=number)
 
     def error(self, number: int, status: Status) -> None:
         """Keep that a request failed."""
@@ -118,10 +114,8 @@ class Recorder:
         elif event.kind is EventKind.REWARD:
             self._record("reward", reward=event.reward, **_who(event.context))
         elif event.kind is EventKind.EPISODE_END:
-            outcome = event.outcome
-            self._record(
-                "end", code=int(outcome.code), message=outcome.message, **_who(event.context)
-            )
+            code, message = event.outcome
+            self._record("end", code=int(code), message=message, **_who(event.context))
 
     def close(self) -> None:
         """Closes the file; what was written is in it already."""
@@ -137,28 +131,22 @@ class Recorder:
         stream = (context.connection, context.stream)
         if stream not in self._streams:
             self._streams.add(stream)
-            self._record(
-                "stream",
-                connection=context.connection,
-                stream=context.stream,
-                agent=context.agent,
-                signature=_described(signature),
-            )
+            who = _who(context, "connection stream agent")
+            self._record("stream", **who, signature=_described(signature))
 
-    def _record(
-        self, kind: str, tensors: Mapping[str, NDArray[Any]] | None = None, **rest: Any
-    ) -> None:
+    def _record(self, kind: str, tensors: Mapping[str, Any] | None = None, **rest: Any) -> None:
         parts: list[bytes] = []
         text: dict[str, Any] = {"kind": kind, "time": time.monotonic() - self._began, **rest}
         if tensors is not None:
             text["tensors"] = []
-            for name, array in tensors.items():
+            for name, value in tensors.items():
+                array = np.asarray(value)
                 entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
-                if array.dtype.kind in "OUS":
+                if _is_text(array):
                     entry.update(type="string", values=[str(x) for x in array.ravel()])
                 else:
                     entry["type"] = array.dtype.name
-                    parts.append(array.astype(array.dtype.newbyteorder("<")).tobytes())
+                    parts.append(_little_endian(array))
                 text["tensors"].append(entry)
         line = json.dumps(text).encode()
         data = b"".join(parts)
@@ -180,33 +168,35 @@ class Recorder:
         self._kept += len(data)
 
 
-def _who(context: Context) -> dict[str, Any]:
-    return {
-        "connection": context.connection,
-        "stream": context.stream,
-        "agent": context.agent,
-        "episode": context.episode,
-        "context": context.context,
-        "step": context.step,
-    }
+def _who(
+    context: Context, fields: str = "connection stream agent episode context step"
+) -> dict[str, Any]:
+    return {name: getattr(context, name) for name in fields.split()}
+
+
+def _is_text(array: NDArray[Any]) -> bool:
+    return array.dtype.kind in "OUS"
+
+
+def _little_endian(array: NDArray[Any]) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def _described(signature: Signature | None) -> dict[str, Any] | None:
     if signature is None:
         return None
-
-    def specs(found: tuple[TensorSpec, ...]) -> list[dict[str, Any]]:
-        return [
+    return {
+        side: [
             {
                 "name": s.name,
                 "type": s.type,
                 "shape": s.shape,
-                "maximum": None if s.maximum is None else [m or None for m in s.maximum],
+                "maximum": s.maximum and [m or None for m in s.maximum],
             }
-            for s in found
+            for s in getattr(signature, side)
         ]
-
-    return {"inputs": specs(signature.inputs), "outputs": specs(signature.outputs)}
+        for side in ("inputs", "outputs")
+    }
 
 
 def _signature(described: Any) -> Signature | None:
@@ -407,11 +397,9 @@ def _parsed(line: bytes, raw: bytes) -> Record:
     at = 0
     for entry in fields.pop("tensors", []):
         shape = tuple(int(n) for n in entry["shape"])
-        count = 1
-        for length in shape:
-            if length < 0:
-                raise ValueError(f"'{entry['name']}' has the shape {list(shape)}")
-            count *= length
+        if any(length < 0 for length in shape):
+            raise ValueError(f"'{entry['name']}' has the shape {list(shape)}")
+        count = math.prod(shape)
         if entry["type"] == "string":
             if len(entry["values"]) != count:
                 raise ValueError(f"'{entry['name']}' has {len(entry['values'])} texts, not {count}")
@@ -526,14 +514,13 @@ def _ask(asked: _Asked, event: Event, recorder: Recorder) -> None:
 
 
 def _tell(asked: _Asked, event: Event) -> None:
-    context = event.context
+    runner = asked.runner(event.context, event.signature)
     if event.kind is EventKind.EPISODE_BEGIN:
-        asked.runner(context, event.signature).begin_episode(context.episode, context.context)
+        runner.begin_episode(event.context.episode, event.context.context)
     elif event.kind is EventKind.REWARD:
-        asked.runner(context, event.signature).reward(event.reward)
+        runner.reward(event.reward)
     elif event.kind is EventKind.EPISODE_END:
         outcome = event.outcome
-        runner = asked.runner(context, event.signature)
         runner.end_episode("" if outcome.ok else outcome.message or str(outcome.code.name))
 
 
@@ -570,13 +557,13 @@ class Replay:
         digest = hashlib.blake2b(digest_size=16)
         for name in sorted(inputs):
             array = np.asarray(inputs[name])
-            text = array.dtype.kind in "OUS"
-            head = [name, "string" if text else array.dtype.name, array.shape]
-            if text:
-                head.append([str(x) for x in array.ravel()])
+            if _is_text(array):
+                head = [name, "string", array.shape, [str(x) for x in array.ravel()]]
+            else:
+                head = [name, array.dtype.name, array.shape]
             digest.update(json.dumps(head).encode() + b"\0")
-            if not text:
-                digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+            if not _is_text(array):
+                digest.update(_little_endian(array))
         what = digest.digest()
         agent, _, context, step = who
         return [(what, *who), (what, agent, context, step), (what, agent), (what,)]

@@ -69,15 +69,9 @@ class Server(_Server):
         `max_connections` or `max_message` (bytes). With `environment` it is no model that is
         served; see serve_environment.
         """
+        one = None if isinstance(signature, Mapping) else signature
         agents = list(signature.items()) if isinstance(signature, Mapping) else []
-        super().__init__(
-            uri,
-            None if isinstance(signature, Mapping) else signature,
-            None if metadata is None else dict(metadata),
-            environment=environment,
-            agents=agents,
-            **limits,
-        )
+        super().__init__(uri, one, metadata or {}, environment, agents, limits)
 
     def serve_forever(
         self,
@@ -135,12 +129,6 @@ class Server(_Server):
         """Say goodbye to all compilers and remove the socket or FIFOs. May be called twice."""
         with _awaited(self):
             super().close()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<mlbridge.Server {self.address}{' (closed)' if self.closed else ''}>"

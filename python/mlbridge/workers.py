@@ -10,7 +10,9 @@ import random
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -77,16 +79,16 @@ class _Worker:
     ) -> None:
         self.number, self.address = number, address
         self._start, self._deadline, self._wait = start, deadline, wait
-        self._process: subprocess.Popen[Any] | None = None
+        self.process: subprocess.Popen[Any] | None = None
         self._driver: Driver | None = None
         self.starts = 0
+        self.faults = 0  #: since its last result
 
     def driver(self) -> Driver:
         if self._driver is None:
-            if self._start is not None and (
-                self._process is None or self._process.poll() is not None
-            ):
-                self._process = self._start(self.number, self.address)
+            gone = self.process is None or self.process.poll() is not None
+            if self._start is not None and gone:
+                self.process = self._start(self.number, self.address)
                 self.starts += 1
             joint = "&" if "?" in self.address else "?"
             self._driver = drive(
@@ -94,23 +96,19 @@ class _Worker:
             )
         return self._driver
 
-    @property
-    def process(self) -> subprocess.Popen[Any] | None:
-        return self._process
-
     def drop(self) -> None:
         """After a fault: nothing of it is used again."""
         if self._driver is not None:
             with contextlib.suppress(Error):
                 self._driver.close()
             self._driver = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
                 if stream is not None:
                     stream.close()
-            self._process = None
+            self.process = None
 
 
 class Workers(Generic[Task, Result]):
@@ -198,70 +196,46 @@ class Workers(Generic[Task, Result]):
         every run. What `play` raises, other than a worker's fault, is raised here in the task's
         turn, and ends the mapping; so does the last fault when there are no retries left.
         """
-        work: queue.Queue[tuple[int, int, Task]] = queue.Queue()
-        first = self._next_task
-        numbered = list(tasks)
-        for number, task in enumerate(numbered, first):
-            work.put((number, 0, task))
-        self._next_task += len(numbered)
-        done: dict[int, Result | BaseException] = {}
-        changed = threading.Condition()
-        over = threading.Event()
+        idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            idle.put(worker)
+        counting, over = threading.Lock(), threading.Event()
 
-        def finish(number: int, result: Result | BaseException) -> None:
-            with changed:
-                done[number] = result
-                changed.notify_all()
-
-        def run(worker: _Worker) -> None:
-            faults = 0
-            while not over.is_set():
+        def run(number: int, task: Task) -> Result:
+            for attempt in range(self._retries + 1):
+                worker = idle.get()  # at once: there are as many threads
+                with counting:
+                    self.statistics.begun += 1
                 try:
-                    number, attempt, task = work.get(timeout=0.05)
-                except queue.Empty:
-                    continue
-                starts = worker.starts
-                try:
-                    with changed:
-                        self.statistics.begun += 1
                     generator = random.Random(f"{self._seed} {number}")
                     result = play(worker.driver(), task, generator)
-                    faults = 0
-                    finish(number, result)
+                    worker.faults = 0
+                    return result
                 except FAULTS as fault:
                     _log.warning("worker %d (%s): %s", worker.number, worker.address, fault)
                     worker.drop()
-                    faults += 1
-                    with changed:
+                    worker.faults += 1
+                    with counting:
                         self.statistics.faults += 1
-                    if attempt >= self._retries:
-                        finish(number, fault)
-                    else:
-                        work.put((number, attempt + 1, task))
-                        over.wait(pause(faults))
-                except BaseException as error:
-                    finish(number, error)
-                if worker.starts > starts and worker.starts > 1:
-                    with changed:
-                        self.statistics.restarts += worker.starts - max(starts, 1)
+                    if attempt == self._retries or over.wait(pause(worker.faults)):
+                        raise
+                finally:
+                    with counting:
+                        starts = [worker.starts for worker in self._workers]
+                        self.statistics.restarts = sum(max(n - 1, 0) for n in starts)
+                    idle.put(worker)
+            raise AssertionError("unreachable")
 
-        threads = [
-            threading.Thread(target=run, args=(worker,), name=f"mlbridge worker {worker.number}")
-            for worker in self._workers
-        ]
-        for thread in threads:
-            thread.start()
+        pool = ThreadPoolExecutor(len(self._workers), thread_name_prefix="mlbridge worker")
+        results = deque(
+            pool.submit(run, number, task) for number, task in enumerate(tasks, self._next_task)
+        )
+        self._next_task += len(results)
         try:
-            for number in range(first, first + len(numbered)):
-                with changed:
-                    while number not in done:
-                        changed.wait()
-                    result = done.pop(number)
-                if isinstance(result, BaseException):
-                    raise result
+            while results:
+                result = results.popleft().result()
                 self.statistics.episodes += 1
                 yield result
         finally:
             over.set()
-            for thread in threads:
-                thread.join()
+            pool.shutdown(cancel_futures=True)

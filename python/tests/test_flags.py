@@ -14,6 +14,7 @@ import pytest
 
 from mlbridge import files
 from mlbridge.cli import main
+from mlbridge.cli.common import OPTIMIZATIONS
 
 
 @pytest.fixture
@@ -110,6 +111,21 @@ def test_models(
     if printed is not None:
         assert uri == printed.format(place=place)
     assert line.isascii() and not set(line) & set("'\"$`&; \\") - {" "}
+
+
+def test_another_optimization_has_options_of_its_own_name(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPTIMIZATIONS, "unrolling", None)
+    plugin = ("--plugin", f"{place}/plugin.so")
+    assert "no model comes with unrolling" in refused(capsys, "unrolling", *plugin)
+    assert main(["flags", "unrolling", *plugin, "--model", "unix:/s", "--deadline", "1s"]) == 0
+    assert options(capsys.readouterr().out.strip()) == {
+        "fpass-plugin": f"{place}/plugin.so",
+        "unrolling-model": "unix:/s",
+        "unrolling-deadline": "1s",
+    }
+    assert ", unrolling" in refused(capsys, "vectorize-everything")
 
 
 def test_several_options_of_a_uri_need_no_quotes(

@@ -75,6 +75,19 @@ static std::optional<TensorView> observed(mlbridge_driver *driver, const char *n
   return view;
 }
 
+template <typename F> static mlbridge_code call(mlbridge_driver *driver, const F &body) {
+  if (!driver || !driver->driver)
+    return mlbridge_driver_code(driver);
+  return ended(*driver, body(*driver->driver));
+}
+
+/// What an action of fixed shape is written to.
+static std::optional<TensorView> actionOf(mlbridge_driver *driver, const char *name) {
+  return actionOf(driver, name, [&](size_t index) -> Expected<TensorView> {
+    return driver->driver->action(index);
+  });
+}
+
 extern "C" {
 
 mlbridge_driver *mlbridge_driver_open(const char *uri, int64_t deadline) {
@@ -104,11 +117,7 @@ const char *mlbridge_driver_message(const mlbridge_driver *driver) {
 }
 
 const char *mlbridge_driver_metadata(const mlbridge_driver *driver, const char *key) {
-  if (!driver || !driver->driver || !key)
-    return nullptr;
-  const Metadata &all = driver->driver->metadata();
-  const auto found = all.find(key);
-  return found == all.end() ? nullptr : found->second.c_str();
+  return driver && driver->driver ? valueOf(driver->driver->metadata(), key) : nullptr;
 }
 uint64_t mlbridge_driver_agents(const mlbridge_driver *driver) {
   return driver ? driver->signatures.size() : 0;
@@ -124,15 +133,10 @@ const mlbridge_signature *mlbridge_driver_signature(const mlbridge_driver *drive
 }
 
 mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *context, uint64_t seed) {
-  if (!driver)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return driver->driver ? ended(*driver, driver->driver->reset(textOf(context), seed))
-                        : codeOf(driver->last);
+  return call(driver, [&](Driver &d) { return d.reset(textOf(context), seed); });
 }
 mlbridge_code mlbridge_driver_step(mlbridge_driver *driver) {
-  if (!driver)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return driver->driver ? ended(*driver, driver->driver->step()) : codeOf(driver->last);
+  return call(driver, [](Driver &d) { return d.step(); });
 }
 
 uint64_t mlbridge_driver_agent(const mlbridge_driver *driver) {
@@ -153,29 +157,19 @@ uint64_t mlbridge_driver_steps(const mlbridge_driver *driver) {
 
 void *mlbridge_driver_action(mlbridge_driver *driver, const char *name, mlbridge_type type,
                              uint64_t *count) {
-  return shown(
-      driver,
-      actionOf(driver, name,
-               [&](size_t index) { return Expected<TensorView>(driver->driver->action(index)); }),
-      type, count);
+  return shown(driver, actionOf(driver, name), type, count);
 }
 void *mlbridge_driver_resize_action(mlbridge_driver *driver, const char *name, mlbridge_type type,
                                     const int64_t *shape, uint32_t rank, uint64_t *count) {
-  return shown(driver,
-               actionOf(driver, name,
-                        [&](size_t index) {
-                          return driver->driver->resizeAction(index, {shape, shape ? rank : 0});
-                        }),
-               type, count);
+  const auto resize = [&](size_t index) {
+    return driver->driver->resizeAction(index, {shape, shape ? rank : 0});
+  };
+  return shown(driver, actionOf(driver, name, resize), type, count);
 }
 mlbridge_code mlbridge_driver_set_action_string(mlbridge_driver *driver, const char *name,
                                                 uint64_t index, mlbridge_string text) {
-  const std::optional<TensorView> view = actionOf(driver, name, [&](size_t number) {
-    return Expected<TensorView>(driver->driver->action(number));
-  });
-  if (!view)
-    return mlbridge_driver_code(driver);
-  return ended(*driver, setString(view, name, index, text));
+  const std::optional<TensorView> view = actionOf(driver, name);
+  return view ? ended(*driver, setString(view, name, index, text)) : mlbridge_driver_code(driver);
 }
 
 const void *mlbridge_driver_observation(mlbridge_driver *driver, const char *name,

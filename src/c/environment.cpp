@@ -75,29 +75,16 @@ private:
 
 Status mlbridge::c::readAgents(const mlbridge_agent_spec *agents, uint64_t size,
                                std::vector<AgentSpec> &to) {
-  constexpr uint64_t Most = 1 << 16;
-  if (size && !agents)
-    return Status(Code::InvalidArgument, "agents: no array");
-  if (size > Most)
-    return Status(Code::LimitExceeded, "agents: " + std::to_string(size) +
-                                           " of them; the limit is " + std::to_string(Most));
-  const auto *at = reinterpret_cast<const unsigned char *>(agents);
-  for (uint64_t i = 0; i < size; ++i) {
-    const std::string where = "agent " + std::to_string(i);
-    mlbridge_agent_spec spec;
-    if (!known(reinterpret_cast<const mlbridge_agent_spec *>(at), spec) ||
-        spec.size < sizeof(mlbridge_agent_spec))
-      return Status(Code::InvalidArgument,
-                    where + ": its size is not set to sizeof(mlbridge_agent_spec)");
-    if (!spec.signature)
-      return Status(Code::InvalidArgument, where + ": no signature");
-    Expected<Signature> signature = signatureOf(*spec.signature);
-    if (!signature)
-      return signature.status().withContext(where);
-    to.push_back({textOf(spec.name), std::move(*signature)});
-    at += agents[0].size; // of a newer program they are larger
-  }
-  return checkAgents(to);
+  Status s = readArray(agents, size, "agent", "mlbridge_agent_spec", sizeof(mlbridge_agent_spec),
+                       [&](const mlbridge_agent_spec &spec) {
+                         if (!spec.signature)
+                           return Status(Code::InvalidArgument, "no signature");
+                         Expected<Signature> signature = signatureOf(*spec.signature);
+                         if (signature)
+                           to.push_back({textOf(spec.name), std::move(*signature)});
+                         return signature.status();
+                       });
+  return s ? checkAgents(to) : s;
 }
 
 static Status readDefinition(const mlbridge_environment_definition *definition,
@@ -120,10 +107,8 @@ static Status readDefinition(const mlbridge_environment_definition *definition,
 }
 
 static Status readOptions(const mlbridge_episode_options *stated, EpisodeOptions &to) {
-  mlbridge_episode_options read{};
-  if (!stated)
-    return Status();
-  if (Status s = readKnown(stated, read, "the options'", "mlbridge_episode_options"); !s)
+  mlbridge_episode_options read;
+  if (Status s = readOptional(stated, read, "mlbridge_episode_options"); !s)
     return s;
   to.maxSteps = read.max_steps;
   to.checkValues = read.check_values;
@@ -329,10 +314,9 @@ mlbridge_code mlbridge_environment_serve(mlbridge_environment *environment, mlbr
                                          mlbridge_serve_result *result) {
   if (!environment)
     return MLBRIDGE_INVALID_ARGUMENT;
-  mlbridge_serve_options read{};
-  if (stated)
-    if (Status s = readKnown(stated, read, "the options'", "mlbridge_serve_options"); !s)
-      return environment->ended(std::move(s));
+  mlbridge_serve_options read;
+  if (Status s = readOptional(stated, read, "mlbridge_serve_options"); !s)
+    return environment->ended(std::move(s));
   if (!environment->definition.reset)
     return codeOf(environment->wrong);
   if (!server || !server->server)

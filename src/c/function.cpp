@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a program adds to the library: functions, engines, components and compiled networks.
 #include "c/handles.h"
+
+#include <mlbridge/c/extension.h>
+#include <mlbridge/compiled.h>
+#include <mlbridge/engine.h>
 
 using namespace mlbridge;
 using namespace mlbridge::c;
@@ -125,6 +130,27 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
   };
   return finish(registerFunction(textOf(name),
                                  [made](const Uri &) { return Expected<FunctionModel>(made); }));
+}
+
+mlbridge_code mlbridge_register_engine(const char *scheme, const char *name,
+                                       const mlb_engine *engine, char *message, uint64_t capacity) {
+  if (!engine)
+    return told(Status(Code::InvalidArgument, "there is no engine"), message, capacity);
+  return told(registerEngine(textOf(scheme), textOf(name), *engine), message, capacity);
+}
+
+mlbridge_code mlbridge_register_component(const mlb_component *component, char *message,
+                                          uint64_t capacity) {
+  if (!component)
+    return told(Status(Code::InvalidArgument, "there is no component"), message, capacity);
+  return told(registerComponent(*component), message, capacity);
+}
+
+mlbridge_code mlbridge_register_compiled(const mlb_aot_model *model, char *message,
+                                         uint64_t capacity) {
+  if (!model)
+    return told(Status(Code::InvalidArgument, "there is no network"), message, capacity);
+  return told(registerCompiled(model), message, capacity);
 }
 
 } // extern "C"

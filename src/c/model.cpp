@@ -8,12 +8,8 @@ using namespace mlbridge::c;
 
 OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &wrong) {
   OpenOptions options;
-  mlbridge_open_options known{};
-  if (!stated)
-    return options;
-  wrong = readKnown(stated, known, "the options'", "mlbridge_open_options");
-  if (!wrong)
-    return options;
+  mlbridge_open_options known;
+  wrong = readOptional(stated, known, "mlbridge_open_options");
   if (known.deadline)
     options.deadline = Duration(known.deadline);
   options.sharedBudget = known.shared_budget;
@@ -23,15 +19,41 @@ OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &
   return options;
 }
 
+static void showOwn(mlbridge_model &handle) {
+  if (const Signature *own = handle.model.modelSignature())
+    handle.shown = std::make_unique<ShownSignature>(*own);
+}
+
 template <typename Open>
 static mlbridge_model *opened(const mlbridge_open_options *options, const Open &open) {
   auto *handle = new mlbridge_model;
   const OpenOptions read = optionsOf(options, handle->wrong);
   if (handle->wrong)
     handle->model = open(read);
-  if (const Signature *own = handle->model.modelSignature())
-    handle->shown = std::make_unique<ShownSignature>(*own);
+  showOwn(*handle);
   return handle;
+}
+
+/// What a model is to be bound to: the signature, or its own. Errors: InvalidArgument.
+static Expected<Signature> wantedOf(const mlbridge_model &model,
+                                    const mlbridge_signature *signature) {
+  if (signature) {
+    Expected<Signature> stated = signatureOf(*signature);
+    return stated ? stated : stated.status().withContext("the signature of the pass");
+  }
+  if (const Signature *own = model.model.modelSignature())
+    return *own;
+  return Status(Code::InvalidArgument,
+                "the model takes any signature, and none was stated to bind it to");
+}
+
+/// After binding; what was wrong with opening stays.
+static void showBound(mlbridge_model &handle, const Status &wanted) {
+  if (!wanted && handle.wrong)
+    handle.wrong = wanted;
+  const Signature *bound = wanted ? handle.model.signature() : nullptr;
+  if (bound)
+    handle.bound = std::make_unique<ShownSignature>(*bound);
 }
 
 extern "C" {
@@ -66,11 +88,7 @@ const char *mlbridge_model_message(const mlbridge_model *model) {
 }
 
 const char *mlbridge_model_metadata(const mlbridge_model *model, const char *key) {
-  if (!model || !key)
-    return nullptr;
-  const Metadata &all = model->model.metadata();
-  const auto found = all.find(key);
-  return found == all.end() ? nullptr : found->second.c_str();
+  return model ? valueOf(model->model.metadata(), key) : nullptr;
 }
 
 mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t index,
@@ -109,23 +127,12 @@ const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model) 
 mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature) {
   if (!model)
     return MLBRIDGE_INVALID_ARGUMENT;
-  if (!model->model.status() && !signature)
+  if (!signature && !model->model.status())
     return mlbridge_model_code(model);
-  if (!signature && !model->model.modelSignature()) {
-    model->wrong = Status(Code::InvalidArgument,
-                          "the model takes any signature, and none was stated to bind it to");
-    return codeOf(model->wrong);
-  }
-  Expected<Signature> wanted =
-      signature ? signatureOf(*signature) : Expected<Signature>(*model->model.modelSignature());
-  // What was wrong with opening stays.
-  if (wanted) {
+  const Expected<Signature> wanted = wantedOf(*model, signature);
+  if (wanted)
     (void)model->model.bind(*wanted);
-    if (const Signature *bound = model->model.signature())
-      model->bound = std::make_unique<ShownSignature>(*bound);
-  } else if (model->wrong) {
-    model->wrong = wanted.status().withContext("the signature of the pass");
-  }
+  showBound(*model, wanted.status());
   return mlbridge_model_code(model);
 }
 
@@ -142,36 +149,13 @@ mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
   }
   handle->wrong = model->wrong;
   handle->model = model->model;
-  if (const Signature *own = model->model.modelSignature())
-    handle->shown = std::make_unique<ShownSignature>(*own);
-  const auto fail = [handle](Status why) {
-    if (handle->wrong)
-      handle->wrong = std::move(why);
+  showOwn(*handle);
+  if (!signature && !model->model.status())
     return handle;
-  };
-  const Signature *own = model->model.modelSignature();
-  if (!signature && !own)
-    return model->model.status()
-               ? fail(Status(Code::InvalidArgument,
-                             "the model takes any signature, and none was stated to bind it to"))
-               : handle;
-  Expected<Signature> wanted = signature ? signatureOf(*signature) : Expected<Signature>(*own);
-  if (!wanted)
-    return fail(wanted.status().withContext("the signature of the pass"));
-  handle->model = model->model.boundTo(*wanted, textOf(agent));
-  if (const Signature *bound = handle->model.signature())
-    handle->bound = std::make_unique<ShownSignature>(*bound);
-  return handle;
-}
-
-mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
-  auto *handle = new mlbridge_runner;
-  if (!model)
-    handle->runner = Runner(Status(Code::InvalidArgument, "no model was given"));
-  else if (!model->wrong)
-    handle->runner = Runner(model->wrong);
-  else
-    handle->runner = model->model.newRunner();
+  const Expected<Signature> wanted = wantedOf(*model, signature);
+  if (wanted)
+    handle->model = model->model.boundTo(*wanted, textOf(agent));
+  showBound(*handle, wanted.status());
   return handle;
 }
 
@@ -186,6 +170,10 @@ mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
     wrong = model->wrong;
   handle->runner = wrong ? model->model.newRunner(read) : Runner(wrong);
   return handle;
+}
+
+mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
+  return mlbridge_model_new_runner_for(model, nullptr);
 }
 
 mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,

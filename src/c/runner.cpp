@@ -34,6 +34,11 @@ static void *buffer(mlbridge_runner *runner, mlbridge_type type, uint64_t *count
   return data;
 }
 
+// Calls `body`, which returns a Status, with the runner.
+template <typename F> static mlbridge_code call(mlbridge_runner *runner, const F &body) {
+  return runner ? done(runner, body(runner->runner)) : MLBRIDGE_INVALID_ARGUMENT;
+}
+
 static TensorKey keyOf(const char *name) { return std::string_view(name ? name : ""); }
 
 static mlbridge_code set(mlbridge_runner *runner, TensorKey key, mlbridge_type type,
@@ -156,34 +161,31 @@ void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge
 
 mlbridge_code mlbridge_runner_bind_input(mlbridge_runner *runner, const char *name,
                                          mlbridge_type type, const void *elements, uint64_t count) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, withNumber(type, [&](auto tag) {
-                using T = const typename decltype(tag)::type;
-                return runner->runner.bindInput<T>(keyOf(name),
-                                                   {static_cast<T *>(elements), count});
-              }));
+  return call(runner, [&](Runner &r) {
+    return withNumber(type, [&](auto tag) {
+      using T = const typename decltype(tag)::type;
+      return r.bindInput<T>(keyOf(name), {static_cast<T *>(elements), count});
+    });
+  });
 }
 
 mlbridge_code mlbridge_runner_bind_output(mlbridge_runner *runner, const char *name,
                                           mlbridge_type type, void *elements, uint64_t count) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, withNumber(type, [&](auto tag) {
-                using T = typename decltype(tag)::type;
-                return runner->runner.bindOutput<T>(keyOf(name),
-                                                    {static_cast<T *>(elements), count});
-              }));
+  return call(runner, [&](Runner &r) {
+    return withNumber(type, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return r.bindOutput<T>(keyOf(name), {static_cast<T *>(elements), count});
+    });
+  });
 }
 
 mlbridge_code mlbridge_runner_evaluate(mlbridge_runner *runner) {
-  return runner ? done(runner, runner->runner.evaluate()) : MLBRIDGE_INVALID_ARGUMENT;
+  return call(runner, [](Runner &r) { return r.evaluate(); });
 }
 
 mlbridge_code mlbridge_runner_evaluate_within(mlbridge_runner *runner, int64_t nanoseconds) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, runner->runner.evaluate(Deadline::after(Duration(nanoseconds))));
+  return call(runner,
+              [&](Runner &r) { return r.evaluate(Deadline::after(Duration(nanoseconds))); });
 }
 
 const void *mlbridge_runner_output(mlbridge_runner *runner, const char *name, mlbridge_type type,
@@ -236,26 +238,20 @@ MLBRIDGE_EVALUATE(bool, bool)
 
 mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
                                             const char *context) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, runner->runner.beginEpisode(textOf(episode), textOf(context)));
+  return call(runner, [&](Runner &r) { return r.beginEpisode(textOf(episode), textOf(context)); });
 }
 
 mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value) {
-  return runner ? done(runner, runner->runner.reward(value)) : MLBRIDGE_INVALID_ARGUMENT;
+  return call(runner, [&](Runner &r) { return r.reward(value); });
 }
 
 mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code outcome,
                                           const char *message) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, runner->runner.endEpisode(statusOf(outcome, message)));
+  return call(runner, [&](Runner &r) { return r.endEpisode(statusOf(outcome, message)); });
 }
 
 mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner) {
-  if (!runner)
-    return MLBRIDGE_INVALID_ARGUMENT;
-  return done(runner, runner->runner.endEpisode(Status(), true));
+  return call(runner, [](Runner &r) { return r.endEpisode(Status(), true); });
 }
 
 uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner) {

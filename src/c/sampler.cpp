@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "c/values.h"
+#include "c/handles.h"
 
 #include <mlbridge/c/sampler.h>
 #include <mlbridge/sampler.h>

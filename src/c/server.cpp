@@ -51,10 +51,8 @@ static mlbridge_code ended(mlbridge_server &server, Status status) {
 }
 
 static Status readOptions(const mlbridge_server_options *stated, ServerOptions &to) {
-  mlbridge_server_options read{};
-  if (!stated)
-    return Status();
-  if (Status s = readKnown(stated, read, "the options'", "mlbridge_server_options"); !s)
+  mlbridge_server_options read;
+  if (Status s = readOptional(stated, read, "mlbridge_server_options"); !s)
     return s;
   if (read.signature) {
     Expected<Signature> signature = signatureOf(*read.signature);
@@ -119,8 +117,8 @@ uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *na
   if (!server || !server->server || !name)
     return 0;
   const Metadata all = server->server->statistics().toMetadata();
-  const auto found = all.find(name);
-  return found == all.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
+  const char *value = valueOf(all, name);
+  return value ? std::strtoull(value, nullptr, 10) : 0;
 }
 
 void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests) {

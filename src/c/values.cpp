@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "c/values.h"
+#include "c/handles.h"
 
 #include <cstddef>
 
@@ -16,7 +16,7 @@ Status statusOf(mlbridge_code code, const char *message) {
   if (code == MLBRIDGE_OK)
     return Status();
   if (code < 0 || code > MLBRIDGE_INTERNAL)
-    return Status(Code::Internal, "code " + std::to_string(code) + ", which is none" +
+    return Status(Code::Internal, std::to_string(code) + " is no status code" +
                                       (message ? std::string(": ") + message : ""));
   return Status(static_cast<Code>(code), textOf(message));
 }
@@ -37,36 +37,23 @@ mlbridge_code told(const Status &status, char *message, uint64_t capacity) {
 
 static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const char *side,
                        std::vector<TensorSpec> &to) {
-  if (size && !specs)
-    return Status(Code::InvalidArgument, std::string(side) + "s: no array");
-  constexpr uint64_t Most = 1 << 16;
-  if (size > Most)
-    return Status(Code::LimitExceeded, std::string(side) + "s: " + std::to_string(size) +
-                                           " of them; the limit is " + std::to_string(Most));
-  const auto *at = reinterpret_cast<const unsigned char *>(specs);
-  for (uint64_t i = 0; i < size; ++i) {
-    const std::string where = std::string(side) + " " + std::to_string(i);
-    const auto *stated = reinterpret_cast<const mlbridge_tensor_spec *>(at);
-    mlbridge_tensor_spec spec;
-    if (!known(stated, spec) || spec.size < offsetof(mlbridge_tensor_spec, maximum))
-      return Status(Code::InvalidArgument,
-                    where + ": its size is not set to sizeof(mlbridge_tensor_spec)");
-    if (spec.rank && !spec.shape)
-      return Status(Code::InvalidArgument,
-                    where + ": rank " + std::to_string(spec.rank) + " and no shape");
-    if (spec.type > UINT8_MAX || spec.rank > UINT8_MAX)
-      return Status(Code::InvalidArgument, where + ": type " + std::to_string(spec.type) +
-                                               ", rank " + std::to_string(spec.rank));
-    TensorSpec read;
-    read.name = textOf(spec.name);
-    read.type = static_cast<ElementType>(spec.type);
-    read.shape.assign(spec.shape, spec.shape + spec.rank);
-    if (spec.maximum)
-      read.maximum.assign(spec.maximum, spec.maximum + spec.rank);
-    to.push_back(std::move(read));
-    at += specs[0].size; // of a newer program they are larger
-  }
-  return Status();
+  return readArray(specs, size, side, "mlbridge_tensor_spec",
+                   offsetof(mlbridge_tensor_spec, maximum), [&](const mlbridge_tensor_spec &spec) {
+                     if (spec.rank && !spec.shape)
+                       return Status(Code::InvalidArgument,
+                                     "rank " + std::to_string(spec.rank) + " and no shape");
+                     if (spec.type > UINT8_MAX || spec.rank > UINT8_MAX)
+                       return Status(Code::InvalidArgument, "type " + std::to_string(spec.type) +
+                                                                ", rank " +
+                                                                std::to_string(spec.rank));
+                     TensorSpec &read = to.emplace_back();
+                     read.name = textOf(spec.name);
+                     read.type = static_cast<ElementType>(spec.type);
+                     read.shape.assign(spec.shape, spec.shape + spec.rank);
+                     if (spec.maximum)
+                       read.maximum.assign(spec.maximum, spec.maximum + spec.rank);
+                     return Status();
+                   });
 }
 
 Expected<Signature> signatureOf(const mlbridge_signature &signature) {
@@ -74,11 +61,12 @@ Expected<Signature> signatureOf(const mlbridge_signature &signature) {
   Signature read;
   if (Status s = readKnown(&signature, stated, "the signature's", "mlbridge_signature"); !s)
     return s;
-  if (Status s = readSide(stated.inputs, stated.inputs_size, "input", read.inputs); !s)
-    return s;
-  if (Status s = readSide(stated.outputs, stated.outputs_size, "output", read.outputs); !s)
-    return s;
-  if (Status s = read.check(); !s)
+  Status s = readSide(stated.inputs, stated.inputs_size, "input", read.inputs);
+  if (s)
+    s = readSide(stated.outputs, stated.outputs_size, "output", read.outputs);
+  if (s)
+    s = read.check();
+  if (!s)
     return s;
   return read;
 }
@@ -143,11 +131,11 @@ Status setString(const std::optional<TensorView> &view, const char *name, uint64
   return text.status();
 }
 
-int find(Span<const TensorSpec> specs, const char *name) {
-  for (size_t i = 0; name && i < specs.size(); ++i)
-    if (specs[i].name == name)
-      return static_cast<int>(i);
-  return -1;
+int find(const std::vector<TensorSpec> &specs, const char *name) {
+  const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec &spec) {
+    return name && spec.name == name;
+  });
+  return found == specs.end() ? -1 : static_cast<int>(found - specs.begin());
 }
 
 } // namespace mlbridge::c

@@ -18,7 +18,8 @@ Expected<Deadline> Circuit::admit(Deadline asked) {
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   if (open_) {
     if (!retryAt_.hasPassed())
-      return Status(Code::Unavailable, "not asked: earlier calls waited in vain (" + why_ + ")");
+      return Status(Code::Unavailable,
+                    "the model is not asked for now, since earlier calls failed (" + why_ + ")");
     // Only one caller tries; the others fail at once until it is back.
     retryAt_ = Deadline::after(pause_, now);
     return earlier(asked, Deadline::after(budget_ / 10, now));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The streams of a connection: what comes goes to whom it is for, and who asks waits for it.
+#include <poll.h>
+#include <sys/random.h>
+
 #include "conversation/connection.h"
 
 #include "core/process.h"
@@ -23,10 +26,15 @@ Status Connection::failure() {
   return status_;
 }
 
-void Connection::addStream(StreamSlot &slot) {
-  const Lock lock(mutex_);
-  slot.id = ++lastStream_;
-  streams_[slot.id] = &slot;
+Status Connection::openStream(StreamSlot &slot, const OpenStream &open, Outbox &frames) {
+  slot.refused = Status();
+  slot.awaiting = 0;
+  {
+    const Lock lock(mutex_);
+    slot.id = ++lastStream_;
+    streams_[slot.id] = &slot;
+  }
+  return frames.addMessage({FrameKind::OpenStream, slot.id}, open);
 }
 
 void Connection::removeStream(StreamSlot &slot) {
@@ -43,12 +51,8 @@ void Connection::removeStream(StreamSlot &slot) {
   const bool opened = !box.opensStream();
   if (waiting > MostWaiting)
     box.drop();
-  if (opened || !box.empty()) {
-    FrameHeader header;
-    header.kind = FrameKind::CloseStream;
-    header.stream = slot.id;
-    (void)box.add(header, {});
-  }
+  if (opened || !box.empty())
+    (void)box.add({FrameKind::CloseStream, slot.id}, {});
   flushNow(lock);
 }
 
@@ -59,15 +63,18 @@ Expected<Buffer *> Connection::payloadOf(const FrameHeader &header) {
                         : header.kind == FrameKind::Statistics ? MostStatistics
                         : isLarge                              ? UINT64_MAX
                                                                : MostControl;
-  if (header.length > most)
-    return Status(
-        Code::LimitExceeded,
-        (name(header.kind) ? "a frame of kind " + std::string(name(header.kind)) : "a frame") +
-            " states " + std::to_string(header.length) + " bytes, the limit is " +
-            std::to_string(most) + (shaken_ ? "" : " ('max-welcome')"));
+  if (Status s = checkLength(header, most, shaken_ ? "" : " ('max-welcome')"); !s)
+    return s;
   // Where it belongs is decided when it is complete: its stream may be gone by then.
   incoming_.clear();
   return &incoming_;
+}
+
+/// Nothing if the stream is gone.
+template <typename Use> void Connection::atStream(uint32_t id, const Use &use) {
+  const Lock lock(mutex_);
+  if (const auto found = streams_.find(id); found != streams_.end())
+    use(*found->second);
 }
 
 Status Connection::frame(const FrameHeader &header) {
@@ -80,24 +87,32 @@ Status Connection::frame(const FrameHeader &header) {
       return decodeError(incoming_.span());
     answer(header);
     return Status();
-  case FrameKind::Busy: {
-    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
-    if (!busy)
-      return busy.status();
+  case FrameKind::Busy:
     if (header.stream == 0)
-      return Status(Code::Busy, busy->text);
+      return decodeBusy(incoming_.span());
     answer(header);
     return Status();
-  }
   case FrameKind::Statistics:
     answer(header);
     return Status();
-  case FrameKind::Reward:
-    return rewardFrame(header);
-  case FrameKind::Turn:
-    return turnFrame(header);
+  case FrameKind::Reward: {
+    const Expected<RewardMessage> reward = decode<RewardMessage>(incoming_.span());
+    if (reward)
+      atStream(header.stream, [&](StreamSlot &slot) { slot.reward = reward->value; });
+    return reward.status();
+  }
+  case FrameKind::Turn: {
+    Expected<TurnMessage> turn = decode<TurnMessage>(incoming_.span());
+    if (turn)
+      atStream(header.stream, [&](StreamSlot &slot) { slot.turn = std::move(*turn); });
+    return turn.status();
+  }
   case FrameKind::Last:
-    lastFrame(header);
+    if (welcome_.role == ServerRole::Environment)
+      atStream(header.stream, [&](StreamSlot &slot) {
+        slot.last.swap(incoming_);
+        slot.hasLast = true;
+      });
     return Status();
   case FrameKind::StreamOpened:
   case FrameKind::Pong:
@@ -114,8 +129,7 @@ Status Connection::frame(const FrameHeader &header) {
   case FrameKind::Reset:
   case FrameKind::Step: {
     Buffer text;
-    if (Status s = encodeError(Status(Code::Unsupported, "this compiler cannot be driven"), text);
-        !s)
+    if (Status s = encode(Status(Code::Unsupported, "this compiler cannot be driven"), text); !s)
       return s;
     sendSmall(FrameKind::Error, header.stream, header.request, text);
     return Status();
@@ -125,35 +139,6 @@ Status Connection::frame(const FrameHeader &header) {
   }
 }
 
-Status Connection::rewardFrame(const FrameHeader &header) {
-  Expected<RewardMessage> reward = decode<RewardMessage>(incoming_.span());
-  if (!reward)
-    return reward.status();
-  const Lock lock(mutex_);
-  if (const auto found = streams_.find(header.stream); found != streams_.end())
-    found->second->reward = reward->value;
-  return Status();
-}
-
-Status Connection::turnFrame(const FrameHeader &header) {
-  Expected<TurnMessage> turn = decode<TurnMessage>(incoming_.span());
-  if (!turn)
-    return turn.status();
-  const Lock lock(mutex_);
-  if (const auto found = streams_.find(header.stream); found != streams_.end())
-    found->second->turn = std::move(*turn);
-  return Status();
-}
-
-void Connection::lastFrame(const FrameHeader &header) {
-  const Lock lock(mutex_);
-  const auto found = streams_.find(header.stream);
-  if (found == streams_.end() || welcome_.role != ServerRole::Environment)
-    return;
-  found->second->last.swap(incoming_);
-  found->second->hasLast = true;
-}
-
 void Connection::answer(const FrameHeader &header) {
   const Lock lock(mutex_);
   const auto found = streams_.find(header.stream);
@@ -161,12 +146,10 @@ void Connection::answer(const FrameHeader &header) {
     return;
   StreamSlot &slot = *found->second;
   Status error;
-  if (header.kind == FrameKind::Error) {
+  if (header.kind == FrameKind::Error)
     error = decodeError(incoming_.span());
-  } else if (header.kind == FrameKind::Busy) {
-    Expected<BusyMessage> busy = decode<BusyMessage>(incoming_.span());
-    error = busy ? Status(Code::Busy, busy->text) : busy.status();
-  }
+  else if (header.kind == FrameKind::Busy)
+    error = decodeBusy(incoming_.span());
   if (header.request == 0 && !error)
     slot.refused = error;
   else if (header.request != slot.awaiting || slot.answered) { // late, with what came before it
@@ -189,7 +172,7 @@ void Connection::answer(const FrameHeader &header) {
 /// wants to read.
 Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready) {
   bool progress = false;
-  if (!wanted.write && handover_.yields()) {
+  if (!wanted.write) {
     Status status;
     const auto look = [&] {
       if (!channel_->look({true, false}).read)
@@ -276,7 +259,6 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       lock.unlock();
       Readiness ready;
       const Status status = pumpAs({true, false}, deadline, ready);
-      handover_.waited(Deadline::Clock::now());
       lock.lock();
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);
@@ -288,10 +270,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     if (deadline.hasPassed())
       break;
     slot.waiting = true;
-    if (deadline.isNever())
-      slot.wake.wait(lock);
-    else
-      slot.wake.wait_until(lock, deadline.when());
+    waitFor(slot.wake, lock, deadline);
     slot.waiting = false;
   }
   slot.awaiting = 0;
@@ -310,11 +289,7 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
     request = ++lastStatistics_;
   }
   uint8_t bytes[FrameHeaderSize];
-  FrameHeader header;
-  header.kind = FrameKind::Statistics;
-  header.request = request;
-  header.left = wireTime(deadline);
-  encode(header, bytes);
+  encode({FrameKind::Statistics, 0, request, wireTime(deadline)}, bytes);
   const iovec part{bytes, sizeof bytes};
   bool sent;
   const Status status = exchange(slot, request, &part, 1, deadline, sent);
@@ -326,6 +301,107 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
     return status;
   Expected<StatisticsMessage> counts = decode<StatisticsMessage>(slot.reply.span());
   return counts ? Expected<Metadata>(std::move(counts->entries)) : counts.status();
+}
+
+namespace {
+
+// A handshake over FIFOs that gets no answer is tried anew: the first one may have been taken for
+// the rest of a frame that an earlier compiler did not finish.
+constexpr Duration FirstAttempt = std::chrono::milliseconds(250);
+constexpr Duration LongestAttempt = std::chrono::seconds(5);
+
+} // namespace
+
+Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
+                                                       const Options &options, Deadline deadline) {
+  Duration attempt = FirstAttempt;
+  while (true) {
+    const Deadline::Clock::time_point before = Deadline::Clock::now();
+    Expected<std::unique_ptr<Channel>> channel = connectWaiting(
+        options.wait, deadline, [&](Deadline until) { return transport.connect(uri, until); });
+    if (!channel)
+      return channel.status();
+    // Waiting for a server to start was asked for; it is not part of the deadline.
+    if (options.wait > Duration::zero() && !deadline.isNever())
+      deadline = Deadline::after(Deadline::Clock::now() - before, deadline.when());
+    std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
+    Status status = connection->shakeHands(
+        options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
+    if (status.ok() && connection->welcome_.role != options.role)
+      return Status(Code::Mismatch, options.role == ServerRole::Model
+                                        ? "an environment is served there: it is driven, not asked"
+                                        : "a model is served there: it is asked, not driven");
+    if (status.ok())
+      return connection;
+    const std::string advice = connection->channel_->advice();
+    if (status.code() == Code::Protocol && !advice.empty())
+      status = status.withContext(advice);
+    const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
+                       (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
+    if (!again)
+      return status.withContext("handshake");
+    if (status.code() == Code::Closed)
+      ::poll(nullptr, 0, ConnectPauseMs);
+    else
+      attempt = std::min(attempt * 2, LongestAttempt);
+  }
+}
+
+Status Connection::shakeHands(const Options &options, Deadline deadline) {
+  if (::getrandom(nonce_.data(), nonce_.size(), 0) != ssize_t(nonce_.size()))
+    return Status(Code::Internal, "no random numbers");
+  Hello hello;
+  hello.nonce = nonce_;
+  hello.maxMessage = options.maxMessage;
+  hello.serdes = options.serdes;
+  hello.software = softwareName();
+  Outbox out;
+  if (Status s = out.addMessage({FrameKind::Hello, 0, 0, wireTime(deadline)}, hello); !s)
+    return s;
+  maxWelcome_ = options.maxWelcome;
+  reader_.setLimit(options.maxMessage);
+  const iovec part{const_cast<uint8_t *>(out.data()), out.size()};
+  bool begun = false;
+  if (Status s = send(&part, 1, deadline, begun); !s)
+    return s;
+  while (!shaken_) {
+    Readiness ready;
+    Status s = pumpAs({true, false}, deadline, ready);
+    if (s && !shaken_ && deadline.hasPassed()) // a server that sends on and on
+      s = Status(Code::DeadlineExceeded, "");
+    if (!s)
+      return s.code() == Code::DeadlineExceeded
+                 ? Status(s.code(), "the server did not answer in time")
+                 : s;
+    if (Status s = failure(); !s)
+      return s;
+  }
+  return Status();
+}
+
+Status Connection::welcomeFrame(const FrameHeader &header) {
+  switch (header.kind) {
+  case FrameKind::Error:
+    return header.stream == 0 ? decodeError(incoming_.span()) : Status();
+  case FrameKind::Busy:
+    return decodeBusy(incoming_.span());
+  case FrameKind::Welcome: {
+    Expected<Welcome> welcome = decode<Welcome>(incoming_.span());
+    if (!welcome)
+      return welcome.status();
+    if (welcome->major != ProtocolMajor)
+      return Status(Code::Protocol, "the server speaks version " + std::to_string(welcome->major) +
+                                        " of the protocol, this is version " +
+                                        std::to_string(ProtocolMajor));
+    if (welcome->nonce != nonce_)
+      return Status(); // meant for somebody who was here before
+    welcome_ = std::move(*welcome);
+    shaken_ = true;
+    return Status();
+  }
+  default:
+    return Status(); // the rest of an earlier conversation
+  }
 }
 
 } // namespace mlbridge

@@ -4,7 +4,8 @@
 #ifndef MLBRIDGE_CONVERSATION_CONNECTION_H
 #define MLBRIDGE_CONVERSATION_CONNECTION_H
 
-#include "conversation/frame_reader.h"
+#include "conversation/circuit.h"
+#include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "conversation/outbox.h"
 #include "transport/handover.h"
@@ -15,6 +16,14 @@
 #include <mutex>
 
 namespace mlbridge {
+
+inline void waitFor(std::condition_variable &event, std::unique_lock<std::mutex> &lock,
+                    Deadline deadline) {
+  if (deadline.isNever())
+    event.wait(lock);
+  else
+    event.wait_until(lock, deadline.when());
+}
 
 /// One stream's place for the answer it waits for. Owned by the Runner; registered while it is
 /// open.
@@ -61,7 +70,8 @@ public:
   /// Where large inputs may lie; null if the transport has nothing of the kind.
   std::shared_ptr<Arena> arena() const { return channel_->arena(); }
 
-  void addStream(StreamSlot &slot);
+  /// Registers a new stream, and appends the frame that opens it.
+  Status openStream(StreamSlot &slot, const OpenStream &open, Outbox &frames);
   void removeStream(StreamSlot &slot);
 
   /// Of the frames of one call.
@@ -87,9 +97,7 @@ private:
   Expected<Buffer *> payloadOf(const FrameHeader &header) override;
   Status frame(const FrameHeader &header) override;
   Status welcomeFrame(const FrameHeader &header);
-  Status rewardFrame(const FrameHeader &header);
-  Status turnFrame(const FrameHeader &header);
-  void lastFrame(const FrameHeader &header);
+  template <typename Use> void atStream(uint32_t id, const Use &use);
   void answer(const FrameHeader &header);
   void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);

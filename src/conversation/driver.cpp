@@ -45,143 +45,112 @@ struct Driver::State {
         connection->removeStream(agent->slot);
     connection.reset();
   }
-  Status join(Deadline deadline);
-  Status openStreams();
-  Status ask(FrameKind kind, Buffer &frame, Deadline deadline);
-  Status take(Agent &asked);
-  static Status look(Agent &agent, const Buffer &at);
-  Status takeTurn(const Agent &asked);
-};
-
-/// Connects, and opens a stream for each agent.
-Status Driver::State::join(Deadline deadline) {
-  leave();
-  Expected<std::shared_ptr<Connection>> made =
-      Connection::open(*address.transport, uri, address.connecting, deadline);
-  if (!made)
-    return made.status();
-  const Welcome &now = (*made)->welcome();
-  if (!now.signature && now.agents.empty())
-    return Status(Code::Protocol, "the environment states no signature");
-  if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
-    return Status(Code::Mismatch, "another environment is served there now" +
-                                      (now.signature && welcome.signature
-                                           ? ": " + now.signature->toString() + " instead of " +
-                                                 welcome.signature->toString()
-                                           : std::string()));
-  welcome = now;
-  connection = *made;
-  if (agents.empty()) {
-    std::vector<AgentSpec> specs = welcome.agents;
-    if (specs.empty())
-      specs.push_back({options.agent, *welcome.signature});
-    for (AgentSpec &spec : specs) {
-      agents.push_back(std::make_unique<Agent>());
-      agents.back()->name = std::move(spec.name);
-      agents.back()->signature = std::move(spec.signature);
+  /// Connects, and opens a stream for each agent.
+  Status join(Deadline deadline) {
+    leave();
+    Expected<std::shared_ptr<Connection>> made =
+        Connection::open(*address.transport, uri, address.connecting, deadline);
+    if (!made)
+      return made.status();
+    const Welcome &now = (*made)->welcome();
+    if (!now.signature && now.agents.empty())
+      return Status(Code::Protocol, "the environment states no signature");
+    if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
+      return Status(Code::Mismatch, "another environment is served there now" +
+                                        (now.signature && welcome.signature
+                                             ? ": " + now.signature->toString() + " instead of " +
+                                                   welcome.signature->toString()
+                                             : std::string()));
+    welcome = now;
+    connection = *made;
+    if (agents.empty()) {
+      std::vector<AgentSpec> specs = welcome.agents;
+      if (specs.empty())
+        specs.push_back({options.agent, *welcome.signature});
+      for (AgentSpec &spec : specs) {
+        agents.push_back(std::make_unique<Agent>());
+        agents.back()->name = std::move(spec.name);
+        agents.back()->signature = std::move(spec.signature);
+      }
+      rewards.resize(agents.size());
     }
-    rewards.resize(agents.size());
-  }
-  return openStreams();
-}
-
-Status Driver::State::openStreams() {
-  for (const std::unique_ptr<Agent> &agent : agents) {
-    agent->slot.refused = Status();
-    agent->slot.awaiting = 0;
-    agent->request = 0;
-    connection->addStream(agent->slot);
-    OpenStream open;
-    open.signature = agent->signature;
-    open.agent = agent->name;
-    open.episode = options.episode;
-    Buffer payload;
-    if (Status s = encode(open, payload); !s)
-      return s;
-    FrameHeader header;
-    header.kind = FrameKind::OpenStream;
-    header.stream = agent->slot.id;
-    Outbox frames;
-    if (Status s = frames.add(header, payload.span()); !s)
-      return s;
-    if (Status s = connection->post(agent->slot, frames); !s)
-      return s;
-  }
-  return Status();
-}
-
-Status Driver::State::ask(FrameKind kind, Buffer &frame, Deadline deadline) {
-  Agent &asked = agent();
-  for (const std::unique_ptr<Agent> &each : agents) {
-    each->seen = nullptr;
-    each->slot.hasLast = false;
-  }
-  done = truncated = false;
-  rewards.assign(rewards.size(), 0);
-  FrameHeader header;
-  header.kind = kind;
-  header.stream = asked.slot.id;
-  header.request = ++asked.request;
-  header.length = frame.size() - FrameHeaderSize;
-  header.left = wireTime(deadline);
-  if (const uint64_t limit = welcome.maxMessage; header.length > limit)
-    return Status(Code::LimitExceeded, "the message has " + std::to_string(header.length) +
-                                           " bytes, the environment accepts " +
-                                           std::to_string(limit));
-  encode(header, frame.data());
-  const iovec part{frame.data(), frame.size()};
-  bool sent = false;
-  Status status = connection->exchange(asked.slot, header.request, &part, 1, deadline, sent);
-  if (status)
-    status = take(asked);
-  inEpisode = status.ok() && !done;
-  return status;
-}
-
-/// Who acts next, and what each agent has earned.
-Status Driver::State::takeTurn(const Agent &asked) {
-  if (welcome.agents.empty()) {
-    rewards[0] = asked.slot.reward;
-    return Status();
-  }
-  const std::optional<TurnMessage> &turn = asked.slot.turn;
-  if (!turn)
-    return Status(Code::Protocol, "the environment has several agents and did not say who acts");
-  if (turn->rewards.size() != agents.size())
-    return Status(Code::Protocol, "the environment gave " + std::to_string(turn->rewards.size()) +
-                                      " rewards to " + std::to_string(agents.size()) + " agents");
-  rewards = turn->rewards;
-  if (done)
-    return Status();
-  if (turn->agent >= agents.size())
-    return Status(Code::Protocol, "the environment says that agent number " +
-                                      std::to_string(turn->agent) + " of " +
-                                      std::to_string(agents.size()) + " acts next");
-  acting = turn->agent;
-  return Status();
-}
-
-Status Driver::State::take(Agent &asked) {
-  done = asked.slot.done;
-  truncated = done && asked.slot.truncated;
-  if (Status s = takeTurn(asked); !s)
-    return s;
-  if (!done)
-    return look(agent(), asked.slot.reply);
-  for (const std::unique_ptr<Agent> &each : agents)
-    if (each->slot.hasLast)
-      if (Status s = look(*each, each->slot.last); !s)
+    for (const std::unique_ptr<Agent> &agent : agents) {
+      agent->request = 0;
+      Outbox frames;
+      if (Status s = connection->openStream(
+              agent->slot, {agent->signature, agent->name, options.episode, ""}, frames);
+          !s)
         return s;
-  return Status();
-}
-
-Status Driver::State::look(Agent &agent, const Buffer &at) {
-  if (Status s = agent.observation.decode(at.span(), "the observation"); !s)
-    return s;
-  agent.seen = &at;
-  return Status();
-}
-
+      if (Status s = connection->post(agent->slot, frames); !s)
+        return s;
+    }
+    return Status();
+  }
+  Status ask(FrameKind kind, Buffer &frame, Deadline deadline) {
+    Agent &asked = agent();
+    for (const std::unique_ptr<Agent> &each : agents) {
+      each->seen = nullptr;
+      each->slot.hasLast = false;
+    }
+    done = truncated = false;
+    rewards.assign(rewards.size(), 0);
+    FrameHeader header{kind, asked.slot.id, ++asked.request, wireTime(deadline)};
+    header.length = frame.size() - FrameHeaderSize;
+    if (const uint64_t limit = welcome.maxMessage; header.length > limit)
+      return Status(Code::LimitExceeded, "the message has " + std::to_string(header.length) +
+                                             " bytes, the environment accepts " +
+                                             std::to_string(limit));
+    encode(header, frame.data());
+    const iovec part{frame.data(), frame.size()};
+    bool sent = false;
+    Status status = connection->exchange(asked.slot, header.request, &part, 1, deadline, sent);
+    if (status)
+      status = take(asked);
+    inEpisode = status.ok() && !done;
+    return status;
+  }
+  Status take(Agent &asked) {
+    done = asked.slot.done;
+    truncated = done && asked.slot.truncated;
+    if (Status s = takeTurn(asked); !s)
+      return s;
+    if (!done)
+      return look(agent(), asked.slot.reply);
+    for (const std::unique_ptr<Agent> &each : agents)
+      if (each->slot.hasLast)
+        if (Status s = look(*each, each->slot.last); !s)
+          return s;
+    return Status();
+  }
+  static Status look(Agent &agent, const Buffer &at) {
+    if (Status s = agent.observation.decode(at.span(), "the observation"); !s)
+      return s;
+    agent.seen = &at;
+    return Status();
+  }
+  /// Who acts next, and what each agent has earned.
+  Status takeTurn(const Agent &asked) {
+    if (welcome.agents.empty()) {
+      rewards[0] = asked.slot.reward;
+      return Status();
+    }
+    const std::optional<TurnMessage> &turn = asked.slot.turn;
+    if (!turn)
+      return Status(Code::Protocol, "the environment has several agents and did not say who acts");
+    if (turn->rewards.size() != agents.size())
+      return Status(Code::Protocol, "the environment gave " + std::to_string(turn->rewards.size()) +
+                                        " rewards to " + std::to_string(agents.size()) + " agents");
+    rewards = turn->rewards;
+    if (done)
+      return Status();
+    if (turn->agent >= agents.size())
+      return Status(Code::Protocol, "the environment says that agent number " +
+                                        std::to_string(turn->agent) + " of " +
+                                        std::to_string(agents.size()) + " acts next");
+    acting = turn->agent;
+    return Status();
+  }
+};
 /// The environment may have named the place already.
 static Status at(const std::string &where, const Status &status) {
   return status || status.message().compare(0, where.size(), where) == 0
@@ -246,10 +215,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   Buffer frame;
   if (Status sized = frame.resize(FrameHeaderSize); !sized)
     return sized;
-  ResetMessage reset;
-  reset.context = std::string(context);
-  reset.seed = seed;
-  if (Status written = encode(reset, frame); !written)
+  if (Status written = encode(ResetMessage{std::string(context), seed}, frame); !written)
     return written;
   return at("reset", s.ask(FrameKind::Reset, frame, deadline));
 }

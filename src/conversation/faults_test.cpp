@@ -64,7 +64,7 @@ TEST_P(Faults, RefusesWithAReason) {
   const Status status = ask([](const Peer &peer) {
     (void)peer.read();
     Buffer text;
-    EXPECT_TRUE(encodeError(Status(Code::Unsupported, "no such serdes here"), text));
+    EXPECT_TRUE(encode(Status(Code::Unsupported, "no such serdes here"), text));
     peer.write(frameOf(FrameKind::Error, text));
     peer.drain();
   });
@@ -206,7 +206,7 @@ TEST_P(Faults, HandsOnATextThatIsVeryLong) {
   const Status status =
       ask(afterFirstRequest([](const Peer &peer) {
             Buffer text;
-            EXPECT_TRUE(encodeError(Status(Code::PolicyFailed, std::string(7 << 20, 'x')), text));
+            EXPECT_TRUE(encode(Status(Code::PolicyFailed, std::string(7 << 20, 'x')), text));
             peer.write(frameOf(FrameKind::Error, text, 1, 1));
             peer.drain();
           }),

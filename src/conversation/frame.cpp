@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/frame.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -27,19 +28,30 @@ struct CrcTables {
 };
 constexpr CrcTables Tables;
 
-template <typename T> T load(const uint8_t *from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+/// The header as it stands on the wire.
+struct Wire {
+  uint32_t magic, checksum;
+  uint64_t length;
+  uint16_t kind, flags;
+  uint32_t stream;
+  uint64_t request, left;
+};
+static_assert(sizeof(Wire) == FrameHeaderSize);
+
+/// Of the header with a checksum of 0.
+uint32_t checksumOf(Wire wire) {
+  wire.checksum = 0;
+  return crc32c(reinterpret_cast<const uint8_t *>(&wire), sizeof wire);
 }
-template <typename T> void store(uint8_t *to, T value) { std::memcpy(to, &value, sizeof value); }
 
 } // namespace
 
 uint32_t crc32c(const uint8_t *data, size_t size) {
   uint32_t crc = ~0u;
   for (; size >= 8; data += 8, size -= 8) {
-    const uint64_t word = load<uint64_t>(data) ^ crc;
+    uint64_t word;
+    std::memcpy(&word, data, sizeof word);
+    word ^= crc;
     crc = 0;
     for (int i = 0; i < 8; ++i)
       crc ^= Tables.byte[7 - i][(word >> (8 * i)) & 0xff];
@@ -50,44 +62,36 @@ uint32_t crc32c(const uint8_t *data, size_t size) {
 }
 
 void encode(const FrameHeader &header, uint8_t *to) {
-  store(to, FrameMagic);
-  store(to + 4, uint32_t(0));
-  store(to + 8, header.length);
-  store(to + 16, static_cast<uint16_t>(header.kind));
-  store(to + 18, header.flags);
-  store(to + 20, header.stream);
-  store(to + 24, header.request);
-  store(to + 32, header.left);
-  store(to + 4, crc32c(to, FrameHeaderSize));
+  Wire wire{FrameMagic,     0,
+            header.length,  static_cast<uint16_t>(header.kind),
+            header.flags,   header.stream,
+            header.request, header.left};
+  wire.checksum = checksumOf(wire);
+  std::memcpy(to, &wire, sizeof wire);
 }
 
 Expected<FrameHeader> decodeFrameHeader(const uint8_t *from) {
-  if (load<uint32_t>(from) != FrameMagic) {
-    char text[64];
+  Wire wire;
+  std::memcpy(&wire, from, sizeof wire);
+  char text[96];
+  if (wire.magic != FrameMagic) {
     std::snprintf(text, sizeof text, "%02x %02x %02x %02x %02x %02x %02x %02x", from[0], from[1],
                   from[2], from[3], from[4], from[5], from[6], from[7]);
     return Status(Code::Protocol,
                   std::string("expected a frame that starts with 'MLBF', got the bytes ") + text +
                       ": the peer does not speak this protocol");
   }
-  uint8_t copy[FrameHeaderSize];
-  std::memcpy(copy, from, sizeof copy);
-  const uint32_t stated = load<uint32_t>(from + 4);
-  store(copy + 4, uint32_t(0));
-  if (const uint32_t found = crc32c(copy, sizeof copy); found != stated) {
-    char text[96];
+  if (const uint32_t found = checksumOf(wire); found != wire.checksum) {
     std::snprintf(text, sizeof text, "frame header damaged: checksum %08x, its bytes give %08x",
-                  stated, found);
+                  wire.checksum, found);
     return Status(Code::Protocol, text);
   }
-  FrameHeader header;
-  header.length = load<uint64_t>(from + 8);
-  header.kind = static_cast<FrameKind>(load<uint16_t>(from + 16));
-  header.flags = load<uint16_t>(from + 18);
-  header.stream = load<uint32_t>(from + 20);
-  header.request = load<uint64_t>(from + 24);
-  header.left = load<uint64_t>(from + 32);
-  return header;
+  return FrameHeader{static_cast<FrameKind>(wire.kind),
+                     wire.stream,
+                     wire.request,
+                     wire.left,
+                     wire.flags,
+                     wire.length};
 }
 
 uint64_t wireTime(Deadline deadline, Deadline::Clock::time_point now) {
@@ -102,7 +106,7 @@ Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now) {
                                     : Deadline::after(Duration(int64_t(left)), now);
 }
 
-const char *name(FrameKind kind) {
+std::string name(FrameKind kind) {
   static constexpr const char *Names[] = {
       nullptr,        "hello", "welcome", "open-stream",   "stream-opened", "request",
       "reply",        "error", "cancel",  "ping",          "pong",          "busy",
@@ -110,16 +114,132 @@ const char *name(FrameKind kind) {
       "statistics",   "bye",   "turn",    "last"};
   static_assert(std::size(Names) == static_cast<size_t>(FrameKind::Last) + 1);
   const auto number = static_cast<size_t>(kind);
-  return number < std::size(Names) ? Names[number] : nullptr;
+  return number != 0 && number < std::size(Names) ? Names[number] : std::to_string(number);
 }
 
 Status unexpectedFrame(const FrameHeader &header) {
-  if (header.flags & FlagSkippable)
+  return header.flags & FlagSkippable
+             ? Status()
+             : Status(Code::Protocol, "unexpected frame of kind " + name(header.kind));
+}
+
+Status checkLength(const FrameHeader &header, uint64_t most, const char *limit) {
+  if (header.length <= most)
     return Status();
-  const char *known = name(header.kind);
-  return Status(Code::Protocol, "unexpected frame of kind " +
-                                    (known ? std::string(known)
-                                           : std::to_string(static_cast<unsigned>(header.kind))));
+  return Status(Code::LimitExceeded, "a frame of kind " + name(header.kind) + " states " +
+                                         std::to_string(header.length) + " bytes, the limit is " +
+                                         std::to_string(most) + limit);
+}
+
+Status FrameReader::closed(const Status &why) const {
+  if (inPayload_)
+    return Status(why.code(), why.message() + " after " + std::to_string(have_) + " of " +
+                                  std::to_string(header_.length) + " payload bytes");
+  if (end_ != begin_)
+    return Status(why.code(), why.message() + " after " + std::to_string(end_ - begin_) + " of " +
+                                  std::to_string(FrameHeaderSize) + " header bytes");
+  return why;
+}
+
+Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
+  progress = false;
+  if (staging_.empty())
+    if (Status s = staging_.resize(StagingSize); !s)
+      return s;
+  if (wasCut_ && begin_ != end_) {
+    progress = true;
+    if (Status s = consume(target); !s || wasCut_)
+      return s;
+  }
+  wasCut_ = false;
+  // Bounded, so that a fast peer does not keep a server from the others.
+  const uint64_t until = bytesRead_ + mostBytes_;
+  while (bytesRead_ < until) {
+    uint8_t *to;
+    size_t room;
+    const bool direct = inPayload_ && header_.length - have_ > 0 && begin_ == end_ &&
+                        header_.length - have_ >= StagingSize / 8;
+    if (direct) {
+      to = payload_->data() + have_;
+      room = std::min(header_.length - have_, until - bytesRead_);
+    } else {
+      if (begin_ == end_)
+        begin_ = end_ = 0;
+      else if (end_ == StagingSize) {
+        std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+      }
+      to = staging_.data() + end_;
+      // After a large frame another one is likely: take its header alone and read the rest to its
+      // place.
+      room = lastWasLarge_ && begin_ == end_ && !inPayload_ ? FrameHeaderSize : StagingSize - end_;
+    }
+    Expected<size_t> n = channel.read(to, room);
+    if (!n)
+      return closed(n.status());
+    if (*n == 0)
+      return Status();
+    progress = true;
+    bytesRead_ += *n;
+    if (direct)
+      have_ += *n;
+    else
+      end_ += *n;
+    if (Status s = consume(target); !s || wasCut_)
+      return s;
+    // A short read means that the channel is empty: don't pay for being told so.
+    if (*n < room)
+      return Status();
+  }
+  wasCut_ = true;
+  return Status();
+}
+
+Status FrameReader::consume(Target &target) {
+  wasCut_ = false;
+  while (true) {
+    if (!inPayload_) {
+      if (end_ - begin_ < FrameHeaderSize) {
+        // Garbage shorter than a header would otherwise be waited on until the deadline.
+        if (const size_t size = std::min<size_t>(end_ - begin_, sizeof FrameMagic))
+          if (std::memcmp(staging_.data() + begin_, &FrameMagic, size) != 0)
+            return Status(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
+                                          "bytes: the peer does not speak this protocol");
+        return Status();
+      }
+      Expected<FrameHeader> header = decodeFrameHeader(staging_.data() + begin_);
+      if (!header)
+        return header.status();
+      if (Status s = checkLength(*header, limit_); !s)
+        return s;
+      begin_ += FrameHeaderSize;
+      header_ = *header;
+      Expected<Buffer *> payload = target.payloadOf(header_);
+      if (!payload)
+        return payload.status();
+      payload_ = *payload;
+      if (Status s = payload_->resize(header_.length); !s)
+        return s;
+      have_ = 0;
+      lastWasLarge_ = header_.length >= StagingSize / 4;
+      inPayload_ = true;
+    }
+    if (const size_t take = std::min<uint64_t>(end_ - begin_, header_.length - have_)) {
+      std::memcpy(payload_->data() + have_, staging_.data() + begin_, take);
+      have_ += take;
+      begin_ += take;
+    }
+    if (have_ < header_.length)
+      return Status();
+    inPayload_ = false;
+    if (Status s = target.frame(header_); !s)
+      return s;
+    if (!target.mayGoOn()) {
+      wasCut_ = true;
+      return Status();
+    }
+  }
 }
 
 } // namespace mlbridge

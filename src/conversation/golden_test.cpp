@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The messages of tests/golden/protocol: good ones are read and written again byte by byte, bad
 // ones refused.
-#include "conversation/frame_reader.h"
+#include "conversation/frame.h"
 #include "conversation/messages.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ private:
       return encodeAgain(decode<TurnMessage>(p), out);
     case FrameKind::Error: {
       const Status error = decodeError(p);
-      return error.code() == Code::Protocol ? error : encodeError(error, out);
+      return error.code() == Code::Protocol ? error : encode(error, out);
     }
     case FrameKind::Reward:
       return encodeAgain(decode<RewardMessage>(p), out);

@@ -4,7 +4,7 @@
 
 #include "conversation/frame.h"
 #include "serdes/serdes.h"
-#include "transport/arena.h"
+#include "transport/transport.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,8 +2,8 @@
 #include "conversation/messages.h"
 
 #include "conversation/frame.h"
+#include "core/bind.h"
 #include "core/nearest.h"
-#include "core/rank.h"
 
 #include <cstring>
 #include <unistd.h>
@@ -68,7 +68,8 @@ private:
 class Reader {
 public:
   static constexpr bool Reads = true;
-  Reader(const char *message, Span<const uint8_t> bytes) : message_(message), bytes_(bytes) {}
+  Reader(const char *message, Span<const uint8_t> bytes, size_t most = SIZE_MAX)
+      : message_(message), bytes_(bytes), mostTensors_(most) {}
 
   template <typename T> void number(const char *field, T &value) {
     raw(field, &value, sizeof value);
@@ -100,10 +101,16 @@ public:
   template <typename List, typename Each>
   void list(const char *field, List &values, const Each &each) {
     const uint32_t count = this->count(field);
+    tensors_ += count;
     if (count > MaxCount)
       fail("states a number of " + std::to_string(count) + ", the limit is " +
                std::to_string(MaxCount),
            field);
+    else if (tensors_ > mostTensors_)
+      status_ =
+          Status(Code::LimitExceeded, std::string(message_) + ": field '" + field +
+                                          "' has at least " + std::to_string(tensors_) +
+                                          " tensors, the limit is " + std::to_string(mostTensors_));
     while (ok() && values.size() < count)
       each(values.emplace_back());
   }
@@ -136,6 +143,8 @@ private:
   const char *message_;
   Span<const uint8_t> bytes_;
   size_t at_ = 0;
+  const size_t mostTensors_;
+  size_t tensors_ = 0;
   Status status_;
 };
 
@@ -299,8 +308,9 @@ template <typename Message> Status encode(const Message &message, Buffer &out) {
   return std::move(writer.status());
 }
 
-template <typename Message> Expected<Message> decode(Span<const uint8_t> bytes) {
-  Reader reader(Message::Name, bytes);
+template <typename Message>
+Expected<Message> decode(Span<const uint8_t> bytes, size_t mostTensors) {
+  Reader reader(Message::Name, bytes, mostTensors);
   Message message;
   fields(reader, message);
   if (!reader.ok())
@@ -312,7 +322,7 @@ template <typename Message> Expected<Message> decode(Span<const uint8_t> bytes) 
 
 #define MESSAGE(Message)                                                                           \
   template Status encode(const Message &, Buffer &);                                               \
-  template Expected<Message> decode(Span<const uint8_t>);
+  template Expected<Message> decode(Span<const uint8_t>, size_t);
 MESSAGE(Hello)
 MESSAGE(Welcome)
 MESSAGE(OpenStream)
@@ -326,7 +336,7 @@ MESSAGE(ByeMessage)
 MESSAGE(StatisticsMessage)
 #undef MESSAGE
 
-Status encodeError(const Status &status, Buffer &out) {
+Status encode(const Status &status, Buffer &out) {
   Writer writer(out);
   statusFields(writer, status);
   return std::move(writer.status());
@@ -339,6 +349,11 @@ Status decodeError(Span<const uint8_t> bytes) {
   if (!reader.ok())
     return reader.status();
   return status.ok() ? Status(Code::Protocol, "an error frame that says ok") : status;
+}
+
+Status decodeBusy(Span<const uint8_t> bytes) {
+  Expected<BusyMessage> busy = decode<BusyMessage>(bytes);
+  return busy ? Status(Code::Busy, std::move(busy->text)) : busy.status();
 }
 
 } // namespace mlbridge

@@ -92,12 +92,17 @@ struct StatisticsMessage {
 
 /// Appends one of the messages above to the buffer. Errors: LimitExceeded.
 template <typename Message> Status encode(const Message &message, Buffer &out);
-Status encodeError(const Status &, Buffer &out);
+/// The same of an error frame.
+Status encode(const Status &why, Buffer &out);
 
-/// Errors: Protocol, naming the message, the field and the sizes.
-template <typename Message> Expected<Message> decode(Span<const uint8_t> bytes);
+/// Errors: Protocol, naming the message, the field and the sizes; LimitExceeded (its signatures
+/// have more than so many tensors).
+template <typename Message>
+Expected<Message> decode(Span<const uint8_t> bytes, size_t mostTensors = SIZE_MAX);
 /// What the peer reported (never Ok: an error frame that says Ok is a Protocol error too).
 Status decodeError(Span<const uint8_t> bytes);
+/// The same of a busy frame.
+Status decodeBusy(Span<const uint8_t> bytes);
 
 } // namespace mlbridge
 

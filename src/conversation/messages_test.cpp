@@ -33,7 +33,7 @@ TEST(Messages, ALongTextIsCutAtACharacter) {
   std::string text(4095, 'a');
   text += "\xc3\xa4\xc3\xa4"; // of two bytes each
   Buffer error, busy, bye;
-  ASSERT_TRUE(encodeError(Status(Code::PolicyFailed, text), error));
+  ASSERT_TRUE(encode(Status(Code::PolicyFailed, text), error));
   BusyMessage message;
   message.text = std::string(7 << 20, 'b');
   ASSERT_TRUE(encode(message, busy));

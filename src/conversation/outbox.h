@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Frames that wait until the peer takes them, in bounded memory.
+// What waits until the peer takes it, in bounded memory.
 #ifndef MLBRIDGE_CONVERSATION_OUTBOX_H
 #define MLBRIDGE_CONVERSATION_OUTBOX_H
 
-#include "conversation/backlog.h"
 #include "conversation/frame.h"
+#include "core/buffer.h"
+#include "transport/transport.h"
+
+#include <deque>
 
 namespace mlbridge {
+
+/// Bytes that a channel has not taken yet, first in, first out; small pieces share memory. Not
+/// thread-safe.
+class Backlog {
+public:
+  static constexpr size_t ChunkSize = 64 * 1024;
+
+  bool empty() const { return size_ == 0; }
+  uint64_t size() const { return size_; }
+  /// What is in the buffer from there on. May take over its memory. Errors: LimitExceeded.
+  Status add(Buffer &bytes, size_t from);
+  Status add(const void *bytes, size_t size);
+  /// Sends what the channel takes at once. Errors: those of Channel::write.
+  Status sendTo(Channel &channel);
+  void clear();
+
+private:
+  std::deque<Buffer> chunks_;
+  size_t begin_ = 0; ///< of the first, what has been sent
+  uint64_t size_ = 0;
+};
 
 /// Whole frames, one after the other. Of events, which nobody waits for, the newest are kept: so
 /// many, and so many bytes of them. Not thread-safe.
@@ -26,6 +50,12 @@ public:
 
   /// Sets the header's length. Errors: LimitExceeded.
   Status add(FrameHeader header, Span<const uint8_t> payload);
+  template <typename Message> Status addMessage(const FrameHeader &header, const Message &message) {
+    Buffer payload;
+    if (Status s = encode(message, payload); !s)
+      return s;
+    return add(header, payload.span());
+  }
   /// Takes over all that the other has to send. Errors: LimitExceeded.
   Status take(Outbox &other);
   /// Sends what the channel takes at once. What is left of a frame that has begun to go out goes to

@@ -27,6 +27,12 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri);
 
 Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options);
 
+/// A model behind a service that is not MLBridge's: each evaluation is one call, by itself. There
+/// is no handshake, no metadata, and nothing is said of episodes. Options of the URI, beside those
+/// of OpenOptions and of the transport: `call` (pkg.Service/Method), `proto`, `request` and `reply`
+/// (those of the method), `serdes` (protobuf), `wait`, `max-message`, `retries` as above.
+Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const OpenOptions &options);
+
 } // namespace mlbridge
 
 #endif

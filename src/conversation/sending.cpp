@@ -16,10 +16,8 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline, bool 
   while (writing_) {
     if (!status_)
       return status_;
-    if (deadline.isNever())
-      writable_.wait(lock);
-    else if (writable_.wait_until(lock, deadline.when()) == std::cv_status::timeout &&
-             deadline.hasPassed() && writing_)
+    waitFor(writable_, lock, deadline);
+    if (writing_ && deadline.hasPassed())
       return Status(Code::DeadlineExceeded, "another thread's message was not taken in time");
   }
   if (!status_)
@@ -197,13 +195,9 @@ void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
   Lock lock(mutex_);
   if (!status_)
     return;
-  FrameHeader header;
-  header.kind = kind;
-  header.stream = stream;
-  header.request = request;
   // A server that reads nothing needs no more of them.
   if (Outbox &box = outboxes_[0]; box.size() < Outbox::MostBytes)
-    (void)box.add(header, payload.span());
+    (void)box.add({kind, stream, request}, payload.span());
   flushNow(lock);
 }
 

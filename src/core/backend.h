@@ -94,14 +94,18 @@ protected:
   const std::shared_ptr<ModelBackend> inner_;
 };
 
+/// Sets what is said; an empty text keeps what was said before.
+inline void setEpisode(OpenOptions &options, std::string_view episode, std::string_view context) {
+  if (!episode.empty())
+    options.episode = episode;
+  if (!context.empty())
+    options.context = context;
+}
+
 /// That of each evaluation.
 inline Duration deadlineOf(const OpenOptions &options) {
   return options.deadline.value_or(DefaultDeadline);
 }
-
-/// Opens the model that a URI names; options of the URI have been merged into `options`.
-using BackendFactory = Expected<std::shared_ptr<ModelBackend>> (*)(const Uri &,
-                                                                   const OpenOptions &);
 
 } // namespace mlbridge
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The rules of Model::bind.
-#include "core/bind.h"
-
+#include "core/backend.h"
+#include "core/convert.h"
 #include "core/nearest.h"
 
 #include <algorithm>
@@ -84,9 +84,7 @@ static std::string adviceFor(const TensorSpec &asked, const Signature &model) {
   if (asked.type != ElementType::Int64)
     return {};
   for (const TensorSpec &spec : model.outputs)
-    if ((spec.type == ElementType::Float16 || spec.type == ElementType::Float32 ||
-         spec.type == ElementType::Float64) &&
-        !spec.shape.empty())
+    if (isFloat(spec.type) && !spec.shape.empty())
       return "; '?choose=argmax" +
              (asked.name == "action" ? std::string() : "&choose_as=" + asked.name) +
              "' in the URI makes an int64 of the model's '" + spec.toString() + "'";
@@ -109,21 +107,31 @@ private:
   std::map<std::string_view, int> numbers_;
 };
 
+/// As the caller states them: of a model that takes any, or of none.
+static std::shared_ptr<Binding> bindingOf(const Signature &caller, bool hasModel) {
+  auto binding = std::make_shared<Binding>();
+  binding->caller = caller;
+  const auto add = [&](const std::vector<TensorSpec> &specs, std::vector<Binding::Port> &ports) {
+    for (size_t i = 0; i < specs.size(); ++i)
+      ports.push_back({hasModel ? static_cast<int>(i) : -1, false, specs[i]});
+  };
+  add(caller.inputs, binding->inputs);
+  add(caller.outputs, binding->outputs);
+  return binding;
+}
+
 Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
                                                        const Signature *model) {
   if (Status s = caller.check(); !s)
     return s.withContext("the signature of the pass");
-  auto binding = std::make_shared<Binding>();
-  binding->caller = caller;
   if (!model) {
+    std::shared_ptr<Binding> binding = bindingOf(caller, true);
     binding->model = caller;
-    for (size_t i = 0; i < caller.inputs.size(); ++i)
-      binding->inputs.push_back({static_cast<int>(i), false, caller.inputs[i]});
-    for (size_t i = 0; i < caller.outputs.size(); ++i)
-      binding->outputs.push_back({static_cast<int>(i), false, caller.outputs[i]});
     return std::shared_ptr<const Binding>(std::move(binding));
   }
 
+  auto binding = std::make_shared<Binding>();
+  binding->caller = caller;
   binding->model = *model;
   std::string wrong;
   const auto add = [&](const std::string &what) {
@@ -160,13 +168,7 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
 }
 
 std::shared_ptr<const Binding> bindToNothing(const Signature &caller) {
-  auto binding = std::make_shared<Binding>();
-  binding->caller = caller;
-  for (const TensorSpec &spec : caller.inputs)
-    binding->inputs.push_back({-1, false, spec});
-  for (const TensorSpec &spec : caller.outputs)
-    binding->outputs.push_back({-1, false, spec});
-  return binding;
+  return bindingOf(caller, false);
 }
 
 Signature inferredFrom(const Signature &model) {
@@ -180,6 +182,15 @@ Signature inferredFrom(const Signature &model) {
     }
   }
   return caller;
+}
+
+RunnerBackend::~RunnerBackend() = default;
+ModelBackend::~ModelBackend() = default;
+
+Expected<std::shared_ptr<const Binding>> ModelBackend::bind(const Signature &caller,
+                                                            std::string_view agent) const {
+  Expected<const Signature *> own = signatureOf(agent);
+  return own ? bindSignature(caller, *own) : own.status();
 }
 
 } // namespace mlbridge

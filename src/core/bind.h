@@ -9,6 +9,9 @@
 
 namespace mlbridge {
 
+/// A signature's tensors have no more dimensions, on the wire or elsewhere.
+constexpr size_t MaxRank = 32;
+
 /// How a caller's tensors meet a model's. Immutable, shared by the Runners made from it.
 struct Binding {
   struct Port {

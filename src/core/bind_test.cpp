@@ -61,7 +61,7 @@ TEST(Bind, ShapesFitOrNot) {
       ASSERT_FALSE(binding) << (*binding)->model.toString();
       EXPECT_EQ(binding.status().code(), Code::Mismatch);
       const std::string &why = binding.status().message();
-      EXPECT_NE(why.find("the pass states " + c.pass.toString()), std::string::npos) << why;
+      EXPECT_NE(why.find("the pass declares " + c.pass.toString()), std::string::npos) << why;
       EXPECT_NE(why.find("the model has " + c.model.toString()), std::string::npos) << why;
       continue;
     }

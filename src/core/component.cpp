@@ -2,6 +2,7 @@
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
 
+#include "core/component_values.h"
 #include "core/registry.h"
 
 #include <mlbridge/engine.h>
@@ -10,12 +11,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
-#include <limits.h>
+#include <filesystem>
 #include <link.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+namespace fs = std::filesystem;
 
 // Where the package that find_package found has its components: given by a file that its targets
 // compile into whatever links them (cmake/MLBridgeConfig.cmake.in).
@@ -24,20 +24,8 @@ extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char *mlbridge_compone
 namespace mlbridge {
 
 const char *name(ComponentKind kind) {
-  switch (kind) {
-  case ComponentKind::Engine:
-    return "engine";
-  case ComponentKind::SerDes:
-    return "serdes";
-  case ComponentKind::Transport:
-    return "transport";
-  }
-  return "unknown";
-}
-
-static std::string realPath(const char *path) {
-  char resolved[PATH_MAX];
-  return ::realpath(path, resolved) ? std::string(resolved) : std::string();
+  constexpr const char *Names[] = {"engine", "serdes", "transport"};
+  return Names[static_cast<size_t>(kind)];
 }
 
 // The folder of the object that this code is linked into: a compiler plugin, an extension module, a
@@ -51,9 +39,8 @@ static std::string ownFolder() {
   const auto *map = static_cast<const link_map *>(extra);
   // The program itself has an empty name here, and argv[0] in info.
   const bool isProgram = !map || !map->l_name || !map->l_name[0];
-  const std::string path = realPath(isProgram ? "/proc/self/exe" : map->l_name);
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+  std::error_code failed; // which leaves the path empty
+  return fs::canonical(isProgram ? "/proc/self/exe" : map->l_name, failed).parent_path();
 }
 
 std::vector<std::string> componentFolders() {
@@ -75,8 +62,7 @@ std::vector<std::string> componentFolders() {
     add(own + "/mlbridge");
     add(own);
     add(own + "/components"); // the Python package: the extension, and
-    const size_t slash = own.rfind('/');
-    const std::string above = own.substr(0, slash == std::string::npos ? 0 : slash);
+    const std::string above = fs::path(own).parent_path();
     add(above + "/components"); // the plugins one folder deeper
     add(above + "/lib/mlbridge");
   }
@@ -105,38 +91,40 @@ std::vector<std::string> componentNames(ComponentKind kind) {
   std::vector<std::string> names;
   const std::string prefix = filePrefix(kind), suffix = ".so";
   for (const std::string &folder : componentFolders()) {
-    DIR *dir = ::opendir(folder.c_str());
-    if (!dir)
-      continue;
-    while (const dirent *entry = ::readdir(dir)) {
-      const std::string_view file = entry->d_name;
+    std::error_code failed; // which leaves nothing to iterate over
+    for (fs::directory_iterator at(folder, failed), end; at != end; at.increment(failed)) {
+      const std::string file = at->path().filename();
       if (file.size() <= prefix.size() + suffix.size() || file.substr(0, prefix.size()) != prefix ||
           file.substr(file.size() - suffix.size()) != suffix)
         continue;
-      const std::string_view found =
-          file.substr(prefix.size(), file.size() - prefix.size() - suffix.size());
+      std::string found = file.substr(prefix.size(), file.size() - prefix.size() - suffix.size());
       if (isComponentName(found))
-        names.emplace_back(found);
+        names.push_back(std::move(found));
     }
-    ::closedir(dir);
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
+// MLBridge's own components, and what each is built with.
+static constexpr struct {
+  ComponentKind kind;
+  std::string_view name;
+  const char *how;
+} OwnComponents[] = {
+    {ComponentKind::Engine, "onnx", "-DMLBRIDGE_ONNX=ON"},
+    {ComponentKind::SerDes, "json", "-DMLBRIDGE_JSON=ON (needs simdjson, Debian: libsimdjson-dev)"},
+    {ComponentKind::SerDes, "protobuf",
+     "-DMLBRIDGE_PROTOBUF=ON (needs Protocol Buffers, Debian: libprotobuf-dev libprotoc-dev)"},
+    {ComponentKind::Transport, "grpc",
+     "-DMLBRIDGE_GRPC=ON (needs gRPC, Debian: libgrpc++-dev, protobuf-compiler-grpc)"}};
+
 static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
-  if (kind == ComponentKind::Engine && name == "onnx")
-    return "it is built with -DMLBRIDGE_ONNX=ON and is part of the Python package mlbridge";
-  if (kind == ComponentKind::SerDes && name == "json")
-    return "it is built with -DMLBRIDGE_JSON=ON (needs simdjson, Debian: libsimdjson-dev) and is "
-           "part of the Python package mlbridge";
-  if (kind == ComponentKind::SerDes && name == "protobuf")
-    return "it is built with -DMLBRIDGE_PROTOBUF=ON (needs Protocol Buffers, Debian: "
-           "libprotobuf-dev libprotoc-dev) and is part of the Python package mlbridge";
-  if (kind == ComponentKind::Transport && name == "grpc")
-    return "it is built with -DMLBRIDGE_GRPC=ON (needs gRPC, Debian: libgrpc++-dev, "
-           "protobuf-compiler-grpc) and is part of the Python package mlbridge";
+  for (const auto &own : OwnComponents)
+    if (own.kind == kind && own.name == name)
+      return std::string("it is built with ") + own.how +
+             " and is part of the Python package mlbridge";
   return "MLBridge has none of this name: whoever made it says where it is";
 }
 
@@ -192,8 +180,7 @@ static Status check(const mlb_component *component, ComponentKind kind, std::str
   if (component->size < sizeof(mlb_component))
     return wrong("its table is " + std::to_string(component->size) + " bytes long instead of " +
                  std::to_string(sizeof(mlb_component)));
-  const std::string_view own(component->name.data ? component->name.data : "",
-                             component->name.data ? component->name.size : 0);
+  const std::string_view own = fromComponent(component->name);
   if (own != name)
     return wrong("the component calls itself '" + std::string(own) + "'");
   const std::string missing = kind == ComponentKind::Engine   ? missingIn(component->engine)
@@ -234,8 +221,7 @@ static Registry<const mlb_component *> &components() {
 }
 
 Status registerComponent(const mlb_component &component) {
-  const std::string name(component.name.data ? component.name.data : "",
-                         component.name.data ? component.name.size : 0);
+  const std::string name(fromComponent(component.name));
   constexpr std::string_view own[] = {"aot",  "bitstream", "function", "native",
                                       "pipe", "shm",       "tfaot",    "unix"};
   if (!isComponentName(name) || std::find(std::begin(own), std::end(own), name) != std::end(own))
@@ -247,18 +233,16 @@ Status registerComponent(const mlb_component &component) {
   if (component.size < sizeof(mlb_component))
     return Status(Code::Unsupported, "component '" + name + "' has a table that is too short");
   std::vector<std::string> files;
-  const auto take = [&](ComponentKind kind, const void *table) -> Status {
-    if (!table)
-      return Status();
-    files.push_back(filePrefix(kind) + name + ".so");
-    return check(&component, kind, name).withContext("component '" + name + "'");
-  };
   for (const auto &[kind, table] :
        {std::pair<ComponentKind, const void *>{ComponentKind::Engine, component.engine},
         {ComponentKind::SerDes, component.serdes},
-        {ComponentKind::Transport, component.transport}})
-    if (Status s = take(kind, table); !s)
-      return s;
+        {ComponentKind::Transport, component.transport}}) {
+    if (!table)
+      continue;
+    files.push_back(filePrefix(kind) + name + ".so");
+    if (Status s = check(&component, kind, name); !s)
+      return s.withContext("component '" + name + "'");
+  }
   if (files.empty())
     return Status(Code::Unsupported, "component '" + name + "' has no table");
   if (!components().addAll(files, &component))
@@ -282,10 +266,9 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     return *component;
   std::string looked;
   for (const std::string &folder : componentFolders()) {
-    std::string path = folder;
-    path.append("/").append(file);
-    struct stat info{};
-    if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    const fs::path path = fs::path(folder) / file;
+    std::error_code failed; // to look at it: then it is no file
+    if (fs::is_regular_file(path, failed)) {
       Expected<const mlb_component *> component = openFile(path, kind, name);
       if (!component)
         return component;

@@ -121,20 +121,20 @@ TEST_F(Component, FoldersOfTheVariableComeFirst) {
 
 TEST(ComponentError, MessagesAreCutAndUnknownCodesAreBugs) {
   ComponentError error;
-  fill(error.get(), std::string(5000, 'x'));
+  (void)fail(error.get(), Status(Code::Busy, std::string(5000, 'x')));
   EXPECT_EQ(error.status(static_cast<mlb_code>(Code::Busy), "onnx").message().size(), 6u + 1024u);
-  fill(error.get(), "odd");
+  (void)fail(error.get(), Status(Code::Busy, "odd"));
   EXPECT_TRUE(error.status(0, "onnx").ok());
   EXPECT_EQ(error.status(77, "onnx").code(), Code::Internal);
   EXPECT_EQ(error.status(-1, "onnx").code(), Code::Internal);
   EXPECT_EQ(error.status(9, "onnx").toString(), "invalid model: onnx: odd");
-  fill(nullptr, "nothing happens");
+  EXPECT_EQ(fail(nullptr, Status(Code::Busy, "nothing is written")), 3);
 }
 
 TEST(ComponentSpecs, GoBothWays) {
   const std::vector<TensorSpec> specs = {TensorSpec::of<float>("a", {-1, 3}, {5, 0}),
                                          TensorSpec::of<std::string>("b")};
-  const ComponentSpecs table(specs);
+  const std::vector<mlb_tensor_spec> table = toComponent(specs);
   ASSERT_EQ(table.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     const Expected<TensorSpec> back = fromComponent(table.data()[i]);

@@ -19,31 +19,30 @@ Status ComponentError::status(mlb_code code, std::string_view where) const {
   return Status(static_cast<Code>(code), std::move(text));
 }
 
-void fill(mlb_error *error, std::string_view message) {
-  if (!error || !error->text)
-    return;
-  error->size = std::min<uint64_t>(error->capacity, message.size());
-  std::memcpy(error->text, message.data(), error->size);
-}
-
 mlb_code fail(mlb_error *error, const Status &status) {
-  if (!status)
-    fill(error, status.message());
+  if (!status && error && error->text) {
+    error->size = std::min<uint64_t>(error->capacity, status.message().size());
+    std::memcpy(error->text, status.message().data(), error->size);
+  }
   return static_cast<mlb_code>(status.code());
 }
 
-ComponentSpecs::ComponentSpecs(Span<const TensorSpec> specs) {
-  specs_.reserve(specs.size());
+std::vector<mlb_tensor_spec> toComponent(Span<const TensorSpec> specs) {
+  std::vector<mlb_tensor_spec> made;
+  made.reserve(specs.size());
   for (const TensorSpec &spec : specs)
-    specs_.push_back({toComponent(spec.name), static_cast<uint32_t>(spec.type),
-                      static_cast<uint32_t>(spec.shape.size()), spec.shape.data(),
-                      spec.maximum.empty() ? nullptr : spec.maximum.data()});
+    made.push_back({toComponent(spec.name), static_cast<uint32_t>(spec.type),
+                    static_cast<uint32_t>(spec.shape.size()), spec.shape.data(),
+                    spec.maximum.empty() ? nullptr : spec.maximum.data()});
+  return made;
 }
 
-ComponentOptions::ComponentOptions(const Uri &uri) {
-  options_.reserve(uri.options.size());
-  for (const auto &[key, value] : uri.options)
-    options_.push_back({toComponent(key), toComponent(value)});
+std::vector<mlb_option> toComponent(const std::map<std::string, std::string> &options) {
+  std::vector<mlb_option> made;
+  made.reserve(options.size());
+  for (const auto &[key, value] : options)
+    made.push_back({toComponent(key), toComponent(value)});
+  return made;
 }
 
 Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec) {

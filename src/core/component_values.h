@@ -3,19 +3,34 @@
 #ifndef MLBRIDGE_CORE_COMPONENT_VALUES_H
 #define MLBRIDGE_CORE_COMPONENT_VALUES_H
 
+#include "core/buffer.h"
+
 #include <mlbridge/component.h>
 #include <mlbridge/tensor.h>
-#include <mlbridge/uri.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mlbridge {
 
-inline mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
+constexpr mlb_string toComponent(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view fromComponent(mlb_string text) {
   return text.data ? std::string_view(text.data, text.size) : std::string_view();
+}
+
+/// What mlb_component_entry returns: the name and one table, of which the other two are null.
+constexpr mlb_component newComponent(std::string_view name, const mlb_engine *engine,
+                                     const mlb_serdes *serdes, const mlb_transport *transport) {
+  constexpr uint32_t Version = 0 << 16 | 1 << 8 | 0;
+  return {sizeof(mlb_component),
+          MLB_COMPONENT_ABI,
+          Version,
+          toComponent(name),
+          engine,
+          serdes,
+          transport};
 }
 
 /// The place for a component's message of one call.
@@ -33,31 +48,41 @@ private:
   mlb_error error_ = {nullptr, 0, 0};
 };
 
-/// Writes a message as a component does: cut to what fits.
-void fill(mlb_error *error, std::string_view message);
-/// What a function of a table returns; a failure's message is written.
+/// What a function of a table returns; a failure's message is written, cut to what fits.
 mlb_code fail(mlb_error *error, const Status &status);
 
-/// Tensor specs for the time of a call; refers to those it was made from.
-class ComponentSpecs {
+/// For the time of a call: both refer to what they were made from.
+std::vector<mlb_tensor_spec> toComponent(Span<const TensorSpec> specs);
+std::vector<mlb_option> toComponent(const std::map<std::string, std::string> &options);
+
+/// The tail of a Buffer as a component sees it.
+class BufferTail : public mlb_buffer {
 public:
-  explicit ComponentSpecs(Span<const TensorSpec> specs);
-  const mlb_tensor_spec *data() const { return specs_.data(); }
-  size_t size() const { return specs_.size(); }
+  explicit BufferTail(Buffer &buffer) : buffer_(buffer) {
+    sync();
+    reserve = [](mlb_buffer *self, uint64_t capacity) -> mlb_code {
+      auto *tail = static_cast<BufferTail *>(self);
+      if (tail->size > tail->buffer_.capacity())
+        return static_cast<mlb_code>(Code::Internal);
+      (void)tail->buffer_.resize(tail->size); // so that growing keeps what was written
+      Status grown = tail->buffer_.reserve(capacity);
+      tail->sync();
+      return static_cast<mlb_code>(grown.code());
+    };
+  }
+  Status finish() {
+    if (size > buffer_.capacity())
+      return Status(Code::Internal, "the component wrote past the end of its buffer");
+    return buffer_.resize(size);
+  }
 
 private:
-  std::vector<mlb_tensor_spec> specs_;
-};
-
-/// The options of a URI for the time of a call; refers to it.
-class ComponentOptions {
-public:
-  explicit ComponentOptions(const Uri &uri);
-  const mlb_option *data() const { return options_.data(); }
-  size_t size() const { return options_.size(); }
-
-private:
-  std::vector<mlb_option> options_;
+  void sync() {
+    data = buffer_.data();
+    size = buffer_.size();
+    capacity = buffer_.capacity();
+  }
+  Buffer &buffer_;
 };
 
 /// Errors: those of TensorSpec::check.

@@ -14,11 +14,6 @@ static_assert(std::numeric_limits<Number>::digits >= 64);
 
 constexpr Number LargestHalf = 65504;
 
-bool isFloat(ElementType type) {
-  return type == ElementType::Float16 || type == ElementType::Float32 ||
-         type == ElementType::Float64;
-}
-
 Number read(ElementType type, const void *from, size_t i) {
   return withNumber(type, [&](auto tag) -> Number {
     using T = typename decltype(tag)::type;

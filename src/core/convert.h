@@ -15,6 +15,11 @@ template <typename T> struct Type {
   using type = T;
 };
 
+inline bool isFloat(ElementType type) {
+  return type == ElementType::Float16 || type == ElementType::Float32 ||
+         type == ElementType::Float64;
+}
+
 /// Calls `body` with the Type of a numeric element type.
 template <typename F> auto withNumber(ElementType type, const F &body) {
   switch (type) {
@@ -43,6 +48,13 @@ template <typename F> auto withNumber(ElementType type, const F &body) {
   default:
     return body(Type<uint8_t>());
   }
+}
+
+/// Of the spec's lengths, where Dynamic ones are 0 until it is reshaped.
+inline Expected<Tensor> emptyTensor(const TensorSpec &spec) {
+  Shape shape = spec.shape;
+  std::replace(shape.begin(), shape.end(), Dynamic, int64_t{0});
+  return Tensor::make(spec, shape);
 }
 
 /// Copies `to.count` elements of its own type.

@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_CORE_DESCRIPTOR_H
 #define MLBRIDGE_CORE_DESCRIPTOR_H
 
+#include <cstring>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -37,7 +38,11 @@ private:
 };
 
 /// "connect to /tmp/x: Permission denied".
-std::string describeErrno(const std::string &what, int error);
+inline std::string describeErrno(const std::string &what, int error) {
+  char text[128];
+  // The GNU strerror_r returns the text and may not use the buffer.
+  return what + ": " + strerror_r(error, text, sizeof text);
+}
 
 } // namespace mlbridge
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// "did you mean": the known word nearest to a misspelt one.
+// Words in messages, "did you mean" among them: the known word nearest to a misspelt one.
 #ifndef MLBRIDGE_CORE_NEAREST_H
 #define MLBRIDGE_CORE_NEAREST_H
 
@@ -33,6 +33,7 @@ Status unknownOption(std::string_view scheme, std::string_view key,
 /// long.
 inline constexpr size_t MostText = 4096;
 std::string shortened(std::string text);
+bool isUtf8(std::string_view text);
 
 } // namespace mlbridge
 

@@ -2,87 +2,42 @@
 // Names of the codes, and what a caller can do about each.
 #include <mlbridge/status.h>
 
+#include <iterator>
+
 namespace mlbridge {
 
+// By number.
+static constexpr struct {
+  const char *name;
+  NextStep next;
+} Codes[] = {
+    {"ok", NextStep::Proceed},         {"deadline exceeded", NextStep::Retry},
+    {"unavailable", NextStep::Retry},  {"busy", NextStep::Retry},
+    {"closed", NextStep::Retry},       {"policy failed", NextStep::FallBack},
+    {"cancelled", NextStep::FallBack}, {"invalid argument", NextStep::FixCall},
+    {"mismatch", NextStep::FixModel},  {"invalid model", NextStep::FixModel},
+    {"not found", NextStep::FixCall},  {"unsupported", NextStep::FixCall},
+    {"protocol", NextStep::FixModel},  {"limit exceeded", NextStep::FallBack},
+    {"internal", NextStep::Stop},
+};
+static_assert(std::size(Codes) == static_cast<size_t>(Code::Internal) + 1);
+
+static constexpr const char *NextSteps[] = {"proceed",      "retry",         "fall back",
+                                            "fix the call", "fix the model", "stop"};
+
 const char *name(Code code) {
-  switch (code) {
-  case Code::Ok:
-    return "ok";
-  case Code::DeadlineExceeded:
-    return "deadline exceeded";
-  case Code::Unavailable:
-    return "unavailable";
-  case Code::Busy:
-    return "busy";
-  case Code::Closed:
-    return "closed";
-  case Code::PolicyFailed:
-    return "policy failed";
-  case Code::Cancelled:
-    return "cancelled";
-  case Code::InvalidArgument:
-    return "invalid argument";
-  case Code::Mismatch:
-    return "mismatch";
-  case Code::InvalidModel:
-    return "invalid model";
-  case Code::NotFound:
-    return "not found";
-  case Code::Unsupported:
-    return "unsupported";
-  case Code::Protocol:
-    return "protocol";
-  case Code::LimitExceeded:
-    return "limit exceeded";
-  case Code::Internal:
-    return "internal";
-  }
-  return "unknown code";
+  const auto number = static_cast<size_t>(code);
+  return number < std::size(Codes) ? Codes[number].name : "unknown code";
 }
 
 NextStep nextStep(Code code) {
-  switch (code) {
-  case Code::Ok:
-    return NextStep::Proceed;
-  case Code::DeadlineExceeded:
-  case Code::Unavailable:
-  case Code::Busy:
-  case Code::Closed:
-    return NextStep::Retry;
-  case Code::PolicyFailed:
-  case Code::Cancelled:
-  case Code::LimitExceeded:
-    return NextStep::FallBack;
-  case Code::InvalidArgument:
-  case Code::NotFound:
-  case Code::Unsupported:
-    return NextStep::FixCall;
-  case Code::Mismatch:
-  case Code::InvalidModel:
-  case Code::Protocol:
-    return NextStep::FixModel;
-  case Code::Internal:
-    return NextStep::Stop;
-  }
-  return NextStep::Stop;
+  const auto number = static_cast<size_t>(code);
+  return number < std::size(Codes) ? Codes[number].next : NextStep::Stop;
 }
 
 const char *name(NextStep step) {
-  switch (step) {
-  case NextStep::Proceed:
-    return "proceed";
-  case NextStep::Retry:
-    return "retry";
-  case NextStep::FallBack:
-    return "fall back";
-  case NextStep::FixCall:
-    return "fix the call";
-  case NextStep::FixModel:
-    return "fix the model";
-  case NextStep::Stop:
-    return "stop";
-  }
-  return "unknown step";
+  const auto number = static_cast<size_t>(step);
+  return number < std::size(NextSteps) ? NextSteps[number] : "unknown step";
 }
 
 std::string Status::toString() const {

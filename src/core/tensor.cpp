@@ -2,12 +2,11 @@
 // Element types, tensor specifications, signatures and owning tensors.
 #include <mlbridge/tensor.h>
 
+#include "core/bind.h"
 #include "core/nearest.h"
-#include "core/rank.h"
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
+#include <exception>
 
 namespace mlbridge {
 
@@ -57,14 +56,18 @@ std::optional<size_t> elementCount(Span<const int64_t> shape) {
   return static_cast<size_t>(count);
 }
 
-std::string toString(Span<const int64_t> shape) {
+static std::string toString(Span<const int64_t> shape, Span<const int64_t> maximum) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) {
     text += i ? ", " : "";
     text += shape[i] == Dynamic ? "?" : std::to_string(shape[i]);
+    if (shape[i] == Dynamic && i < maximum.size() && maximum[i])
+      text += "<=" + std::to_string(maximum[i]);
   }
   return text + "]";
 }
+
+std::string toString(Span<const int64_t> shape) { return toString(shape, {}); }
 
 bool operator==(const TensorSpec &a, const TensorSpec &b) {
   if (a.name != b.name || a.type != b.type || a.shape != b.shape)
@@ -82,18 +85,8 @@ bool TensorSpec::isDynamic() const {
 std::optional<size_t> TensorSpec::count() const { return elementCount(shape); }
 
 std::string TensorSpec::toString() const {
-  std::string text = name + ": " + mlbridge::name(type);
-  if (shape.empty())
-    return text;
-  text += "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += i ? ", " : "";
-    if (shape[i] != Dynamic)
-      text += std::to_string(shape[i]);
-    else
-      text += i < maximum.size() && maximum[i] ? "?<=" + std::to_string(maximum[i]) : "?";
-  }
-  return text + "]";
+  return name + ": " + mlbridge::name(type) +
+         (shape.empty() ? std::string() : mlbridge::toString(shape, maximum));
 }
 
 Status TensorSpec::check() const {
@@ -194,15 +187,15 @@ std::string Signature::toString() const {
   return mlbridge::toString(inputs) + " -> " + mlbridge::toString(outputs);
 }
 
-static int find(const std::vector<TensorSpec> &specs, std::string_view name) {
-  for (size_t i = 0; i < specs.size(); ++i)
-    if (specs[i].name == name)
-      return static_cast<int>(i);
-  return -1;
+template <typename Named> static int find(Span<const Named> all, std::string_view name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Named &one) { return one.name == name; });
+  return found == all.end() ? -1 : static_cast<int>(found - all.begin());
 }
 
-int Signature::findInput(std::string_view name) const { return find(inputs, name); }
-int Signature::findOutput(std::string_view name) const { return find(outputs, name); }
+int Signature::findInput(std::string_view name) const { return find<TensorSpec>(inputs, name); }
+int Signature::findOutput(std::string_view name) const { return find<TensorSpec>(outputs, name); }
+int findAgent(Span<const AgentSpec> agents, std::string_view name) { return find(agents, name); }
 
 Status checkAgents(Span<const AgentSpec> agents) {
   for (size_t i = 0; i < agents.size(); ++i) {
@@ -213,13 +206,6 @@ Status checkAgents(Span<const AgentSpec> agents) {
       return s.withContext(where + ", '" + agents[i].name + "'");
   }
   return checkDifferent(namesOf(agents), "agent");
-}
-
-int findAgent(Span<const AgentSpec> agents, std::string_view name) {
-  for (size_t i = 0; i < agents.size(); ++i)
-    if (agents[i].name == name)
-      return static_cast<int>(i);
-  return -1;
 }
 
 Tensor::Tensor(TensorSpec spec) {
@@ -279,10 +265,7 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
       numbers_.resize((bytes + sizeof(Chunk) - 1) / sizeof(Chunk));
     }
     spec_.shape.assign(shape.begin(), shape.end());
-  } catch (const std::bad_alloc &) {
-    count_ = 0;
-    return noMemory();
-  } catch (const std::length_error &) {
+  } catch (const std::exception &) { // std::bad_alloc, std::length_error
     count_ = 0;
     return noMemory();
   }

@@ -4,6 +4,7 @@
 
 #include "core/nearest.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -91,7 +92,7 @@ Expected<Uri> Uri::parse(std::string_view text) {
     if (value.find('\0') != std::string::npos)
       return malformed(text, "option '" + std::string(key) + "' has a zero byte");
     if (!uri.options.emplace(std::string(key), std::move(value)).second)
-      return malformed(text, "option '" + std::string(key) + "' stands twice");
+      return malformed(text, "option '" + std::string(key) + "' is given twice");
     if (end == rest.npos)
       break;
     rest.remove_prefix(end + 1);
@@ -116,6 +117,15 @@ std::string Uri::option(std::string_view key, std::string_view otherwise) const 
   return it == options.end() ? std::string(otherwise) : it->second;
 }
 
+/// What the table has for the word; null if it has nothing.
+template <typename T, size_t N>
+static const T *lookUp(const std::pair<std::string_view, T> (&table)[N], std::string_view word) {
+  for (const auto &[key, value] : table)
+    if (key == word)
+      return &value;
+  return nullptr;
+}
+
 Expected<Duration> parseDuration(std::string_view text) {
   const auto wrong = [&](const char *what) {
     return Status(Code::InvalidArgument,
@@ -130,22 +140,12 @@ Expected<Duration> parseDuration(std::string_view text) {
   if (error != std::errc())
     return wrong("the number is malformed or too large");
   const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  double scale = 0;
-  if (unit.empty() || unit == "s")
-    scale = 1e9;
-  else if (unit == "ms")
-    scale = 1e6;
-  else if (unit == "us")
-    scale = 1e3;
-  else if (unit == "ns")
-    scale = 1;
-  else if (unit == "m")
-    scale = 60e9;
-  else if (unit == "h")
-    scale = 3600e9;
-  else
+  static constexpr std::pair<std::string_view, double> Units[] = {
+      {"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"m", 60e9}, {"h", 3600e9}};
+  const double *scale = lookUp(Units, unit);
+  if (!scale)
     return wrong("unknown unit");
-  const double ns = std::round(value * scale);
+  const double ns = std::round(value * *scale);
   if (!(ns < 9.2e18))
     return wrong("more than 292 years");
   return Duration(static_cast<int64_t>(ns));
@@ -177,31 +177,23 @@ Expected<uint64_t> Uri::number(std::string_view key, uint64_t otherwise) const {
   if (error != std::errc())
     return wrong("not a number");
   const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
-  unsigned shift = 0;
-  if (suffix == "K")
-    shift = 10;
-  else if (suffix == "M")
-    shift = 20;
-  else if (suffix == "G")
-    shift = 30;
-  else if (!suffix.empty())
+  static constexpr std::pair<std::string_view, int> Shifts[] = {
+      {"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
+  const int *shift = lookUp(Shifts, suffix);
+  if (!shift)
     return wrong("not a number with an optional suffix K, M or G");
-  if (value > UINT64_MAX >> shift)
+  if (value > UINT64_MAX >> *shift)
     return wrong("too large");
-  return value << shift;
+  return value << *shift;
 }
 
 Status Uri::allowOnly(std::initializer_list<std::string_view> keys) const {
   const Span<const std::string_view> known(keys.begin(), keys.size());
-  for (const auto &[key, value] : options) {
-    bool found = false;
-    for (std::string_view k : keys)
-      found |= k == key;
-    if (!found)
+  for (const auto &[key, value] : options)
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
       return Status(Code::InvalidArgument, "'" + scheme + ":' has no option '" + key + "'" +
                                                didYouMean(key, known) +
                                                " (known: " + listOf(known) + ")");
-  }
   return Status();
 }
 

@@ -5,6 +5,7 @@
 #include "core/nearest.h"
 #include "runner/runner_state.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mlbridge {
@@ -24,31 +25,11 @@ template <typename T> bool hasOnlyFinite(const TensorView &view) {
   return true;
 }
 
-template <typename T> bool allowsNothing(const TensorView &view) {
-  for (const T x : view.as<T>())
-    if (x)
-      return false;
-  return view.count != 0;
-}
-
-/// Of the elements that a mask may have.
+/// Of a mask.
 bool isAllZero(const TensorView &view) {
-  switch (view.type) {
-  case ElementType::Bool:
-    return allowsNothing<bool>(view);
-  case ElementType::Int8:
-    return allowsNothing<int8_t>(view);
-  case ElementType::UInt8:
-    return allowsNothing<uint8_t>(view);
-  case ElementType::Int32:
-    return allowsNothing<int32_t>(view);
-  case ElementType::Int64:
-    return allowsNothing<int64_t>(view);
-  case ElementType::Float32:
-    return allowsNothing<float>(view);
-  default:
-    return false;
-  }
+  const auto *bytes = static_cast<const uint8_t *>(view.data);
+  return view.count != 0 && view.type != ElementType::String &&
+         std::all_of(bytes, bytes + view.bytes(), [](uint8_t byte) { return byte == 0; });
 }
 
 } // namespace
@@ -93,192 +74,193 @@ Expected<int64_t> Action::choice(std::string_view name, size_t choices) const {
   return chosen;
 }
 
-std::string EpisodePlayer::where(size_t agent) const {
-  std::string text = "step " + std::to_string(result.steps);
-  if (!specs.empty())
-    text += ", agent '" + specs[agent].name + "'";
-  return text;
-}
+/// One episode of the asking loop.
+struct EpisodePlayer::Episode {
+  Environment &environment;
+  const Span<Runner *const> runners;
+  const Span<const AgentSpec> specs; ///< empty: one agent, of the environment's signature
+  const EpisodeOptions &options;
+  EpisodeResult result = {};
+  Observation next{runners, specs};
 
-// Before anything happens: is this an agent for this environment?
-Status EpisodePlayer::checkAgent(size_t number) const {
-  const std::string who = specs.empty() ? "the agent" : "agent '" + specs[number].name + "'";
-  if (!runners[number])
-    return Status(Code::NotFound, "no model was named for " + who);
-  const Runner &runner = *runners[number];
-  const Runner::State *state = runner.state_.get();
-  if (!state || !state->failure.ok())
-    return specs.empty() ? runner.status() : runner.status().withContext(who);
-  const Signature &wanted = specs.empty() ? environment.signature() : specs[number].signature;
-  const Signature *has = runner.signature();
-  if (!has)
-    return Status(Code::InvalidArgument,
-                  who + " was opened without the environment's signature " + wanted.toString());
-  if (*has != wanted)
-    return Status(Code::Mismatch, "the environment states " + wanted.toString() + ", " + who +
-                                      " is bound to " + has->toString());
-  return Status();
-}
+  EpisodeResult run() {
+    result.status = begin();
+    if (!result.status)
+      return std::move(result);
+    size_t begun = 0;
+    for (; begun < runners.size() && result.status; ++begun) {
+      runners[begun]->clearStatus();
+      result.status = runners[begun]->beginEpisode(options.episode, options.context);
+    }
+    if (!result.status) {
+      --begun; // that one has not
+      if (!specs.empty()) {
+        result.failedAgent = static_cast<int>(begun);
+        result.status = result.status.withContext("agent '" + specs[begun].name + "'");
+      }
+      result.status = result.status.withContext("the begin of the episode");
+    } else {
+      result.status = play();
+    }
+    for (size_t i = 0; i < begun && result.status; ++i)
+      if (const Runner::State &state = *runners[i]->state_; next.written_[i] && !state.inferring)
+        state.runner->lastObservation();
+    // The episode has happened; that nobody could be told is seen by the next evaluation.
+    for (size_t i = 0; i < begun; ++i) {
+      (void)tell(i);
+      (void)runners[i]->endEpisode(result.status, result.truncated);
+    }
+    return std::move(result);
+  }
 
-// What reset and step have to leave behind them.
-Status EpisodePlayer::checkEnvironment() const {
-  if (environment.doneCalls_ > 1)
-    return Status(Code::InvalidArgument, "the environment called setDone() twice");
-  if (!next.unknown_.ok())
-    return next.unknown_;
-  if (environment.unknownRewarded_)
-    return Status(Code::InvalidArgument,
-                  "the environment gave a reward to an agent that does not exist");
-  const Runner::State &state = *next.agent_->state_;
-  if (state.wrongInputs || !state.unknownInput.ok())
-    return state.last.withContext("the environment wrote outside its signature");
-  return Status();
-}
-
-Status EpisodePlayer::checkValues() const {
-  for (const Environment::Reward &reward : environment.rewards_)
-    if (!std::isfinite(reward.value))
-      return Status(Code::InvalidArgument, "the environment gave a reward that is not finite");
-  if (environment.isDone() && !next.written_[next.next_])
-    return Status();
-  for (const Runner::State::Input &input : next.agent_->state_->inputs) {
-    const TensorView &view = input.view;
-    const bool isFinite = view.type == ElementType::Float32   ? hasOnlyFinite<float>(view)
-                          : view.type == ElementType::Float64 ? hasOnlyFinite<double>(view)
-                                                              : true;
-    if (!isFinite)
+  std::string where(size_t agent) const {
+    std::string text = "step " + std::to_string(result.steps);
+    if (!specs.empty())
+      text += ", agent '" + specs[agent].name + "'";
+    return text;
+  }
+  // Before anything happens: is this an agent for this environment?
+  Status checkAgent(size_t number) const {
+    const std::string who = specs.empty() ? "the agent" : "agent '" + specs[number].name + "'";
+    if (!runners[number])
+      return Status(Code::NotFound, "no model was named for " + who);
+    const Runner &runner = *runners[number];
+    const Runner::State *state = runner.state_.get();
+    if (!state || !state->failure.ok())
+      return specs.empty() ? runner.status() : runner.status().withContext(who);
+    const Signature &wanted = specs.empty() ? environment.signature() : specs[number].signature;
+    const Signature *has = runner.signature();
+    if (!has)
       return Status(Code::InvalidArgument,
-                    "the environment wrote a number that is not finite to '" +
-                        input.port->spec.toString() + "'");
-    if (!environment.isDone() && input.port->spec.name == "action_mask" && isAllZero(view))
-      return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
-  }
-  return Status();
-}
-
-Status EpisodePlayer::checked() const {
-  Status s = checkEnvironment();
-  return s.ok() && (IsDebugBuild || options.checkValues) ? checkValues() : s;
-}
-
-Status EpisodePlayer::evaluate(Runner &agent, Deadline end) const {
-  if (end.isNever())
-    return agent.evaluate(); // which needs no clock in process
-  const Duration left = end.left();
-  if (left <= Duration::zero())
-    return Status(Code::DeadlineExceeded, "the time of the episode is over");
-  return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
-}
-
-/// Tells an agent what it was given since it acted.
-Status EpisodePlayer::tell(size_t agent) {
-  Environment::Reward &reward = environment.rewards_[agent];
-  if (!reward.isOwed)
+                    who + " was opened without the environment's signature " + wanted.toString());
+    if (*has != wanted)
+      return Status(Code::Mismatch, "the environment states " + wanted.toString() + ", " + who +
+                                        " is bound to " + has->toString());
     return Status();
-  reward.isOwed = false;
-  return runners[agent]->reward(reward.sum);
-}
-
-void EpisodePlayer::collectRewards() {
-  for (size_t i = 0; i < environment.rewards_.size(); ++i) {
-    Environment::Reward &reward = environment.rewards_[i];
-    if (!reward.isSet)
-      continue;
-    reward.sum += reward.value;
-    reward.isOwed = true;
-    result.agentRewards[i] += reward.value;
-    result.totalReward += reward.value;
   }
-}
-
-Status EpisodePlayer::play() {
-  const Deadline end =
-      options.deadline == Duration::max() ? Deadline::never() : Deadline::after(options.deadline);
-  Status s = environment.reset(next);
-  if (s)
-    s = checked();
-  if (!s)
-    return s.withContext("reset");
-  while (!environment.isDone()) {
-    if (options.maxSteps && result.steps >= options.maxSteps) {
-      result.reachedLimit = result.truncated = true;
-      next.written_[next.next_] = true;
+  // What reset and step have to leave behind them.
+  Status checkEnvironment() const {
+    if (environment.doneCalls_ > 1)
+      return Status(Code::InvalidArgument, "the environment called setDone() twice");
+    if (!next.unknown_.ok())
+      return next.unknown_;
+    if (environment.unknownRewarded_)
+      return Status(Code::InvalidArgument,
+                    "the environment gave a reward to an agent that does not exist");
+    const Runner::State &state = *next.agent_->state_;
+    if (state.wrongInputs || !state.unknownInput.ok())
+      return state.last.withContext("the environment wrote outside its signature");
+    return Status();
+  }
+  Status checkValues() const {
+    for (const Environment::Reward &reward : environment.rewards_)
+      if (!std::isfinite(reward.value))
+        return Status(Code::InvalidArgument, "the environment gave a reward that is not finite");
+    if (environment.isDone() && !next.written_[next.next_])
       return Status();
+    for (const Runner::State::Input &input : next.agent_->state_->inputs) {
+      const TensorView &view = input.view;
+      const bool isFinite = view.type == ElementType::Float32   ? hasOnlyFinite<float>(view)
+                            : view.type == ElementType::Float64 ? hasOnlyFinite<double>(view)
+                                                                : true;
+      if (!isFinite)
+        return Status(Code::InvalidArgument,
+                      "the environment wrote a number that is not finite to '" +
+                          input.port->spec.toString() + "'");
+      if (!environment.isDone() && input.port->spec.name == "action_mask" && isAllZero(view))
+        return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
     }
-    const size_t acting = next.next_;
-    Runner &agent = *runners[acting];
-    const auto failed = [&](const Status &why) {
-      result.failedAgent = static_cast<int>(acting);
-      return why.withContext(where(acting));
-    };
-    if (s = tell(acting); !s) {
-      result.failedAgent = static_cast<int>(acting);
-      return s.withContext("the reward of step " + std::to_string(result.steps - 1));
-    }
-    if (s = evaluate(agent, end); !s)
-      return failed(s);
-    next.written_[acting] = false;
-    for (Environment::Reward &reward : environment.rewards_) {
-      reward.value = 0;
-      reward.isSet = false;
-    }
-    environment.rewards_[acting].sum = 0;
-    environment.acted_ = acting;
-    s = environment.step(Action(agent, acting), next);
+    return Status();
+  }
+  Status checked() const {
+    Status s = checkEnvironment();
+    return s.ok() && (IsDebugBuild || options.checkValues) ? checkValues() : s;
+  }
+  Status begin() {
+    for (size_t i = 0; i < runners.size(); ++i)
+      if (Status s = checkAgent(i); !s)
+        return s;
+    environment.doneCalls_ = 0;
+    environment.truncated_ = environment.unknownRewarded_ = false;
+    environment.acted_ = 0;
+    environment.context_ = options.context;
+    environment.seed_ = options.seed;
+    environment.rewards_.assign(runners.size(), {});
+    result.agentRewards.assign(runners.size(), 0);
+    return Status();
+  }
+  Status play() {
+    const Deadline end =
+        options.deadline == Duration::max() ? Deadline::never() : Deadline::after(options.deadline);
+    Status s = environment.reset(next);
     if (s)
       s = checked();
     if (!s)
-      return failed(s);
-    ++result.steps;
-    collectRewards();
-  }
-  result.truncated = environment.truncated_;
-  return Status();
-}
-
-Status EpisodePlayer::begin() {
-  for (size_t i = 0; i < runners.size(); ++i)
-    if (Status s = checkAgent(i); !s)
-      return s;
-  environment.doneCalls_ = 0;
-  environment.truncated_ = environment.unknownRewarded_ = false;
-  environment.acted_ = 0;
-  environment.context_ = options.context;
-  environment.seed_ = options.seed;
-  environment.rewards_.assign(runners.size(), {});
-  result.agentRewards.assign(runners.size(), 0);
-  return Status();
-}
-
-EpisodeResult EpisodePlayer::run() {
-  result.status = begin();
-  if (!result.status)
-    return std::move(result);
-  size_t begun = 0;
-  for (; begun < runners.size() && result.status; ++begun) {
-    runners[begun]->clearStatus();
-    result.status = runners[begun]->beginEpisode(options.episode, options.context);
-  }
-  if (!result.status) {
-    --begun; // that one has not
-    if (!specs.empty()) {
-      result.failedAgent = static_cast<int>(begun);
-      result.status = result.status.withContext("agent '" + specs[begun].name + "'");
+      return s.withContext("reset");
+    while (!environment.isDone()) {
+      if (options.maxSteps && result.steps >= options.maxSteps) {
+        result.reachedLimit = result.truncated = true;
+        next.written_[next.next_] = true;
+        return Status();
+      }
+      const size_t acting = next.next_;
+      Runner &agent = *runners[acting];
+      const auto failed = [&](const Status &why) {
+        result.failedAgent = static_cast<int>(acting);
+        return why.withContext(where(acting));
+      };
+      if (s = tell(acting); !s) {
+        result.failedAgent = static_cast<int>(acting);
+        return s.withContext("the reward of step " + std::to_string(result.steps - 1));
+      }
+      if (s = evaluate(agent, end); !s)
+        return failed(s);
+      next.written_[acting] = false;
+      for (Environment::Reward &reward : environment.rewards_) {
+        reward.value = 0;
+        reward.isSet = false;
+      }
+      environment.rewards_[acting].sum = 0;
+      environment.acted_ = acting;
+      s = environment.step(Action(agent, acting), next);
+      if (s)
+        s = checked();
+      if (!s)
+        return failed(s);
+      ++result.steps;
+      collectRewards();
     }
-    result.status = result.status.withContext("the begin of the episode");
-  } else {
-    result.status = play();
+    result.truncated = environment.truncated_;
+    return Status();
   }
-  for (size_t i = 0; i < begun && result.status; ++i)
-    if (const Runner::State &state = *runners[i]->state_; next.written_[i] && !state.inferring)
-      state.runner->lastObservation();
-  // The episode has happened; that nobody could be told is seen by the next evaluation.
-  for (size_t i = 0; i < begun; ++i) {
-    (void)tell(i);
-    (void)runners[i]->endEpisode(result.status, result.truncated);
+  Status evaluate(Runner &agent, Deadline end) const {
+    if (end.isNever())
+      return agent.evaluate(); // which needs no clock in process
+    const Duration left = end.left();
+    if (left <= Duration::zero())
+      return Status(Code::DeadlineExceeded, "the time of the episode is over");
+    return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
   }
-  return std::move(result);
-}
+  /// Tells an agent what it was given since it acted.
+  Status tell(size_t agent) {
+    Environment::Reward &reward = environment.rewards_[agent];
+    if (!reward.isOwed)
+      return Status();
+    reward.isOwed = false;
+    return runners[agent]->reward(reward.sum);
+  }
+  void collectRewards() {
+    for (size_t i = 0; i < environment.rewards_.size(); ++i) {
+      Environment::Reward &reward = environment.rewards_[i];
+      if (!reward.isSet)
+        continue;
+      reward.sum += reward.value;
+      reward.isOwed = true;
+      result.agentRewards[i] += reward.value;
+      result.totalReward += reward.value;
+    }
+  }
+};
 
 EpisodeResult run(Environment &environment, Span<Runner *const> agents,
                   const EpisodeOptions &options) {
@@ -292,7 +274,7 @@ EpisodeResult run(Environment &environment, Span<Runner *const> agents,
                                    std::to_string(agents.size()) + " were given");
   if (!result.status)
     return result;
-  return EpisodePlayer{environment, agents, specs, options}.run();
+  return EpisodePlayer::Episode{environment, agents, specs, options}.run();
 }
 
 EpisodeResult run(Environment &environment, Agents &agents, const EpisodeOptions &options) {

@@ -6,9 +6,8 @@
 #include <mlbridge/server.h>
 
 #include "core/backend.h"
+#include "core/convert.h"
 #include "rl/player.h"
-
-#include <cstring>
 
 namespace mlbridge {
 
@@ -63,17 +62,6 @@ struct Drive {
     }
   }
 };
-
-Status copy(const TensorView &from, const TensorView &to) {
-  if (from.count != to.count)
-    return Status(Code::Internal, "an observation changed its size while it was sent");
-  if (from.type == ElementType::String)
-    std::copy_n(static_cast<const std::string *>(from.data), from.count,
-                static_cast<std::string *>(to.data));
-  else if (from.count)
-    std::memcpy(to.data, from.data, from.bytes());
-  return Status();
-}
 
 class DrivenRunner final : public RunnerBackend {
 public:
@@ -133,8 +121,9 @@ private:
       Expected<TensorView> to = drive_.pending.resizeOutput(i, from.shape);
       if (!to)
         return to.status();
-      if (Status s = copy(from, *to); !s)
-        return s;
+      if (from.count != to->count)
+        return Status(Code::Internal, "an observation changed its size while it was sent");
+      copySame(*to, from.data);
     }
     return Status();
   }

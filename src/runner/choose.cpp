@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runner/choose.h"
+#include "runner/registry.h"
 
+#include "core/convert.h"
 #include "core/nearest.h"
 
 #include <mlbridge/sampler.h>
@@ -15,11 +16,6 @@
 namespace mlbridge {
 namespace {
 
-bool isFloat(ElementType type) {
-  return type == ElementType::Float16 || type == ElementType::Float32 ||
-         type == ElementType::Float64;
-}
-
 /// One agent's signature with the choice, and where its parts are.
 struct Chosen {
   Signature signature;
@@ -28,32 +24,17 @@ struct Chosen {
   bool isMaskOwn = false; ///< of the model; otherwise the last input, which the model doesn't see
 };
 
-template <typename T> bool allowsAt(const TensorView &mask, size_t index) {
-  return !(static_cast<const T *>(mask.data)[index] == T{});
-}
-
 /// Whether an element is not zero.
 bool allowsAt(const TensorView &mask, size_t index) {
-  switch (mask.type) {
-  case ElementType::Float16: // of which there are two zeros
-    return (static_cast<const Half *>(mask.data)[index].bits & 0x7fff) != 0;
-  case ElementType::Float32:
-    return allowsAt<float>(mask, index);
-  case ElementType::Float64:
-    return allowsAt<double>(mask, index);
-  default:
-    break;
-  }
-  switch (sizeOf(mask.type)) {
-  case 1:
-    return allowsAt<uint8_t>(mask, index);
-  case 2:
-    return allowsAt<uint16_t>(mask, index);
-  case 4:
-    return allowsAt<uint32_t>(mask, index);
-  default:
-    return allowsAt<uint64_t>(mask, index);
-  }
+  // A byte that is to be a bool may have another value than 0 and 1.
+  return withNumber(mask.type == ElementType::Bool ? ElementType::UInt8 : mask.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T value = static_cast<const T *>(mask.data)[index];
+    if constexpr (std::is_same_v<T, Half>)
+      return (value.bits & 0x7fff) != 0; // there are two zeros
+    else
+      return value != T{};
+  });
 }
 
 template <typename T> constexpr T minusInfinity() { return -std::numeric_limits<T>::infinity(); }
@@ -87,8 +68,8 @@ public:
       : RunnerWrapper(std::move(model), std::move(inner)), from_(chosen.from),
         name_(chosen.signature.outputs[chosen.from + 1].name), mask_(chosen.mask),
         maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature),
-        episode_(context.episode), context_(context.context) {
-    sampler_.restart(episode_, context_);
+        context_(context) {
+    sampler_.restart(context_.episode, context_.context);
     if (mask) {
       maskSpec_ = *mask;
       if (!mask->isDynamic())
@@ -128,11 +109,8 @@ public:
   }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      episode_ = episode;
-    if (!context.empty())
-      context_ = context;
-    sampler_.restart(episode_, context_);
+    setEpisode(context_, episode, context);
+    sampler_.restart(context_.episode, context_.context);
     return inner_->beginEpisode(episode, context);
   }
 
@@ -195,7 +173,7 @@ private:
   std::tuple<std::vector<Half>, std::vector<float>, std::vector<double>> allowed_; ///< of a row
   bool sample_;
   Sampler sampler_;
-  std::string episode_, context_;
+  OpenOptions context_;
   std::vector<int64_t> actions_;
   Shape shape_;
 };
@@ -329,13 +307,18 @@ private:
   mutable std::map<std::string, Chosen> agents_; ///< those that were asked for
 };
 
-std::optional<std::string> takeOption(Uri &uri, const char *key) {
-  const auto it = uri.options.find(key);
-  if (it == uri.options.end())
-    return std::nullopt;
-  std::string value = std::move(it->second);
-  uri.options.erase(it);
-  return value;
+/// Reads the option, if it is there, as an integer or a number above 0. Errors: InvalidArgument.
+template <typename T> Status takeNumber(Uri &uri, const char *key, const char *expected, T &to) {
+  const std::optional<std::string> text = takeOption(uri, key);
+  if (!text)
+    return Status();
+  const char *end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, to);
+  const bool fits = std::is_integral_v<T> || (to > 0 && std::isfinite(static_cast<double>(to)));
+  if (error == std::errc() && stop == end && fits)
+    return Status();
+  return Status(Code::InvalidArgument, std::string("option ") + key + ": expected a number " +
+                                           expected + ", not '" + *text + "'");
 }
 
 } // namespace
@@ -349,10 +332,8 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
     return Status(Code::InvalidArgument,
                   "option choose: expected argmax or sample, not '" + *kind + "'");
   how.sample = *kind == "sample";
-  if (std::optional<std::string> from = takeOption(uri, "choose_from"))
-    how.from = std::move(*from);
-  if (std::optional<std::string> as = takeOption(uri, "choose_as"))
-    how.as = std::move(*as);
+  how.from = takeOption(uri, "choose_from").value_or("");
+  how.as = takeOption(uri, "choose_as").value_or(how.as);
   if (how.as.empty())
     return Status(Code::InvalidArgument, "option choose_as: expected a name");
   if (std::optional<std::string> mask = takeOption(uri, "mask")) {
@@ -364,26 +345,15 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
     if (!how.sample && uri.options.count(key))
       return Status(Code::InvalidArgument,
                     std::string("option ") + key + " is for choose=sample, not choose=argmax");
-  if (const std::optional<std::string> seed = takeOption(uri, "seed")) {
-    const char *end = seed->data() + seed->size();
-    const auto [stop, error] = std::from_chars(seed->data(), end, how.seed);
-    if (error != std::errc() || stop != end)
-      return Status(Code::InvalidArgument,
-                    "option seed: expected a number from 0 to 2^64 - 1, not '" + *seed + "'");
-  }
-  if (const std::optional<std::string> t = takeOption(uri, "temperature")) {
-    const char *end = t->data() + t->size();
-    const auto [stop, error] = std::from_chars(t->data(), end, how.temperature);
-    if (error != std::errc() || stop != end || !(how.temperature > 0) ||
-        !std::isfinite(how.temperature))
-      return Status(Code::InvalidArgument,
-                    "option temperature: expected a number above 0, not '" + *t + "'");
-  }
+  if (Status s = takeNumber(uri, "seed", "from 0 to 2^64 - 1", how.seed); !s)
+    return s;
+  if (Status s = takeNumber(uri, "temperature", "above 0", how.temperature); !s)
+    return s;
   return std::optional<Choosing>(std::move(how));
 }
 
-Expected<std::shared_ptr<ModelBackend>> chooseFrom(std::shared_ptr<ModelBackend> model,
-                                                   const Choosing &how, const std::string &agent) {
+OpenedBackend chooseFrom(std::shared_ptr<ModelBackend> model, const Choosing &how,
+                         const std::string &agent) {
   const bool isKnown = model->signatureOf(agent).status().ok();
   auto choosing = std::make_shared<ChoosingModel>(std::move(model), how);
   if (isKnown) // otherwise an agent may be named later

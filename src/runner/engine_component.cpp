@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls an engine through its table of C functions.
-#include "runner/engine_component.h"
+#include "runner/registry.h"
 
 #include "core/component_values.h"
 
@@ -84,7 +84,7 @@ Status readSide(const mlb_tensor_spec *specs, uint64_t size, std::vector<TensorS
 }
 
 Status EngineModel::open(const Uri &uri, const Span<const uint8_t> *memory) {
-  const ComponentOptions options(uri);
+  const std::vector<mlb_option> options = toComponent(uri.options);
   ComponentError error;
   const bool takesMemory = engine.size > offsetof(mlb_engine, open_memory) && engine.open_memory;
   if (memory && !takesMemory)
@@ -221,8 +221,8 @@ Status EngineRunner::evaluate(Duration limit) {
 
 } // namespace
 
-Expected<std::shared_ptr<ModelBackend>> openEngine(const mlb_engine &engine, const Uri &uri,
-                                                   const Span<const uint8_t> *memory) {
+OpenedBackend openEngine(const mlb_engine &engine, const Uri &uri,
+                         const Span<const uint8_t> *memory) {
   auto model = std::make_shared<EngineModel>(engine, uri.scheme);
   if (Status s = model->open(uri, memory); !s)
     return s;

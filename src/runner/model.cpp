@@ -50,15 +50,15 @@ static Status checkBackend(const ModelBackend &backend) {
 }
 
 // `memory` is null for a model that the URI names.
-static Expected<std::shared_ptr<ModelBackend>>
-openChecked(std::string_view text, const Span<const uint8_t> *memory, OpenOptions &options) {
+static OpenedBackend openChecked(std::string_view text, const Span<const uint8_t> *memory,
+                                 OpenOptions &options) {
   Expected<Uri> uri = Uri::parse(text);
   if (!uri)
     return uri.status();
   const std::string where = "'" + std::string(text) + "'";
   if (Status s = mergeOptions(*uri, options); !s)
     return s.withContext(where);
-  Expected<std::shared_ptr<ModelBackend>> backend = openBackend(*uri, options, memory);
+  OpenedBackend backend = openBackend(*uri, options, memory);
   if (!backend)
     return backend.status().withContext(where);
   if (Status s = checkBackend(**backend); !s)
@@ -69,7 +69,7 @@ openChecked(std::string_view text, const Span<const uint8_t> *memory, OpenOption
 Model Model::openFrom(std::string_view uri, const Span<const uint8_t> *memory,
                       const OpenOptions &options) {
   auto opened = std::make_shared<Opened>(Opened{Status(), std::string(uri), options, nullptr});
-  Expected<std::shared_ptr<ModelBackend>> backend = openChecked(uri, memory, opened->options);
+  OpenedBackend backend = openChecked(uri, memory, opened->options);
   opened->status = backend.status();
   if (backend)
     opened->backend = std::move(*backend);
@@ -89,8 +89,9 @@ Model Model::fromMemory(std::string_view uri, const void *data, size_t size,
 Model Model::fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options) {
   auto opened = std::make_shared<Opened>(Opened{Status(), {}, options, nullptr});
   opened->options.deadline = options.deadline.value_or(DefaultDeadline);
-  opened->status = backend ? checkBackend(*backend)
-                           : Status(Code::InvalidArgument, "a model was made from nothing");
+  opened->status = backend
+                       ? checkBackend(*backend)
+                       : Status(Code::InvalidArgument, "no backend was given to make a model from");
   if (opened->status)
     opened->backend = std::move(backend);
   return Model(std::move(opened));
@@ -170,10 +171,7 @@ Runner Model::newRunner(const OpenOptions &overrides) const {
   if (overrides.deadline)
     options.deadline = overrides.deadline;
   options.agent = overrides.agent.empty() ? bound_->agent : overrides.agent;
-  if (!overrides.episode.empty())
-    options.episode = overrides.episode;
-  if (!overrides.context.empty())
-    options.context = overrides.context;
+  setEpisode(options, overrides.episode, overrides.context);
   Expected<std::unique_ptr<Runner::State>> state =
       Runner::State::bound(opened_->backend, binding, std::move(options));
   if (!state)

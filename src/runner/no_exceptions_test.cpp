@@ -83,6 +83,6 @@ TEST(NoExceptions, AnExceptionOfTheOtherSideIsAStatus) {
   ASSERT_TRUE(model.bind(environment.signature()));
   const EpisodeResult result = run(environment, model);
   EXPECT_EQ(result.status.code(), Code::PolicyFailed);
-  EXPECT_EQ(result.status.message().find("step 0: the function raised: "), 0u)
+  EXPECT_EQ(result.status.message().find("step 0: the function threw an exception: "), 0u)
       << result.status.message();
 }

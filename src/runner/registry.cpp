@@ -3,18 +3,12 @@
 #include "runner/registry.h"
 
 #include "conversation/remote.h"
-#include "conversation/unary.h"
 #include "core/component.h"
 #include "core/registry.h"
-#include "engine/aot/backend.h"
-#include "engine/function/function.h"
+#include "engine/backends.h"
 #ifdef MLBRIDGE_HAS_NATIVE
 #include "engine/native/backend.h"
 #endif
-#include "runner/choose.h"
-#include "runner/engine_component.h"
-#include "runner/reload.h"
-#include "runner/rename.h"
 
 #include <mlbridge/engine.h>
 
@@ -59,20 +53,12 @@ Status alreadyOwn(const std::string &scheme) {
   return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
 }
 
-Expected<std::shared_ptr<ModelBackend>> openWith(const Factory &factory, const Uri &uri) {
-  try {
-    Expected<FunctionModel> model = factory(uri);
-    if (!model)
-      return model.status();
-    return functionBackend(std::move(*model));
-  } catch (const std::exception &e) {
-    return Status(Code::PolicyFailed, "opening it raised an exception: " + std::string(e.what()));
-  } catch (...) {
-    return Status(Code::PolicyFailed, "opening it raised an exception");
-  }
+OpenedBackend openWith(const Factory &factory, const Uri &uri) {
+  Expected<FunctionModel> model = caught("opening it", [&] { return factory(uri); });
+  return model ? functionBackend(std::move(*model)) : model.status();
 }
 
-Expected<std::shared_ptr<ModelBackend>> openFunction(const Uri &uri) {
+OpenedBackend openFunction(const Uri &uri) {
   if (const std::optional<Factory> factory = functions().find(uri.place))
     return openWith(*factory, uri);
   return Status(Code::NotFound, "no function is registered as '" + uri.place + "'" +
@@ -102,7 +88,7 @@ Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
 }
 
 /// A server of MLBridge's, or a service of the user's own.
-Expected<std::shared_ptr<ModelBackend>> openServer(const Uri &uri, const OpenOptions &options) {
+OpenedBackend openServer(const Uri &uri, const OpenOptions &options) {
   return uri.options.count("call") ? openUnary(uri, options) : openRemote(uri, options);
 }
 
@@ -114,11 +100,9 @@ bool mayBeFile(std::string_view scheme) {
 
 } // namespace
 
-static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
-                                                         const OpenOptions &options);
+static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options);
 
-static Expected<std::shared_ptr<ModelBackend>> openMemory(Uri uri, const OpenOptions &options,
-                                                          Span<const uint8_t> bytes) {
+static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const uint8_t> bytes) {
   if (uri.options.count("reload"))
     return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
   if (uri.place.empty())
@@ -164,6 +148,11 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   return Status();
 }
 
+std::optional<std::string> takeOption(Uri &uri, const std::string &key) {
+  const auto taken = uri.options.extract(key);
+  return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
+}
+
 std::vector<std::string> knownSchemes() {
   std::vector<std::string> all(std::begin(Own), std::end(Own));
   for (const std::vector<std::string> &more :
@@ -176,8 +165,8 @@ std::vector<std::string> knownSchemes() {
 }
 
 // Options that engines and connections have not to know of are taken out of the URI first.
-Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const OpenOptions &options,
-                                                    const Span<const uint8_t> *memory) {
+OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
+                          const Span<const uint8_t> *memory) {
   Uri uri = stated;
   Expected<std::optional<Choosing>> choosing = Choosing::take(uri);
   if (!choosing)
@@ -193,8 +182,7 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const Ope
   const auto open = [options, memory](const Uri &plain) {
     return memory ? openMemory(plain, options, *memory) : openPlain(plain, options);
   };
-  Expected<std::shared_ptr<ModelBackend>> model =
-      *reload ? openReloading(uri, **reload, open) : open(uri);
+  OpenedBackend model = *reload ? openReloading(uri, **reload, open) : open(uri);
   if (model && !names->empty())
     model = rename(std::move(*model), std::move(*names), options.agent);
   if (!model || !*choosing)
@@ -202,8 +190,7 @@ Expected<std::shared_ptr<ModelBackend>> openBackend(const Uri &stated, const Ope
   return chooseFrom(std::move(*model), **choosing, options.agent);
 }
 
-static Expected<std::shared_ptr<ModelBackend>> openPlain(const Uri &uri,
-                                                         const OpenOptions &options) {
+static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
   if (uri.scheme == "aot")

@@ -3,7 +3,7 @@
 // two atomic loads. Who finds another file loads it, in its own call; the others go on with the old
 // model meanwhile, and each runner changes over between two of its evaluations. Inputs lie in
 // buffers of the runner here, because callers keep what they were given across models.
-#include "runner/reload.h"
+#include "runner/registry.h"
 
 #include "core/convert.h"
 
@@ -78,7 +78,7 @@ public:
 
   Status open() {
     version_ = versionOf(uri_);
-    Expected<std::shared_ptr<ModelBackend>> model = opener_(uri_);
+    OpenedBackend model = opener_(uri_);
     if (!model)
       return model.status();
     struct stat info;
@@ -149,7 +149,7 @@ private:
     if (version == version_.load(std::memory_order_relaxed))
       return;
     version_.store(version, std::memory_order_relaxed);
-    Expected<std::shared_ptr<ModelBackend>> fresh = opener_(uri_);
+    OpenedBackend fresh = opener_(uri_);
     if (!fresh)
       return failed(fresh.status());
     if (Status s = compare(**fresh, signature_, metadata_); !s)
@@ -185,14 +185,10 @@ public:
 
   Status create() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const TensorSpec &spec = bound_.inputs[i];
-      if (spec.isDynamic())
-        continue;
-      Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
+      Expected<Tensor> tensor = emptyTensor(bound_.inputs[i]);
       if (!tensor)
         return tensor.status();
-      inputs_[i].tensor = std::move(*tensor);
-      inputs_[i].sized = true;
+      inputs_[i] = {std::move(*tensor), !bound_.inputs[i].isDynamic()};
     }
     return change();
   }
@@ -208,15 +204,9 @@ public:
     Expected<TensorView> theirs = inner_->resize(index, shape);
     if (!theirs)
       return theirs;
-    if (!input.sized) {
-      Expected<Tensor> tensor = Tensor::make(bound_.inputs[index], shape);
-      if (!tensor)
-        return tensor.status();
-      input.tensor = std::move(*tensor);
-      input.sized = true;
-    } else if (Status s = input.tensor.reshape(bound_.inputs[index], shape); !s) {
+    if (Status s = input.tensor.reshape(bound_.inputs[index], shape); !s)
       return s;
-    }
+    input.sized = true;
     return input.tensor.view();
   }
 
@@ -236,10 +226,7 @@ public:
   TensorView output(size_t index) override { return inner_->output(index); }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      context_.episode = episode;
-    if (!context.empty())
-      context_.context = context;
+    setEpisode(context_, episode, context);
     return inner_->beginEpisode(episode, context);
   }
 
@@ -282,18 +269,16 @@ Expected<std::unique_ptr<RunnerBackend>> ReloadingModel::newRunner(const Signatu
 } // namespace
 
 Expected<std::optional<Duration>> takeReload(Uri &uri) {
-  const auto it = uri.options.find("reload");
-  if (it == uri.options.end())
+  const std::optional<std::string> stated = takeOption(uri, "reload");
+  if (!stated)
     return std::optional<Duration>();
-  Expected<Duration> interval = parseDuration(it->second);
+  Expected<Duration> interval = parseDuration(*stated);
   if (!interval)
     return interval.status().withContext("option reload");
-  uri.options.erase(it);
   return std::optional<Duration>(*interval);
 }
 
-Expected<std::shared_ptr<ModelBackend>> openReloading(const Uri &uri, Duration interval,
-                                                      BackendOpener opener) {
+OpenedBackend openReloading(const Uri &uri, Duration interval, BackendOpener opener) {
   auto model = std::make_shared<ReloadingModel>(uri, interval, std::move(opener));
   if (Status s = model->open(); !s)
     return s;

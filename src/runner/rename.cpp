@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runner/rename.h"
+#include "runner/registry.h"
 
 #include "core/nearest.h"
 
@@ -23,7 +23,7 @@ Expected<Signature> renamed(Signature signature, const Renames &names) {
         spec.name = found->first;
     }
   }
-  // Names were right before, so that what is wrong now is one that stands twice.
+  // Names were right before, so that what is wrong now is one that is there twice.
   if (Status s = signature.check(); !s)
     return unfit(s.message() + ": " + signature.toString());
   return signature;
@@ -88,10 +88,10 @@ private:
 
 Expected<Renames> takeRenames(Uri &uri) {
   Renames names;
-  const auto option = uri.options.find("rename");
-  if (option == uri.options.end())
+  const std::optional<std::string> option = takeOption(uri, "rename");
+  if (!option)
     return names;
-  std::string_view rest = option->second;
+  std::string_view rest = *option;
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const size_t colon = one.find(':');
@@ -103,17 +103,15 @@ Expected<Renames> takeRenames(Uri &uri) {
     names.emplace_back(one.substr(0, colon), one.substr(colon + 1));
     for (size_t i = 0; i + 1 < names.size(); ++i)
       if (names[i].first == names.back().first || names[i].second == names.back().second)
-        return wrong("the name stands in '" + names[i].first + ":" + names[i].second + "' already");
+        return wrong("the name is in '" + names[i].first + ":" + names[i].second + "' already");
     if (one.size() == rest.size())
       break;
     rest.remove_prefix(one.size() + 1);
   }
-  uri.options.erase(option);
   return names;
 }
 
-Expected<std::shared_ptr<ModelBackend>> rename(std::shared_ptr<ModelBackend> model, Renames names,
-                                               const std::string &agent) {
+OpenedBackend rename(std::shared_ptr<ModelBackend> model, Renames names, const std::string &agent) {
   // A server of several agents may be asked for one later.
   if (Expected<const Signature *> own = model->signatureOf(agent); own && *own) {
     const Signature &signature = **own;

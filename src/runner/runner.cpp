@@ -208,10 +208,10 @@ Status Runner::bindOutputTo(TensorKey key, ElementType type, void *data, size_t 
   State &s = *state_;
   if (Status why = s.canBind(); !why)
     return why;
-  const int found = s.findOutput(key);
-  if (found < 0)
+  State::Output *found = s.findOutput(key);
+  if (!found)
     return s.rejectBinding(s.unknown("output", key, &Signature::outputs));
-  State::Output &output = s.outputs[static_cast<size_t>(found)];
+  State::Output &output = *found;
   const TensorSpec &spec = output.port->spec;
   if (type != spec.type)
     return s.rejectBinding(typeError("output", spec, type));
@@ -262,23 +262,19 @@ Status Runner::evaluateWithin(Duration left) {
   s.hasOutputs = false;
   if (!s.failure.ok())
     return s.failure;
-  const auto failed = [&](Status why) {
-    s.last = std::move(why);
-    return s.last;
-  };
   if (s.inferring)
     if (Status e = s.infer(); !e)
-      return failed(std::move(e));
+      return s.fail(std::move(e));
   if (Status e = s.checkInputs(); !e)
-    return failed(std::move(e));
+    return s.fail(std::move(e));
   if (s.copiedInputs)
     for (const State::Input &input : s.inputs)
       if (input.copyTo)
         copySame({input.view.type, input.copyTo, input.view.count, {}}, input.view.data);
   if (Status e = s.runner->evaluate(left); !e)
-    return failed(std::move(e));
+    return s.fail(std::move(e));
   if (Status e = s.collectOutputs(); !e)
-    return failed(std::move(e));
+    return s.fail(std::move(e));
   s.hasOutputs = true;
   if (!s.last.ok())
     s.last = Status();
@@ -292,17 +288,13 @@ void Runner::expectOutput(ElementType type) {
 
 Expected<TensorView> Runner::firstElement(ElementType type) {
   State &s = *state_;
-  const auto failed = [&](Status why) {
-    s.last = std::move(why);
-    return s.last;
-  };
   if (s.outputs.empty())
-    return failed(Status(Code::InvalidArgument, "the signature has no output"));
+    return s.fail(Status(Code::InvalidArgument, "the signature has no output"));
   const State::Output &output = s.outputs.front();
   if (type != output.port->spec.type)
-    return failed(typeError("output", output.port->spec, type));
+    return s.fail(typeError("output", output.port->spec, type));
   if (output.view.count == 0)
-    return failed(
+    return s.fail(
         Status(Code::PolicyFailed, "output '" + output.port->spec.toString() + "' is empty"));
   return output.view;
 }
@@ -316,15 +308,13 @@ TensorView Runner::outputView(TensorKey key, ElementType type) {
       s.last = Status(Code::InvalidArgument, "an output was read before an evaluation");
     return {};
   }
-  const int index = s.findOutput(key);
-  if (index < 0) {
+  const State::Output *output = s.findOutput(key);
+  if (!output)
     s.last = s.unknown("output", key, &Signature::outputs);
-    return {};
-  }
-  const State::Output &output = s.outputs[static_cast<size_t>(index)];
-  if (output.port->spec.type == type)
-    return output.view;
-  s.last = typeError("output", output.port->spec, type);
+  else if (output->port->spec.type != type)
+    s.last = typeError("output", output->port->spec, type);
+  else
+    return output->view;
   return {};
 }
 
@@ -338,10 +328,7 @@ Status Runner::beginEpisode(std::string_view episode, std::string_view context) 
   if (!state_ || !state_->failure.ok())
     return status();
   if (state_->inferring) { // there is no stream yet
-    if (!episode.empty())
-      state_->options.episode = std::string(episode);
-    if (!context.empty())
-      state_->options.context = std::string(context);
+    setEpisode(state_->options, episode, context);
     return Status();
   }
   return state_->runner->beginEpisode(episode, context);

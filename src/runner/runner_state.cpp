@@ -54,10 +54,7 @@ Status Runner::State::attach(std::shared_ptr<const Binding> b, std::unique_ptr<R
     input.sized = !spec.isDynamic();
     input.view.type = spec.type;
     if (input.port->model < 0) {
-      Shape least = spec.shape; // of no length until it is resized
-      for (int64_t &length : least)
-        length = length == Dynamic ? 0 : length;
-      Expected<Tensor> scratch = Tensor::make(spec, least);
+      Expected<Tensor> scratch = emptyTensor(spec);
       if (!scratch)
         return scratch.status();
       input.scratch = std::move(*scratch);
@@ -106,24 +103,6 @@ Status Runner::State::infer() {
   inferring = false;
   allTouched = true;
   return Status();
-}
-
-Runner::State::Input *Runner::State::find(const TensorKey &key) {
-  if (!key.name_)
-    return key.number_ < inputs.size() ? &inputs[key.number_] : nullptr;
-  for (Input &input : inputs)
-    if (input.port->spec.name == key.name())
-      return &input;
-  return nullptr;
-}
-
-int Runner::State::findOutput(const TensorKey &key) const {
-  if (!key.name_)
-    return key.number_ < outputs.size() ? static_cast<int>(key.number_) : -1;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i].port->spec.name == key.name())
-      return static_cast<int>(i);
-  return -1;
 }
 
 TensorView Runner::State::writable(ElementType type, std::optional<size_t> count) {

@@ -63,8 +63,8 @@ struct Runner::State {
   Status attach(std::shared_ptr<const Binding> binding, std::unique_ptr<RunnerBackend> runner);
   /// On the first evaluation of a runner that is inferring.
   Status infer();
-  Input *find(const TensorKey &key);
-  int findOutput(const TensorKey &key) const;
+  Input *find(const TensorKey &key) { return find(inputs, key); }
+  Output *findOutput(const TensorKey &key) { return find(outputs, key); }
   /// Errors: InvalidArgument, which evaluations then fail with.
   Expected<Input *> inputOf(const TensorKey &key, ElementType type);
   Status unknown(const char *what, const TensorKey &key,
@@ -87,6 +87,18 @@ struct Runner::State {
   Expected<TensorView> resize(Input &input, Span<const int64_t> shape);
   Status collectOutputs();
   Status checkInputs();
+  Status fail(Status why) { return last = std::move(why); }
+
+private:
+  /// The port of that name or index; null if there is none.
+  template <typename Port> static Port *find(std::vector<Port> &ports, const TensorKey &key) {
+    if (!key.name_)
+      return key.number_ < ports.size() ? &ports[key.number_] : nullptr;
+    for (Port &port : ports)
+      if (port.port->spec.name == key.name())
+        return &port;
+    return nullptr;
+  }
 };
 
 } // namespace mlbridge

@@ -5,9 +5,8 @@
 
 #include "core/component_values.h"
 
-#include <algorithm>
+#include <map>
 #include <memory>
-#include <numeric>
 
 namespace mlbridge::component {
 
@@ -54,31 +53,23 @@ constexpr mlb_serdes table(Create create, decltype(mlb_serdes::create_with) crea
 /// Finds tensors by name. Slot has a `spec`.
 template <typename Slot> class ByName {
 public:
-  /// Errors: Unsupported (a name stands twice).
+  /// Refers to the names of the slots. Errors: Unsupported (a name stands twice).
   Status make(const std::vector<Slot> &slots) {
-    order_.resize(slots.size());
-    std::iota(order_.begin(), order_.end(), size_t(0));
-    std::sort(order_.begin(), order_.end(),
-              [&](size_t a, size_t b) { return slots[a].spec.name < slots[b].spec.name; });
-    const auto twice = std::adjacent_find(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      return slots[a].spec.name == slots[b].spec.name;
-    });
-    return twice == order_.end() ? Status()
-                                 : Status(Code::Unsupported, about(slots[*twice].spec) +
-                                                                 " stands twice in the signature");
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (!indices_.emplace(slots[i].spec.name, i).second)
+        return Status(Code::Unsupported, about(slots[i].spec) + " stands twice in the signature");
+    return Status();
   }
   /// Its index, or slots.size(); `guess` is tried first.
   size_t find(const std::vector<Slot> &slots, std::string_view name, size_t guess) const {
     if (guess < slots.size() && slots[guess].spec.name == name)
       return guess;
-    const auto it =
-        std::lower_bound(order_.begin(), order_.end(), name,
-                         [&](size_t i, std::string_view n) { return slots[i].spec.name < n; });
-    return it != order_.end() && slots[*it].spec.name == name ? *it : slots.size();
+    const auto found = indices_.find(name);
+    return found == indices_.end() ? slots.size() : found->second;
   }
 
 private:
-  std::vector<size_t> order_;
+  std::map<std::string_view, size_t> indices_;
 };
 
 } // namespace mlbridge::component

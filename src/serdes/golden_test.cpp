@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads and writes the messages of tests/golden/serdes, which another implementation has made; see
-// tests/golden/make_serdes.py for what index.json says of them. Built with MLBRIDGE_TESTED_SERDES
-// set to the names of the serdes that are there.
+// tests/golden/make_serdes.py for what index.json says of them. Built once for each serdes,
+// with MLBRIDGE_TESTED_SERDES set to its name.
 #include "testing/tensors.h"
 
 #include <fstream>
@@ -105,15 +105,14 @@ TEST(GoldenMessages, MeanWhatTheIndexSays) {
   dom::parser parser;
   dom::element index;
   ASSERT_EQ(parser.load(Folder + "index.json").get(index), simdjson::SUCCESS);
-  constexpr std::string_view tested = MLBRIDGE_TESTED_SERDES;
+  auto serdes = serdesNamed(MLBRIDGE_TESTED_SERDES);
+  ASSERT_TRUE(serdes) << serdes.status().toString();
   int good = 0, bad = 0;
   for (dom::element golden : index["cases"].get_array()) {
     std::string file = text(golden["file"]);
     SCOPED_TRACE(file);
-    if (tested.find(text(golden["serdes"])) == std::string_view::npos)
+    if (text(golden["serdes"]) != MLBRIDGE_TESTED_SERDES)
       continue;
-    auto serdes = serdesNamed(text(golden["serdes"]));
-    ASSERT_TRUE(serdes) << serdes.status().toString();
     std::vector<TensorSpec> specs = specsOf(golden);
     auto codec = (*serdes)->newCodec(specs);
     ASSERT_TRUE(codec) << codec.status().toString();
@@ -122,7 +121,7 @@ TEST(GoldenMessages, MeanWhatTheIndexSays) {
     ++(isGood ? good : bad);
   }
   EXPECT_GT(good, 20);
-  EXPECT_GT(bad, 20);
+  EXPECT_GT(bad, 10);
 }
 
 } // namespace

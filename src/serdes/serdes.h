@@ -4,6 +4,7 @@
 #define MLBRIDGE_SERDES_SERDES_H
 
 #include "core/buffer.h"
+#include <mlbridge/component.h>
 #include <mlbridge/tensor.h>
 #include <mlbridge/uri.h>
 
@@ -14,7 +15,7 @@ namespace mlbridge {
 /// Where decode puts what it reads.
 class TensorSink {
 public:
-  virtual ~TensorSink();
+  virtual ~TensorSink() = default;
   /// Storage for tensor `index` with this shape, which must be checked here against the spec.
   /// Strings are an array of std::string.
   virtual Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) = 0;
@@ -29,7 +30,7 @@ public:
 /// One direction of a signature: the codec of its inputs or of its outputs. Thread-safe.
 class Codec {
 public:
-  virtual ~Codec();
+  virtual ~Codec() = default;
 
   /// Where each tensor lies in a message of fixed size, so that a message can be written and read
   /// in place.
@@ -81,7 +82,7 @@ enum class Side : uint8_t { Inputs, Outputs };
 
 class SerDes {
 public:
-  virtual ~SerDes();
+  virtual ~SerDes() = default;
   virtual Expected<std::unique_ptr<Codec>> newCodec(Span<const TensorSpec> specs) const = 0;
   virtual Expected<std::unique_ptr<Codec>> newCodec(Side, Span<const TensorSpec> specs) const {
     return newCodec(specs);
@@ -97,7 +98,10 @@ const SerDes &bitstreamSerDes();
 /// "bitstream" is built in; others are components libmlbridge-serdes-NAME.so. The result lives for
 /// ever.
 Expected<const SerDes *> serdesNamed(std::string_view name);
-const SerDes &bitstreamSerDes();
+
+/// One over the complete table of a component, which must live as long as the result and its
+/// codecs.
+std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *table);
 
 /// What a URI chooses.
 struct ChosenSerDes {

@@ -43,10 +43,7 @@ Status Event::State::takeIn() {
                                         " were expected");
     return s.inputs->check(in.message.span());
   }
-  const size_t count = s.signature.inputs.size();
-  in.tensors.resize(count);
-  in.views.resize(count);
-  in.shapes.resize(count);
+  in.resize(s.signature.inputs.size());
   return s.inputs->decode(in.message.span(), *this);
 }
 
@@ -93,10 +90,7 @@ Status Event::State::takeInFromMemory() {
   }
   in.mapped = std::move(mapped);
   in.charge.set(in.bytes());
-  const size_t inputs = stream().signature.inputs.size();
-  in.tensors.resize(inputs);
-  in.views.resize(inputs);
-  in.shapes.resize(inputs);
+  in.resize(stream().signature.inputs.size());
   return stream().inputs->decodeAround(message, gaps, *this);
 }
 
@@ -295,8 +289,7 @@ const Signature &Event::answerSignature() const {
 bool Event::isTruncated() const { return state_ && state_->event.truncated; }
 
 Status Event::setAgent(size_t agent) {
-  if (!state_ || !state_->open || (kind() != EventKind::Reset && kind() != EventKind::Step) ||
-      !state_->hasAgents())
+  if (!state_ || !state_->open || !state_->isDriven() || !state_->hasAgents())
     return Status(Code::InvalidArgument,
                   "only a reset or step of an environment with several agents says who acts next");
   State &s = *state_;
@@ -357,7 +350,7 @@ static Status noReward() {
 }
 
 Status Event::reply(double reward, bool done, bool truncated) {
-  if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
+  if (!state_ || !state_->isDriven())
     return noReward();
   if (state_->hasAgents())
     return Status(Code::InvalidArgument,
@@ -369,7 +362,7 @@ Status Event::reply(double reward, bool done, bool truncated) {
 }
 
 Status Event::reply(Span<const double> rewards, bool done, bool truncated) {
-  if (!state_ || (kind() != EventKind::Reset && kind() != EventKind::Step))
+  if (!state_ || !state_->isDriven())
     return noReward();
   if (!state_->hasAgents() || rewards.size() != state_->server->options.agents.size())
     return Status(Code::InvalidArgument, std::to_string(rewards.size()) + " rewards for the " +
@@ -386,15 +379,17 @@ Status Event::State::sendTurn() {
   if (event.kind == EventKind::Request)
     return Status();
   if (!hasAgents())
-    return event.kind == EventKind::Step ? event.session->sendReward(stream().id, event.reward)
-                                         : Status();
+    return event.kind == EventKind::Step
+               ? event.session->sendMessage(FrameKind::Reward, stream().id, 0,
+                                            RewardMessage{event.reward})
+               : Status();
   const std::vector<AgentSpec> &agents = server->options.agents;
   turn.rewards.resize(agents.size());
   if (done)
     turn.agent = TurnMessage::Nobody;
   else if (turn.agent == TurnMessage::Nobody)
     turn.agent = static_cast<uint32_t>(findAgent(agents, stream().texts->agent));
-  return event.session->sendTurn(stream().id, turn);
+  return event.session->sendMessage(FrameKind::Turn, stream().id, 0, turn);
 }
 
 /// An episode has ended, and another driver may come.
@@ -422,7 +417,7 @@ Status Event::State::encodeOutputs() {
 }
 
 Status Event::sendLast() {
-  if (!state_ || !state_->open || (kind() != EventKind::Reset && kind() != EventKind::Step))
+  if (!state_ || !state_->open || !state_->isDriven())
     return Status(Code::InvalidArgument, "only a reset or step has a last observation");
   State &s = *state_;
   const std::lock_guard<std::mutex> lock(s.server->mutex);

@@ -32,6 +32,7 @@ struct Event::State : TensorSink {
 
   ServerStream &stream() const { return *event.stream; }
   ServerStream &target() const { return answering ? *answering : *event.stream; }
+  bool isDriven() const { return event.kind == EventKind::Reset || event.kind == EventKind::Step; }
   bool hasAgents() const { return !server->options.agents.empty(); }
 
   Status takeIn();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "server/loop.h"
 
+#include "core/process.h"
+
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
@@ -47,17 +48,12 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
       !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
     return Status(Code::LimitExceeded, describeErrno("server: make descriptors", errno));
   listening_ = true;
-  // Signals belong to the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto run = [](void *self) -> void * {
     static_cast<ServerLoop *>(self)->help();
     return nullptr;
   };
-  const int error = ::pthread_create(&helper_, nullptr, run, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error)
+  const NoSignals guard;
+  if (const int error = ::pthread_create(&helper_, nullptr, run, this))
     return Status(Code::LimitExceeded, describeErrno("server: start a thread", error));
   hasHelper_ = true;
   return Status();
@@ -98,30 +94,28 @@ void ServerLoop::wake() const {
 }
 
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
-  if (handover_.yields()) {
-    Outcome outcome = Outcome::TimedOut;
-    // Who is awake is looked at without a system call.
-    const auto glance = [&] {
-      if (!attend(false))
-        return false;
-      if (!mayGoOn())
-        outcome = turn(0);
-      if (outcome == Outcome::TimedOut)
-        outcome = Outcome::Progress;
-      return true;
-    };
-    int looks = 0;
-    const auto look = [&] {
-      if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
-        return glance();
+  Outcome outcome = Outcome::TimedOut;
+  // Polling a peer that is awake takes no system call.
+  const auto glance = [&] {
+    if (!attend(false))
+      return false;
+    if (!mayGoOn())
       outcome = turn(0);
-      return outcome != Outcome::TimedOut;
-    };
-    if ((anyAwake_.load(std::memory_order_relaxed) && handover_.spinUntil(glance)) ||
-        handover_.yieldUntil(look))
-      return outcome;
-  }
-  const Outcome outcome = turn(quietTime(deadline.pollTimeout()));
+    if (outcome == Outcome::TimedOut)
+      outcome = Outcome::Progress;
+    return true;
+  };
+  int looks = 0;
+  const auto look = [&] {
+    if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
+      return glance();
+    outcome = turn(0);
+    return outcome != Outcome::TimedOut;
+  };
+  if ((anyAwake_.load(std::memory_order_relaxed) && handover_.spinUntil(glance)) ||
+      handover_.yieldUntil(look))
+    return outcome;
+  outcome = turn(quietTime(deadline.pollTimeout()));
   listenAgain();
   // poll(2) counts whole milliseconds, and no more than an int holds.
   return outcome == Outcome::TimedOut && !deadline.hasPassed() ? Outcome::Progress : outcome;

@@ -25,26 +25,12 @@ bool isControl(FrameKind kind) {
 
 } // namespace
 
-template <typename Encode>
-Status Session::sendEncoded(FrameKind kind, uint32_t stream, uint64_t request,
-                            const Encode &encodeTo) {
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encodeTo(frame); !s)
-    return s;
-  return sendFrame(kind, stream, request, frame);
-}
-
 void Session::refuse(const Status &why) {
   ++host_.statistics.refused;
-  if (why.code() == Code::Busy && !shaken_) {
-    BusyMessage busy;
-    busy.text = why.message();
-    (void)sendEncoded(FrameKind::Busy, 0, 0, [&](Buffer &to) { return encode(busy, to); });
-  } else {
+  if (why.code() == Code::Busy && !shaken_)
+    (void)sendMessage(FrameKind::Busy, 0, 0, BusyMessage{0, why.message()});
+  else
     (void)sendError(0, 0, why);
-  }
   close(why);
 }
 
@@ -58,30 +44,8 @@ void Session::evict(const Status &why) {
 
 void Session::sayGoodbye(std::string_view text) {
   if (!closed_ && shaken_)
-    (void)sendEncoded(FrameKind::Bye, 0, 0,
-                      [&](Buffer &to) { return encode(ByeMessage{std::string(text)}, to); });
+    (void)sendMessage(FrameKind::Bye, 0, 0, ByeMessage{std::string(text)});
   close(Status(Code::Cancelled, "the server stopped"));
-}
-
-Status Session::sendReward(uint32_t stream, double reward) {
-  return sendEncoded(FrameKind::Reward, stream, 0,
-                     [&](Buffer &to) { return encode(RewardMessage{reward}, to); });
-}
-
-Status Session::sendTurn(uint32_t stream, const TurnMessage &turn) {
-  return sendEncoded(FrameKind::Turn, stream, 0, [&](Buffer &to) { return encode(turn, to); });
-}
-
-void Session::sendPong(uint64_t request) {
-  (void)sendEncoded(FrameKind::Pong, 0, request, [&](Buffer &to) {
-    return to.append(control_.data(), std::min<size_t>(control_.size(), 64));
-  });
-}
-
-void Session::sendStatistics(uint64_t request) {
-  (void)sendEncoded(FrameKind::Statistics, 0, request, [&](Buffer &to) {
-    return encode(StatisticsMessage{host_.statisticsNow().toMetadata()}, to);
-  });
 }
 
 std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
@@ -89,11 +53,6 @@ std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
     if (stream->texts->agent == agent)
       return stream;
   return nullptr;
-}
-
-Status Session::sendError(uint32_t stream, uint64_t request, const Status &why) {
-  return sendEncoded(FrameKind::Error, stream, request,
-                     [&](Buffer &to) { return encodeError(why, to); });
 }
 
 Status Session::decline(uint32_t stream, uint64_t request, const Status &why) {
@@ -104,12 +63,8 @@ Status Session::decline(uint32_t stream, uint64_t request, const Status &why) {
 
 Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
                           uint16_t flags) {
-  FrameHeader header;
-  header.kind = kind;
-  header.flags = flags;
-  header.stream = stream;
-  header.request = request;
-  header.length = frame.size() - FrameHeaderSize;
+  const FrameHeader header{kind,       stream, request,
+                           NoDeadline, flags,  frame.size() - FrameHeaderSize};
   if (peerLimit_ && header.length > peerLimit_)
     return Status(Code::LimitExceeded, "the answer has " + std::to_string(header.length) +
                                            " bytes, the compiler accepts " +
@@ -160,6 +115,114 @@ void Session::onWritable() {
     return close(s);
   unsentControl_ = std::min(unsentControl_, unsent_.size());
   unsentCharge_.set(unsent_.size());
+}
+
+void Session::push(QueuedEvent event) {
+  if (isAsked(event.kind)) {
+    host_.queuedBytes += event.inputs ? event.inputs->message.size() : 0;
+    ++host_.queuedRequests;
+    ++queuedRequests_;
+  }
+  constexpr uint64_t CostOfEvent = sizeof(QueuedEvent) + 64;
+  event.charge.set(account_, event.charge.bytes() + CostOfEvent);
+  events_.push_back(std::move(event));
+  if (events_.size() == 1)
+    host_.waiting.push_back(shared_from_this());
+}
+
+/// What takes no answer: the oldest of its stream gives way.
+void Session::pushEpisode(QueuedEvent event) {
+  const std::shared_ptr<ServerStream> stream = event.stream;
+  push(std::move(event));
+  stream->events.push_back(std::prev(events_.end()));
+  if (stream->events.size() <= std::max<size_t>(host_.options.maxEvents, 1))
+    return;
+  const QueuedEvent oldest = extract(stream->events.front());
+  if (oldest.texts) // it has begun, though nobody is told
+    stream->texts = oldest.texts;
+  ++host_.statistics.eventsDropped;
+}
+
+QueuedEvent Session::extract(std::list<QueuedEvent>::iterator at) {
+  QueuedEvent event = std::move(*at);
+  if (isAsked(event.kind)) {
+    host_.queuedBytes -= event.inputs ? event.inputs->message.size() : 0;
+    --host_.queuedRequests;
+    --queuedRequests_;
+  } else {
+    auto &events = event.stream->events;
+    events.erase(std::find(events.begin(), events.end(), at)); // the first, if all goes
+  }
+  events_.erase(at);
+  event.charge.set(0);
+  return event;
+}
+
+QueuedEvent Session::takeEvent() { return extract(events_.begin()); }
+
+QueuedEvent SessionHost::takeEvent() {
+  const std::shared_ptr<Session> session = std::move(waiting.front());
+  waiting.pop_front();
+  QueuedEvent event = session->takeEvent();
+  event.session = session;
+  if (session->hasEvents())
+    waiting.push_back(session);
+  return event;
+}
+
+void Session::forget(bool everything) {
+  const bool waited = !events_.empty();
+  for (auto at = events_.begin(); at != events_.end();) {
+    const auto next = std::next(at);
+    if (isAsked(at->kind)) {
+      ++host_.statistics.dropped;
+      (void)extract(at);
+    } else if (everything) {
+      ++host_.statistics.eventsDropped;
+      (void)extract(at);
+    }
+    at = next;
+  }
+  if (waited && events_.empty()) {
+    auto &waiting = host_.waiting;
+    waiting.erase(std::find(waiting.begin(), waiting.end(), shared_from_this()));
+  }
+}
+
+/// Those that count once all that waits has had its turn.
+const std::shared_ptr<const StreamTexts> &Session::lastTexts(const ServerStream &stream) {
+  for (auto at = stream.events.rbegin(); at != stream.events.rend(); ++at)
+    if ((*at)->texts)
+      return (*at)->texts;
+  return stream.texts;
+}
+
+void Session::endStream(ServerStream &stream, const Status &why) {
+  // An environment is also told when its driver leaves between episodes.
+  if (!stream.inEpisode && !host_.options.environment)
+    return;
+  if (const std::shared_ptr<ServerStream> driver = host_.driver.lock();
+      driver && driver->inEpisode && driver.get() != &stream && find(driver->id) != driver.get())
+    return; // another one drives
+  // That it leaves between episodes, once is enough.
+  if (!stream.inEpisode && !events_.empty() && events_.back().kind == EventKind::EpisodeEnd)
+    return;
+  stream.inEpisode = false;
+  QueuedEvent event;
+  event.kind = EventKind::EpisodeEnd;
+  event.stream = streams_[stream.id];
+  event.outcome = why;
+  pushEpisode(std::move(event));
+}
+
+void Session::endAllStreams(const Status &why) {
+  for (auto &[id, stream] : streams_) {
+    endStream(*stream, why);
+    stream->over = true;
+  }
+  lastFound_ = nullptr;
+  streams_.clear();
+  cancelled_.clear();
 }
 
 } // namespace mlbridge

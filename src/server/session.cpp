@@ -15,6 +15,7 @@ namespace {
 // Before the handshake a peer is trusted with little.
 constexpr uint64_t HelloLimit = 64 << 10;
 constexpr size_t MaxCancelled = 4096;
+constexpr size_t MostPong = 64;
 // A turn ends after this time, whatever the frames are; less, if many have theirs.
 constexpr Duration TurnTime = std::chrono::microseconds(100);
 // What a connection takes by itself: what it reads into, its channel, what the system keeps.
@@ -25,35 +26,6 @@ constexpr size_t MostControlKept = 16 << 10;
 uint64_t nextStorageId() {
   static std::atomic<uint64_t> last{0};
   return ++last;
-}
-
-/// How many tensors a signature states, by its lengths alone; 0 if it does not make sense.
-size_t countTensors(Span<const uint8_t> bytes) {
-  size_t at = 0, tensors = 0;
-  const auto take = [&](size_t size) {
-    const bool there = bytes.size() - at >= size;
-    at += there ? size : 0;
-    return there;
-  };
-  const auto takeNumber = [&](uint32_t &number) {
-    if (!take(sizeof number))
-      return false;
-    std::memcpy(&number, bytes.data() + at - sizeof number, sizeof number);
-    return true;
-  };
-  for (int side = 0; side < 2; ++side) {
-    uint32_t count = 0, name = 0;
-    if (!takeNumber(count))
-      return 0;
-    for (uint32_t i = 0; i < count; ++i, ++tensors) {
-      if (!takeNumber(name) || !take(name) || !take(3)) // type, rank, has-maximum
-        return 0;
-      const uint8_t rank = bytes[at - 2], hasMaximum = bytes[at - 1];
-      if (!take(size_t{rank} * sizeof(int64_t) * (hasMaximum ? 2 : 1)))
-        return 0;
-    }
-  }
-  return tensors;
 }
 
 size_t tensorsOf(const Signature &signature) {
@@ -132,12 +104,8 @@ bool Session::mayGoOn() {
 
 Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
   const bool isMessage = header.kind == FrameKind::Request || header.kind == FrameKind::Step;
-  if (!isMessage && header.length > host_.options.maxControl)
-    return Status(Code::LimitExceeded, std::string("a frame of kind ") +
-                                           (name(header.kind) ? name(header.kind) : "unknown") +
-                                           " states " + std::to_string(header.length) +
-                                           " bytes, the limit is " +
-                                           std::to_string(host_.options.maxControl));
+  if (Status s = checkLength(header, isMessage ? UINT64_MAX : host_.options.maxControl); !s)
+    return s;
   Buffer *payload = &control_;
   if (isMessage && shaken_) {
     ServerStream *stream = find(header.stream);
@@ -225,10 +193,13 @@ Status Session::onFrame(const FrameHeader &header) {
     }
     return Status();
   case FrameKind::Ping:
-    sendPong(header.request);
+    if (Buffer frame; frame.resize(FrameHeaderSize) &&
+                      frame.append(control_.data(), std::min(control_.size(), MostPong)))
+      (void)sendFrame(FrameKind::Pong, 0, header.request, frame);
     return Status();
   case FrameKind::Statistics:
-    sendStatistics(header.request);
+    (void)sendMessage(FrameKind::Statistics, 0, header.request,
+                      StatisticsMessage{host_.statisticsNow().toMetadata()});
     return Status();
   case FrameKind::Bye:
     close(Status(Code::Closed, "the compiler said goodbye"));
@@ -318,13 +289,9 @@ Status Session::onOpenStream(const FrameHeader &header) {
     mostTensors = std::max(mostTensors, tensorsOf(*host_.options.signature));
   for (const AgentSpec &agent : host_.options.agents)
     mostTensors = std::max(mostTensors, tensorsOf(agent.signature));
-  if (const size_t tensors = countTensors(control_.span()); tensors > mostTensors)
-    return refuse(Status(Code::LimitExceeded, "the stream has " + std::to_string(tensors) +
-                                                  " inputs and outputs, the server takes " +
-                                                  std::to_string(mostTensors)));
-  Expected<OpenStream> open = decode<OpenStream>(control_.span());
+  Expected<OpenStream> open = decode<OpenStream>(control_.span(), mostTensors);
   if (!open)
-    return open.status();
+    return open.status().code() == Code::LimitExceeded ? refuse(open.status()) : open.status();
   const Signature *own = host_.options.signature ? &*host_.options.signature : nullptr;
   if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
     const int agent = findAgent(agents, open->agent);

@@ -4,13 +4,13 @@
 #ifndef MLBRIDGE_SERVER_SESSION_H
 #define MLBRIDGE_SERVER_SESSION_H
 
-#include "conversation/backlog.h"
-#include "conversation/frame_reader.h"
+#include "conversation/frame.h"
 #include "conversation/messages.h"
+#include "conversation/outbox.h"
 #include "serdes/serdes.h"
-#include "server/account.h"
 #include <mlbridge/server.h>
 
+#include <atomic>
 #include <deque>
 #include <list>
 #include <map>
@@ -18,6 +18,69 @@
 #include <set>
 
 namespace mlbridge {
+
+/// The bytes that are kept for one connection, and those for all. Thread-safe.
+class Account {
+public:
+  explicit Account(std::shared_ptr<std::atomic<uint64_t>> all) : all_(std::move(all)) {}
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t allBytes() const { return all_->load(std::memory_order_relaxed); }
+  void change(uint64_t from, uint64_t to) {
+    bytes_.fetch_add(to - from, std::memory_order_relaxed); // wraps for what becomes less
+    all_->fetch_add(to - from, std::memory_order_relaxed);
+  }
+
+private:
+  std::atomic<uint64_t> bytes_{0};
+  const std::shared_ptr<std::atomic<uint64_t>> all_;
+};
+
+/// A part of an account, for as long as it lives.
+class Charge {
+public:
+  Charge() = default;
+  Charge(Charge &&other) noexcept { swap(other); }
+  Charge &operator=(Charge &&other) noexcept {
+    Charge fresh(std::move(other));
+    swap(fresh);
+    return *this;
+  }
+  ~Charge() { set(0); }
+
+  void set(const std::shared_ptr<Account> &account, uint64_t bytes) {
+    if (account_ != account) {
+      set(0);
+      account_ = account;
+    }
+    set(bytes);
+  }
+  void set(uint64_t bytes) {
+    if (account_ && bytes != bytes_)
+      account_->change(bytes_, bytes);
+    bytes_ = account_ ? bytes : 0;
+  }
+  uint64_t bytes() const { return bytes_; }
+
+private:
+  void swap(Charge &other) noexcept {
+    std::swap(account_, other.account_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  std::shared_ptr<Account> account_;
+  uint64_t bytes_ = 0;
+};
+
+/// What a decoded string takes besides its bytes, here and as an object of Python.
+inline constexpr uint64_t CostOfString = 96;
+
+/// What so many elements take when they are decoded.
+inline uint64_t costOf(ElementType type, uint64_t count) {
+  return count * (type == ElementType::String ? CostOfString : sizeOf(type));
+}
+
+/// What a stream with this signature takes.
+uint64_t costOf(const Signature &signature);
 
 class Session;
 
@@ -35,6 +98,11 @@ struct InputStorage {
   std::vector<uint64_t> decoded;                  ///< bytes that the tensors took at most
   Charge charge;                                  ///< of all this
   uint64_t bytes() const;
+  void resize(size_t count) {
+    tensors.resize(count);
+    views.resize(count);
+    shapes.resize(count);
+  }
 };
 
 /// The buffers of one answer; kept by the stream between requests.
@@ -58,7 +126,6 @@ struct ServerStream {
   Charge charge;
   std::vector<std::list<QueuedEvent>::iterator> events; ///< that wait and take no answer
   std::unique_ptr<Codec> inputs, outputs;
-  std::vector<Shape> inputShapes, outputShapes; ///< of fixed tensors; what views point to
   uint64_t step = 0;
   bool inEpisode = false;
   bool over = false; ///< its numbers may belong to another stream by now
@@ -198,11 +265,20 @@ public:
   /// LimitExceeded.
   Status sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buffer &frame,
                    uint16_t flags = 0);
-  Status sendReward(uint32_t stream, double reward);
-  Status sendTurn(uint32_t stream, const TurnMessage &turn);
+  template <typename Message>
+  Status sendMessage(FrameKind kind, uint32_t stream, uint64_t request, const Message &message) {
+    Buffer frame;
+    if (Status s = frame.resize(FrameHeaderSize); !s)
+      return s;
+    if (Status s = encode(message, frame); !s)
+      return s;
+    return sendFrame(kind, stream, request, frame);
+  }
+  Status sendError(uint32_t stream, uint64_t request, const Status &why) {
+    return sendMessage(FrameKind::Error, stream, request, why);
+  }
   /// The stream of an agent on this connection; null if there is none.
   std::shared_ptr<ServerStream> streamOf(std::string_view agent) const;
-  Status sendError(uint32_t stream, uint64_t request, const Status &why);
   /// Says why a stream or request is not taken, and counts it. Ok: the connection goes on.
   Status decline(uint32_t stream, uint64_t request, const Status &why);
   bool hasEvents() const { return !events_.empty(); }
@@ -227,10 +303,6 @@ private:
   Status enqueue(const FrameHeader &header, QueuedEvent event);
   Status admitDriver(const FrameHeader &header, EventKind kind);
   Status onEpisode(const FrameHeader &header);
-  template <typename Encode>
-  Status sendEncoded(FrameKind kind, uint32_t stream, uint64_t request, const Encode &encodeTo);
-  void sendPong(uint64_t request);
-  void sendStatistics(uint64_t request);
   ServerStream *find(uint32_t id);
   void push(QueuedEvent event);
   void pushEpisode(QueuedEvent event);

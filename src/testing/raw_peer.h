@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_TESTING_RAW_PEER_H
 #define MLBRIDGE_TESTING_RAW_PEER_H
 
-#include "conversation/frame_reader.h"
+#include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "testing/sum_server.h"
 #include "transport/transport.h"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "transport/component_transport.h"
-
 #include "core/component.h"
-#include "core/component_buffer.h"
 #include "core/component_values.h"
 #include "core/registry.h"
+#include "transport/transport.h"
 
 #include <algorithm>
 #include <cstring>
@@ -28,9 +26,8 @@ uint64_t timeLeft(Deadline deadline) {
 
 class ComponentChannel final : public Channel {
 public:
-  enum class Side : uint8_t { Connected, Accepted };
-  ComponentChannel(const mlb_transport &table, void *connection, Side side)
-      : table_(table), connection_(connection), waits_(side == Side::Connected && table.wait) {}
+  ComponentChannel(const mlb_transport &table, void *connection, bool waits)
+      : table_(table), connection_(connection), waits_(waits) {}
   ~ComponentChannel() override { table_.close(connection_); }
 
   Expected<size_t> read(uint8_t *to, size_t size) override {
@@ -89,7 +86,7 @@ private:
 
   const mlb_transport &table_;
   void *connection_;
-  const bool waits_;
+  const bool waits_; ///< by the component's own function
 };
 
 class ComponentListener final : public Listener {
@@ -105,8 +102,7 @@ public:
       return error.status(code, "accept");
     if (!connection)
       return std::unique_ptr<Channel>();
-    return std::unique_ptr<Channel>(
-        new ComponentChannel(table_, connection, ComponentChannel::Side::Accepted));
+    return std::unique_ptr<Channel>(new ComponentChannel(table_, connection, false));
   }
   int descriptor() const override { return table_.listener_descriptor(listener_); }
   std::string place() const override {
@@ -156,7 +152,7 @@ public:
     if (!connection)
       return connection.status();
     return std::unique_ptr<Channel>(
-        new ComponentChannel(table_, *connection, ComponentChannel::Side::Connected));
+        new ComponentChannel(table_, *connection, table_.wait != nullptr));
   }
   Expected<std::unique_ptr<Caller>> caller(const Uri &uri, Deadline deadline) const override {
     if (!table_.call)
@@ -167,7 +163,7 @@ public:
     return std::unique_ptr<Caller>(new ComponentCaller(table_, *connection, uri.scheme));
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
-    const ComponentOptions options(uri);
+    const std::vector<mlb_option> options = toComponent(uri.options);
     ComponentError error;
     void *listener = nullptr;
     if (const mlb_code code = table_.listen(toComponent(uri.place), options.data(), options.size(),
@@ -181,7 +177,7 @@ public:
 
 private:
   Expected<void *> reach(const Uri &uri, Deadline deadline) const {
-    const ComponentOptions options(uri);
+    const std::vector<mlb_option> options = toComponent(uri.options);
     ComponentError error;
     void *connection = nullptr;
     if (const mlb_code code = table_.connect(toComponent(uri.place), options.data(), options.size(),

@@ -100,9 +100,9 @@ Descriptor lockFolderOf(const std::string &path) {
 /// A socket that listens; its file is gone when it is destroyed.
 class SocketListener final : public Listener {
 public:
-  SocketListener(const SocketTransport &transport, Descriptor socket, std::string path,
+  SocketListener(SocketTransport::NewChannel accepted, Descriptor socket, std::string path,
                  const struct stat &file)
-      : transport_(transport), socket_(std::move(socket)), path_(std::move(path)), file_(file) {}
+      : accepted_(accepted), socket_(std::move(socket)), path_(std::move(path)), file_(file) {}
   ~SocketListener() override {
     struct stat info{};
     if (::stat(path_.c_str(), &info) == 0 && info.st_dev == file_.st_dev &&
@@ -115,7 +115,7 @@ public:
       Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (socket) {
         ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &BufferSize, sizeof BufferSize);
-        return transport_.accepted(std::move(socket));
+        return accepted_(std::move(socket));
       }
       if (errno == EAGAIN || errno == ECONNABORTED)
         return std::unique_ptr<Channel>();
@@ -126,7 +126,7 @@ public:
   int descriptor() const override { return socket_.get(); }
 
 private:
-  const SocketTransport &transport_;
+  const SocketTransport::NewChannel accepted_;
   const Descriptor socket_;
   const std::string path_;
   const struct stat file_;
@@ -168,7 +168,7 @@ Expected<std::unique_ptr<Channel>> SocketTransport::connect(const Uri &uri,
   Expected<Descriptor> socket = connectSocket(scheme_, uri.place, deadline);
   if (!socket)
     return socket.status();
-  return connected(std::move(*socket));
+  return connected_(std::move(*socket));
 }
 
 Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) const {
@@ -200,7 +200,7 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
   if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
       ::listen(socket->get(), Backlog) != 0)
     return Status(Code::Unavailable, describeErrno(where, errno));
-  return std::unique_ptr<Listener>(new SocketListener(*this, std::move(*socket), path, info));
+  return std::unique_ptr<Listener>(new SocketListener(accepted_, std::move(*socket), path, info));
 }
 
 } // namespace mlbridge

@@ -15,18 +15,18 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
 Expected<size_t> readSocket(int socket, uint8_t *to, size_t size);
 Expected<size_t> writeSocket(int socket, const iovec *parts, int count);
 
-/// SCHEME:PATH. What goes over the socket is the derived class's.
-class SocketTransport : public Transport {
+/// SCHEME:PATH, with channels that these functions make of a socket.
+class SocketTransport final : public Transport {
 public:
-  explicit SocketTransport(std::string scheme) : scheme_(std::move(scheme)) {}
+  using NewChannel = Expected<std::unique_ptr<Channel>> (*)(Descriptor socket);
+  SocketTransport(std::string scheme, NewChannel connected, NewChannel accepted)
+      : scheme_(std::move(scheme)), connected_(connected), accepted_(accepted) {}
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const override;
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override;
 
-  virtual Expected<std::unique_ptr<Channel>> connected(Descriptor socket) const = 0;
-  virtual std::unique_ptr<Channel> accepted(Descriptor socket) const = 0;
-
 private:
   const std::string scheme_;
+  const NewChannel connected_, accepted_;
 };
 
 } // namespace mlbridge

@@ -3,7 +3,6 @@
 
 #include "core/component.h"
 #include "core/nearest.h"
-#include "transport/component_transport.h"
 
 #include <cerrno>
 #include <cstring>
@@ -11,15 +10,6 @@
 #include <unistd.h>
 
 namespace mlbridge {
-
-Arena::~Arena() = default;
-ArenaView::~ArenaView() = default;
-Channel::~Channel() = default;
-Listener::~Listener() = default;
-Caller::~Caller() = default;
-Transport::~Transport() = default;
-
-short Channel::writeEvents() const { return POLLOUT; }
 
 Expected<std::unique_ptr<Caller>> Transport::caller(const Uri &uri, Deadline) const {
   return Status(Code::Unsupported,

@@ -5,17 +5,57 @@
 #define MLBRIDGE_TRANSPORT_TRANSPORT_H
 
 #include "core/buffer.h"
-#include "transport/arena.h"
-
 #include "core/descriptor.h"
 #include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
 #include <mlbridge/uri.h>
 
 #include <memory>
+#include <poll.h>
 #include <sys/uio.h>
 
 namespace mlbridge {
+
+// Memory that both ends of a channel see, so that large tensors need not be sent.
+
+class Arena;
+
+/// A part of an arena that is its writer's until nobody has this any more.
+struct ArenaSlot {
+  const Arena *arena = nullptr;
+  uint8_t *data = nullptr;
+  uint64_t offset = 0, capacity = 0;
+};
+
+/// The same part as its reader sees it. The writer may change it at any time.
+class ArenaView {
+public:
+  virtual ~ArenaView() = default;
+  const uint8_t *data() const { return data_; }
+  uint64_t offset() const { return offset_; }
+  uint64_t capacity() const { return capacity_; }
+  bool isKept() const { return kept_; }
+  /// From now on it stays as it is, at the same address, whatever the writer does. Errors:
+  /// LimitExceeded.
+  virtual Status keep() = 0;
+
+protected:
+  ArenaView(const uint8_t *data, uint64_t offset, uint64_t capacity)
+      : data_(data), offset_(offset), capacity_(capacity) {}
+  const uint8_t *const data_;
+  const uint64_t offset_, capacity_;
+  bool kept_ = false;
+};
+
+/// Thread-safe.
+class Arena {
+public:
+  virtual ~Arena() = default;
+  /// At least `size` bytes; null if there is no room.
+  virtual std::shared_ptr<const ArenaSlot> take(size_t size) = 0;
+  /// What the peer says that it took. Errors: Protocol, LimitExceeded.
+  virtual Expected<std::shared_ptr<ArenaView>> view(uint64_t offset, uint64_t capacity) const = 0;
+};
 
 /// What to wait for, and, afterwards, what may go on.
 struct Readiness {
@@ -26,7 +66,7 @@ struct Readiness {
 /// One end of a byte stream. One reader and one writer at a time.
 class Channel {
 public:
-  virtual ~Channel();
+  virtual ~Channel() = default;
   /// At least one byte, or 0 if it would block. Errors: Closed (end of file, or the peer is gone).
   virtual Expected<size_t> read(uint8_t *to, size_t size) = 0;
   /// What was taken, or 0 if it would block. Never raises SIGPIPE. Errors: Closed.
@@ -36,7 +76,7 @@ public:
   /// For poll: has `writeEvents`, or is broken, when write may go on. May be the same descriptor,
   /// if the events differ from POLLIN.
   virtual int writeDescriptor() const = 0;
-  virtual short writeEvents() const;
+  virtual short writeEvents() const { return POLLOUT; }
   /// A further descriptor whose error condition means that the peer is gone; -1 if the others tell.
   virtual int hangUpDescriptor() const { return -1; }
 
@@ -62,7 +102,7 @@ public:
 /// The model's side of an address.
 class Listener {
 public:
-  virtual ~Listener();
+  virtual ~Listener() = default;
   /// Null if nobody is waiting.
   virtual Expected<std::unique_ptr<Channel>> accept() = 0;
   /// Readable when accept may have something.
@@ -82,7 +122,7 @@ public:
 /// Calls methods of one server that knows nothing of MLBridge.
 class Caller {
 public:
-  virtual ~Caller();
+  virtual ~Caller() = default;
   /// `method` as the service names it; the whole reply replaces what is in `reply`. Thread-safe.
   /// Errors: those of mlb_transport::call.
   virtual Status call(const std::string &method, Span<const uint8_t> request, Deadline deadline,
@@ -91,7 +131,7 @@ public:
 
 class Transport {
 public:
-  virtual ~Transport();
+  virtual ~Transport() = default;
   /// Errors: Unavailable at once if nobody is there, Busy, DeadlineExceeded, InvalidArgument.
   virtual Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline deadline) const = 0;
   /// Errors: Busy (another server), InvalidArgument.
@@ -108,6 +148,9 @@ public:
 /// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.
 /// Lives for ever.
 Expected<const Transport *> transportFor(std::string_view scheme);
+/// One over the table of a component. Errors: NotFound, Unsupported (a component of another
+/// version).
+Expected<const Transport *> componentTransport(std::string_view scheme);
 const Transport &pipeTransport();
 const Transport &shmTransport();
 const Transport &unixTransport();

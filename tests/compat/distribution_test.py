@@ -14,7 +14,7 @@ from building import ROOT, run
 
 FILES = """
 BaseCompilerInterface.py GrpcCompilerInterface.py PipeCompilerInterface.py SerDes.py __init__.py
-_beside.py log_reader.py py.typed
+log_reader.py py.typed
 """.split()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes tests/golden/serdes: messages of the JSON, bitstream and protobuf serdes, good and bad.
+"""Makes tests/golden/serdes: messages of each serdes, good and bad.
 
 A second implementation of the formats in plain Python, which shares nothing with the library.
 
@@ -18,6 +18,7 @@ import json
 import random
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -66,6 +67,11 @@ class Tensor:
         if self.type == "string":
             return {"shape": self.shape, "strings": [s.hex() for s in self.data]}
         return {"shape": self.shape, "bits": self.raw().hex()}
+
+
+# By name: what the message means; or the specs, the message and what the error mentions.
+Same = dict[str, tuple[list[Tensor], bytes]]
+Bad = dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]
 
 
 def bits_of(type_name: str, value: float) -> int:
@@ -257,10 +263,7 @@ def good_messages() -> dict[str, list[Tensor]]:
     return messages
 
 
-FORMATS = (("json", to_json), ("bitstream", to_bitstream), ("protobuf", to_protobuf))
-
-
-def same_json() -> dict[str, tuple[list[Tensor], str]]:
+def same_json() -> Same:
     """Messages that mean these tensors, but are not how the library writes them."""
     point = [Tensor("x", "float32", [2], [bits_of("float32", v) for v in (1.0, 0.25)])]
     both = [
@@ -270,25 +273,25 @@ def same_json() -> dict[str, tuple[list[Tensor], str]]:
     ]
     halves = [Tensor("x", "float32", [3], [0x3F800000, 0x3F800001, 0x3F800000])]
     return {
-        "white-space": (point, ' {\t"x" :\r\n[ 1 , 0.25 ] } \n'),
-        "other-numbers": (point, '{"x":[1.0e0,2500E-4]}'),
+        "white-space": (point, b' {\t"x" :\r\n[ 1 , 0.25 ] } \n'),
+        "other-numbers": (point, b'{"x":[1.0e0,2500E-4]}'),
         "any-order": (
             both,
-            r'{"c":"\u00e9\ud83d\ude00","b":{"data":[7,8],"shape":[2]},"\u0061":5}',
+            rb'{"c":"\u00e9\ud83d\ude00","b":{"data":[7,8],"shape":[2]},"\u0061":5}',
         ),
         "rounded-once": (
             halves,  # at the middle of two floats, and just above and below it
-            '{"x":[1.000000059604644775390625,1.00000005960464477539062500000000000000001,'
-            "1.00000005960464477539062499999999999999999]}",
+            b'{"x":[1.000000059604644775390625,1.00000005960464477539062500000000000000001,'
+            b"1.00000005960464477539062499999999999999999]}",
         ),
         "many-digits": (
             [Tensor("x", "float64", [1], [bits_of("float64", 0.061877368018031120300292968750)])],
-            '{"x":[0.061877368018031120300292968750]}',
+            b'{"x":[0.061877368018031120300292968750]}',
         ),
     }
 
 
-def bad_json() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
+def bad_json() -> Bad:
     x = [{"name": "x", "type": "float32", "shape": [2]}]
     i8 = [{"name": "x", "type": "int8", "shape": [1]}]
     i64 = [{"name": "x", "type": "int64", "shape": []}]
@@ -333,7 +336,7 @@ def bad_json() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
     }  # fmt: skip
 
 
-def bad_bitstream() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
+def bad_bitstream() -> Bad:
     x = [{"name": "x", "type": "float32", "shape": [100]}]
     flags: list[dict[str, Any]] = [
         {"name": "a", "type": "bool", "shape": [1]},
@@ -365,7 +368,7 @@ def bad_bitstream() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
     }
 
 
-def same_protobuf() -> dict[str, tuple[list[Tensor], bytes]]:
+def same_protobuf() -> Same:
     """Messages that mean these tensors, but are not how the library writes them."""
     point = Tensor("x", "float32", [2, 1], [bits_of("float32", v) for v in (1.0, 0.25)])
     words = Tensor("w", "string", [3], [b"ab", b"", b"\xff"], [DYNAMIC])
@@ -440,7 +443,7 @@ def same_protobuf() -> dict[str, tuple[list[Tensor], bytes]]:
     }
 
 
-def bad_protobuf() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
+def bad_protobuf() -> Bad:
     x = [{"name": "x", "type": "float32", "shape": [2]}]
     flag = [{"name": "x", "type": "bool", "shape": [3]}]
     text = [{"name": "x", "type": "string", "shape": [2]}]
@@ -502,6 +505,15 @@ def bad_protobuf() -> dict[str, tuple[list[dict[str, Any]], bytes, list[str]]]:
     }
 
 
+# How each serdes writes tensors; messages that mean tensors but that it would write otherwise; and
+# messages that it refuses.
+FORMATS: dict[str, tuple[Callable[[list[Tensor]], bytes], Same, Bad]] = {
+    "json": (to_json, same_json(), bad_json()),
+    "bitstream": (to_bitstream, {}, bad_bitstream()),
+    "protobuf": (to_protobuf, same_protobuf(), bad_protobuf()),
+}
+
+
 def make() -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     cases: list[dict[str, Any]] = []
@@ -514,17 +526,14 @@ def make() -> dict[str, bytes]:
 
     for name, tensors in good_messages().items():
         meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
-        for serdes, write in FORMATS:
+        for serdes, (write, _, _) in FORMATS.items():
             add(f"good-{name}", serdes, write(tensors), canonical=True, **meaning)
-    for name, (tensors, text) in same_json().items():
-        meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
-        add(f"good-{name}", "json", text.encode(), canonical=False, **meaning)
-    for name, (tensors, message) in same_protobuf().items():
-        meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
-        add(f"good-{name}", "protobuf", message, canonical=False, **meaning)
-    bad = (("json", bad_json()), ("bitstream", bad_bitstream()), ("protobuf", bad_protobuf()))
-    for serdes, table in bad:
-        for name, (specs, message, mentions) in table.items():
+    for serdes, (_, same, _) in FORMATS.items():
+        for name, (tensors, message) in same.items():
+            meaning = {"specs": [t.spec() for t in tensors], "values": [t.value() for t in tensors]}
+            add(f"good-{name}", serdes, message, canonical=False, **meaning)
+    for serdes, (_, _, bad) in FORMATS.items():
+        for name, (specs, message, mentions) in bad.items():
             add(f"bad-{name}", serdes, message, specs=specs, mentions=mentions)
     lines = ",\n".join(json.dumps(case) for case in cases)
     files["index.json"] = f'{{"cases": [\n{lines}\n]}}\n'.encode()

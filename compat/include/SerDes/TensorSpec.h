@@ -72,18 +72,12 @@ private:
   }
   template <typename T> static constexpr TensorType getDataType() {
     static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "no element type of a tensor");
-    if constexpr (std::is_floating_point_v<T>)
+    if (std::is_floating_point_v<T>)
       return sizeof(T) == 4 ? TensorType::Float : TensorType::Double;
-    else if constexpr (std::is_signed_v<T>)
-      return sizeof(T) == 1   ? TensorType::Int8
-             : sizeof(T) == 2 ? TensorType::Int16
-             : sizeof(T) == 4 ? TensorType::Int32
-                              : TensorType::Int64;
-    else
-      return sizeof(T) == 1   ? TensorType::UInt8
-             : sizeof(T) == 2 ? TensorType::UInt16
-             : sizeof(T) == 4 ? TensorType::UInt32
-                              : TensorType::UInt64;
+    // For each size a signed type, and then the unsigned one.
+    constexpr int Size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return static_cast<TensorType>(static_cast<int>(TensorType::Int8) + 2 * Size +
+                                   std::is_unsigned_v<T>);
   }
 
   std::string Name;

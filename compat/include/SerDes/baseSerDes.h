@@ -29,6 +29,11 @@
   M(std::string, string)                                                                           \
   M(bool, bool)
 
+// In a SerDes that overrides what SUPPORTED_TYPES says.
+#define MLBRIDGE_COMPAT_OVERRIDE(TYPE, _)                                                          \
+  void setFeature(const std::string &name, const TYPE value) override;                             \
+  void setFeature(const std::string &name, const std::vector<TYPE> &value) override;
+
 namespace google::protobuf {
 class Message;
 }

@@ -14,11 +14,7 @@ public:
   static bool classof(const BaseSerDes *S) { return S->getKind() == Kind::Bitstream; }
 
   using BaseSerDes::setFeature;
-#define SET_FEATURE(TYPE, _)                                                                       \
-  void setFeature(const std::string &name, const TYPE value) override;                             \
-  void setFeature(const std::string &name, const std::vector<TYPE> &value) override;
-  SUPPORTED_TYPES(SET_FEATURE)
-#undef SET_FEATURE
+  SUPPORTED_TYPES(MLBRIDGE_COMPAT_OVERRIDE)
 
   void *getSerializedData() override;
   void *deserializeUntyped(void *data) override;

@@ -15,11 +15,9 @@ extern "C" {
 typedef struct mlbridge_driver mlbridge_driver;
 
 /* Connects to an environment. `deadline`: nanoseconds for connecting, each reset and each step; 0
- * is a minute; that of the URI goes first. Never null: it carries its failure. The caller closes
- * it. */
+ * is a minute; that of the URI goes first. */
 mlbridge_driver *mlbridge_driver_open(const char *uri, int64_t deadline);
-/* Leaves; null is nothing. */
-void mlbridge_driver_close(mlbridge_driver *driver);
+void mlbridge_driver_close(mlbridge_driver *driver); /* leaves */
 /* Of the last call. The message lives until the next one. */
 mlbridge_code mlbridge_driver_code(const mlbridge_driver *driver);
 const char *mlbridge_driver_message(const mlbridge_driver *driver);
@@ -44,8 +42,7 @@ bool mlbridge_driver_is_done(const mlbridge_driver *driver);
 bool mlbridge_driver_is_truncated(const mlbridge_driver *driver);
 /* What an agent has been given since it acted. */
 double mlbridge_driver_reward(const mlbridge_driver *driver, uint64_t agent);
-/* Actions applied in this episode. */
-uint64_t mlbridge_driver_steps(const mlbridge_driver *driver);
+uint64_t mlbridge_driver_steps(const mlbridge_driver *driver); /* actions applied */
 
 /* Where an output of numbers of the agent that acts is written before step; null, with the code,
  * for a wrong name or type. `resize` sets its lengths. */

@@ -13,8 +13,6 @@
 extern "C" {
 #endif
 
-/* ---- the environment --------------------------------------------------------------------------*/
-
 /* Used by one thread at a time. */
 typedef struct mlbridge_environment mlbridge_environment;
 /* What a callback sees; valid during the call. */
@@ -63,26 +61,22 @@ typedef struct mlbridge_environment_definition {
   void *data;                        /* handed to each call; the caller's */
 } mlbridge_environment_definition;
 
-/* Never null: what is wrong with the definition is its code. Everything but `data` is copied. The
- * caller destroys it. */
+/* What is wrong with the definition is its code. Everything but `data` is copied. */
 mlbridge_environment *
 mlbridge_environment_create(const mlbridge_environment_definition *definition);
-void mlbridge_environment_destroy(mlbridge_environment *environment); /* null is nothing */
+void mlbridge_environment_destroy(mlbridge_environment *environment); /* once */
 /* Of the definition, or of the last run or serve. The message lives until the next call. */
 mlbridge_code mlbridge_environment_code(const mlbridge_environment *environment);
 const char *mlbridge_environment_message(const mlbridge_environment *environment);
 
-/* For the callbacks.
- *
- * What the episode is about, "" if nobody said; lives as long as the episode. */
+/* For the callbacks: what the episode is about, "" if nobody said; lives as long as the episode. */
 const char *mlbridge_environment_context(const mlbridge_environment *environment);
 /* What the episode's draws are to depend on; 0 if nobody said. */
 uint64_t mlbridge_environment_seed(const mlbridge_environment *environment);
 /* The episode ends with this call of reset or step; once. Truncated: because of a limit. */
 void mlbridge_environment_set_done(mlbridge_environment *environment);
 void mlbridge_environment_set_truncated(mlbridge_environment *environment);
-/* Whether it has ended. */
-bool mlbridge_environment_is_done(const mlbridge_environment *environment);
+bool mlbridge_environment_is_done(const mlbridge_environment *environment); /* has it ended? */
 /* Of this step, for the agent that acted, or for any. An agent is told the sum since it acted. */
 void mlbridge_environment_set_reward(mlbridge_environment *environment, double reward);
 void mlbridge_environment_set_agent_reward(mlbridge_environment *environment, uint64_t agent,
@@ -91,24 +85,21 @@ void mlbridge_environment_set_agent_reward(mlbridge_environment *environment, ui
 mlbridge_code mlbridge_environment_fail(mlbridge_environment *environment, mlbridge_code code,
                                         const char *message);
 
-/* ---- its agents -------------------------------------------------------------------------------*/
-
 /* A model for each agent; used by one thread at a time. */
 typedef struct mlbridge_agents mlbridge_agents;
 
 /* `uris`: one URI for all agents, in which "{agent}" stands for the name; or NAME=URI for some and
- * *=URI for the others, with ';' between. mlbridge::Agents::open has the details. Never null: it
- * carries its failure. `options` may be null. The caller closes it. */
+ * *=URI for the others, with ';' between. mlbridge::Agents::open has the details. `options` may be
+ * null. */
 mlbridge_agents *mlbridge_agents_open(const mlbridge_environment *environment, const char *uris,
                                       const mlbridge_open_options *options);
-void mlbridge_agents_close(mlbridge_agents *agents); /* null is nothing */
-/* For another thread: the same models. The caller closes it. */
+void mlbridge_agents_close(mlbridge_agents *agents); /* their models, too */
+/* For another thread: the same models. */
 mlbridge_agents *mlbridge_agents_new(const mlbridge_agents *agents);
 /* The first failure. The message lives until the next call. */
 mlbridge_code mlbridge_agents_code(mlbridge_agents *agents);
 const char *mlbridge_agents_message(mlbridge_agents *agents);
-/* How many agents the environment has. */
-uint64_t mlbridge_agents_count(const mlbridge_agents *agents);
+uint64_t mlbridge_agents_count(const mlbridge_agents *agents); /* of the environment */
 /* Null past the last one; lives as long as the agents. */
 const char *mlbridge_agents_name(const mlbridge_agents *agents, uint64_t agent);
 /* Whether somebody decides for the agent. */
@@ -117,8 +108,6 @@ bool mlbridge_agents_has_model(const mlbridge_agents *agents, uint64_t agent);
  * MLBRIDGE_MISMATCH, the model's failure. */
 mlbridge_code mlbridge_agents_set(mlbridge_agents *agents, const char *agent,
                                   const mlbridge_model *model);
-
-/* ---- episodes ---------------------------------------------------------------------------------*/
 
 /* Zero stands for the default of each field. */
 typedef struct mlbridge_episode_options {

@@ -25,15 +25,14 @@ typedef struct mlbridge_open_options {
   const char *context; /* free text for logs: module, function */
 } mlbridge_open_options;
 
-/* Never null: a model that could not be opened carries its failure. `options` may be null. The
- * caller closes it. Blocks until the deadline at most, where it can be interrupted. */
+/* `options` may be null. Blocks until the deadline at most, where it can be interrupted. */
 mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options);
 /* The same from the bytes of an ONNX file, which are copied, for "native:" and "onnx:"; the rest of
  * the URI is a name for messages, and options. Errors: also MLBRIDGE_UNSUPPORTED (another scheme,
  * weights in other files). */
 mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, uint64_t size,
                                            const mlbridge_open_options *options);
-/* Null is nothing to close. Runners made from it go on. */
+/* Runners made from it go on. */
 void mlbridge_model_close(mlbridge_model *model);
 
 /* As it was given to open; lives as long as the model. */
@@ -70,12 +69,11 @@ mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signatur
 /* The signature of the last bind that went well; null before it. Lives until the next bind. */
 const mlbridge_signature *mlbridge_model_bound_signature(const mlbridge_model *model);
 /* The same model, loaded or connected once, bound to another signature (null: its own): for the
- * agents of one server. `agent` takes the place of the one of opening; null or "" keeps that. Never
- * null: it carries its failure. The caller closes it. */
+ * agents of one server. `agent` takes the place of the one of opening; null or "" keeps that. */
 mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
                                          const mlbridge_signature *signature, const char *agent);
 
-/* One thread's way to evaluate the model. Never null; the caller destroys it. */
+/* One thread's way to evaluate the model. */
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
 /* The same with another deadline for its evaluations, agent, episode and context than the model was
  * opened with; what is 0, null or "" keeps those. A shared_budget that the model was not opened

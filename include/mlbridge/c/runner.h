@@ -14,7 +14,7 @@ extern "C" {
 /* Used by one thread at a time. Keeps its model alive. */
 typedef struct mlbridge_runner mlbridge_runner;
 
-void mlbridge_runner_destroy(mlbridge_runner *runner); /* null is nothing to destroy */
+void mlbridge_runner_destroy(mlbridge_runner *runner); /* the caller's only */
 
 /* Why the last call failed. The message is "" if it did not, and lives until the next call. A wrong
  * `set` stays, and evaluations fail with it, until that input is set properly or clear_status. */

@@ -22,10 +22,9 @@ mlbridge_code mlbridge_arg_max(mlbridge_type type, const void *logits, uint64_t 
  * Used by one thread at a time. */
 typedef struct mlbridge_sampler mlbridge_sampler;
 
-/* `temperature`: above 0; towards 0 the draws become mlbridge_arg_max. The caller destroys it. */
+/* `temperature`: above 0; towards 0 the draws become mlbridge_arg_max. */
 mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature);
-/* Null is nothing to destroy. */
-void mlbridge_sampler_destroy(mlbridge_sampler *sampler);
+void mlbridge_sampler_destroy(mlbridge_sampler *sampler); /* once */
 /* Starts anew from the seed, and from what is being compiled; each may be null. */
 void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context);
 /* Draws one; allocates nothing. Errors: those of mlbridge_arg_max. */

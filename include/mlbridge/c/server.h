@@ -43,11 +43,9 @@ typedef struct mlbridge_server_options {
   uint32_t max_tensors;           /* inputs and outputs of a stream */
 } mlbridge_server_options;
 
-/* Makes the socket or FIFOs and begins to accept. Never null: a server that could not be made
- * carries its failure. The caller closes it, after its events. */
+/* Makes the socket or FIFOs and begins to accept. To be closed after its events. */
 mlbridge_server *mlbridge_server_listen(const char *uri, const mlbridge_server_options *options);
-/* Says goodbye to all. Null is nothing to close. */
-void mlbridge_server_close(mlbridge_server *server);
+void mlbridge_server_close(mlbridge_server *server); /* says goodbye to all */
 /* Of listening, or of the last call. The message lives until the next call. */
 mlbridge_code mlbridge_server_code(const mlbridge_server *server);
 const char *mlbridge_server_message(const mlbridge_server *server);
@@ -61,8 +59,7 @@ void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests);
 /* Makes `next` and `serve` return MLBRIDGE_CANCELLED now and from now on. From any thread or signal
  * handler. */
 void mlbridge_server_stop(mlbridge_server *server);
-/* Whether it was stopped. */
-bool mlbridge_server_is_stopped(const mlbridge_server *server);
+bool mlbridge_server_is_stopped(const mlbridge_server *server); /* by stop */
 /* Writing a byte to it makes `next` return MLBRIDGE_CANCELLED once; -1 without a server. */
 int mlbridge_server_wake_descriptor(const mlbridge_server *server);
 
@@ -79,7 +76,7 @@ mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanosecond
  * so many nanoseconds of its begin, waited for only while a compiler that is connected may still
  * ask. Null, with MLBRIDGE_DEADLINE_EXCEEDED, when the batch is complete, and as above. */
 mlbridge_event *mlbridge_server_next_of_batch(mlbridge_server *server, int64_t max_wait);
-/* One that was not answered is answered MLBRIDGE_POLICY_FAILED. Null is nothing. */
+/* One that was not answered is answered MLBRIDGE_POLICY_FAILED. */
 void mlbridge_event_destroy(mlbridge_event *event);
 
 /* What an event is, and how it is answered. */

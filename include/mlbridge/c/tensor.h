@@ -73,7 +73,7 @@ typedef struct mlbridge_signature {
   uint64_t outputs_size;               /* number of them */
 } mlbridge_signature;
 
-/* Whether each tensor is well formed and no name stands twice on a side. Writes what is wrong into
+/* Whether each tensor is well formed and the names on a side differ. Writes what is wrong into
  * `message`, cut to what fits, if that is not null. Errors: MLBRIDGE_INVALID_ARGUMENT. */
 mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
                                        uint64_t message_capacity);

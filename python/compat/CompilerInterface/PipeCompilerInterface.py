@@ -28,14 +28,14 @@ class _Wait:
         return left
 
 
-class _Reader:
-    """Reads a pipe without waiting past a deadline. `wait` is set before each use."""
+class _End:
+    """An end of a pipe, used without waiting past a deadline. `wait` is set before each use."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd: int | None = fd
+    def __init__(self, path: str, flags: int) -> None:
+        self.fd: int | None = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
         self.wait = _Wait(None, "")
         self.poll = select.poll()
-        self.poll.register(fd, select.POLLIN)
+        self.poll.register(self.fd, select.POLLIN)
 
     def read(self, size: int, /) -> bytes:
         while self.fd is not None:
@@ -45,17 +45,6 @@ class _Reader:
                 with contextlib.suppress(BlockingIOError):
                     return os.read(self.fd, min(size, 1 << 20))
         return b""
-
-    def close(self) -> None:
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
-
-
-class _Writer:
-    def __init__(self, fd: int) -> None:
-        self.fd: int | None = fd
-        self.wait = _Wait(None, "")
 
     def write(self, data: bytes) -> int:
         rest = memoryview(data)
@@ -93,8 +82,8 @@ class PipeCompilerInterface(BaseCompilerInterface):
     ) -> None:
         self.to_compiler: str | None = None
         self.from_compiler: str | None = None
-        self.tc_buffer: _Writer | None = None
-        self.fc_buffer: _Reader | None = None
+        self.tc_buffer: _End | None = None
+        self.fc_buffer: _End | None = None
         self.deadline = default_deadline() if deadline is not None and deadline < 0 else deadline
         super().__init__(data_format)
         if not pipe_name:
@@ -149,16 +138,14 @@ class PipeCompilerInterface(BaseCompilerInterface):
         pause = 0.0002
         while True:  # nothing tells when a FIFO gets a reader
             try:
-                to = os.open(self.to_compiler, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                self.tc_buffer = _End(self.to_compiler, os.O_WRONLY)
                 break
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
             time.sleep(min(pause, wait.left() or pause))
             pause = min(pause * 2, 0.01)
-        self.tc_buffer = _Writer(to)
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        self.fc_buffer = _Reader(os.open(self.from_compiler, flags))
+        self.fc_buffer = _End(self.from_compiler, os.O_RDONLY)
 
     def close_pipes(self) -> None:
         for end in (self.tc_buffer, self.fc_buffer):

@@ -9,7 +9,9 @@ are no FIFOs are never removed; and pipes are opened when they are first needed,
 `reset_pipes` was not called. Needs nothing but the standard library, and grpcio for gRPC.
 """
 
-from ._beside import refuse_the_published
+import os
+from importlib.metadata import PackageNotFoundError, version
+
 from .BaseCompilerInterface import BaseCompilerInterface
 from .GrpcCompilerInterface import GrpcCompilerInterface
 from .PipeCompilerInterface import PipeCompilerInterface
@@ -17,4 +19,14 @@ from .SerDes import SerDes
 
 __all__ = ["BaseCompilerInterface", "GrpcCompilerInterface", "PipeCompilerInterface", "SerDes"]
 
-refuse_the_published()
+# The name of the package of 2024 differs in upper case alone: whoever mixes them up would get the
+# other's behaviour.
+try:
+    if not os.environ.get("MLBRIDGE_COMPAT_BESIDE"):
+        raise ImportError(
+            f"mlbridge-compat takes the place of compilerinterface {version('compilerinterface')}, "
+            "which is installed as well: pip uninstall compilerinterface, or set "
+            "MLBRIDGE_COMPAT_BESIDE=1 to use both"
+        )
+except PackageNotFoundError:
+    pass

@@ -20,7 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USAGE
     try:
         options = parser().parse_args(words)
-        code: int = importlib.import_module("." + options.module, __name__).run(options)
+        module = importlib.import_module("." + options.module, __name__)
+        code: int = getattr(module, options.function)(options)
         return code
     except CommandError as error:
         command = words[0] if words and not words[0].startswith("-") else ""

@@ -13,6 +13,9 @@ EXIT_CODES = (
     "2 the command line is wrong"
 )
 
+#: The optimizations that have a compiler plugin, and the model that is shipped for each, if any.
+OPTIMIZATIONS: dict[str, str | None] = {"phase-ordering": "phase-ordering-size"}
+
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 

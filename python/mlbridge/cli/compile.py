@@ -10,38 +10,33 @@ import platform
 import re
 import secrets
 import shlex
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .. import _core
+from .. import _core, files
 from ..errors import Error
 from .common import DONE, CommandError, UsageError
-from .sources import INSTRUCTION_SETS, write_depfile, write_sources
 
-FLAGS = [
-    "-std=c++17",
-    "-O3",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fno-threadsafe-statics",
-    "-fno-asynchronous-unwind-tables",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    # Fused operations are where the kernels say so, and nowhere else.
-    "-ffp-contract=off",
-    "-w",
-]
+# Fused operations are where the kernels say so, and nowhere else.
+FLAGS = """
+-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics
+-fno-asynchronous-unwind-tables -fno-math-errno -fno-trapping-math -ffp-contract=off -w
+""".split()
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*(f"-mavx512{part}" for part in ("f", "dq", "bw", "vl")), "-mprefer-vector-width=512"]
-FLAGS_OF = {"portable": ["-Os"], "neon": [], "avx2": AVX2, "avx512": AVX2 + AVX512}
-OF_MACHINE = {
-    "x86_64": ["portable", "avx2", "avx512"],
-    "aarch64": ["portable", "neon"],
+# From the least to the most preferred: the one that is chosen at run time is the last of those that
+# the CPU has. The machine that has it, and the compiler's flags.
+INSTRUCTION_SETS: dict[str, tuple[str, list[str]]] = {
+    "portable": ("", ["-Os"]),
+    "neon": ("aarch64", []),
+    "avx2": ("x86_64", AVX2),
+    "avx512": ("x86_64", AVX2 + AVX512),
 }
+PACKAGE = Path(files.PACKAGE)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,9 +57,7 @@ def run(options: argparse.Namespace) -> int:
         others.append(weights_file)
     check_places(options.model, [output, *others])
     compiler = shlex.split(options.cxx or os.environ.get("CXX") or "c++")
-    wanted = instruction_sets(options.isa)
-    if not to_folder:
-        wanted = of_machine(wanted, machine_of(compiler))
+    wanted = instruction_sets(options.isa, None if to_folder else machine_of(compiler))
     try:
         generate = _core._generate
     except AttributeError as error:
@@ -114,6 +107,48 @@ def to_sources(
     return DONE
 
 
+def write_sources(
+    folder: Path, name: str, made: tuple[bytes, bytes, bytes], sets: Iterable[str] = ()
+) -> None:
+    """NAME.h, NAME.cpp, NAME_ISA.cpp for each instruction set, and what they include.
+    Without `sets` they choose by the compiler's target.
+    """
+    source, header, weights = made
+    listed = " ".join(f"X({isa.capitalize()})" for isa in sets)
+    chosen = f"#define MLBRIDGE_AOT_ISAS(X) {listed}\n" if listed else ""
+    (folder / f"{name}.cpp").write_bytes(chosen.encode() + source)
+    (folder / f"{name}.h").write_bytes(header)
+    (folder / f"{name}_weights.bin").write_bytes(weights)
+    for isa in sets or INSTRUCTION_SETS:
+        (folder / f"{name}_{isa}.cpp").write_text(evaluation(name, isa))
+    for part, headers in (("kernels", PACKAGE / "kernels"), ("mlbridge", None)):
+        (folder / part).mkdir(exist_ok=True)
+        for file in headers.glob("*.h") if headers else [PACKAGE / "include/mlbridge/aot.h"]:
+            shutil.copyfile(file, folder / part / file.name)
+
+
+def evaluation(name: str, isa: str) -> str:
+    """The source of one instruction set; empty for a machine that hasn't got it."""
+    machine, _ = INSTRUCTION_SETS[isa]
+    lines = [
+        f"#define MLBRIDGE_AOT_ISA {isa.capitalize()}",
+        f'#define MLBRIDGE_AOT_VECTOR "vector_{isa}.h"',
+        *(["#define MLBRIDGE_NATIVE_SPECIALIZE"] if isa != "portable" else []),
+        f'#include "{name}.cpp"',
+    ]
+    if machine:
+        lines = [f"#ifdef __{machine}__", *lines, "#endif"]
+    return "\n".join(["// Made by mlbridge compile.", *lines, ""])
+
+
+def write_depfile(path: Path, target: Path, read: Iterable[str]) -> None:
+    """What the sources were made of, as make and Ninja read it: the model and this very program."""
+    tools = [_core.__file__, __file__, PACKAGE / "include/mlbridge/aot.h"]
+    tools += sorted((PACKAGE / "kernels").glob("*.h"))
+    escaped = [str(name).replace("\\", "\\\\").replace(" ", "\\ ") for name in (*read, *tools)]
+    path.write_text(f"{str(target).replace(' ', chr(92) + ' ')}: {' '.join(escaped)}\n")
+
+
 def check_places(model: str, outputs: list[str]) -> None:
     """No output is written over the model, or over another one."""
     taken = {os.path.realpath(model): "the model"}
@@ -131,31 +166,28 @@ def identifier_of(path: str) -> str:
     return name if name and not name[0].isdigit() else "model_" + name
 
 
-def instruction_sets(listed: str | None) -> list[str]:
-    """Those of --isa, the preferred one last."""
+def instruction_sets(listed: str | None, machine: str | None) -> list[str]:
+    """Those of --isa, the preferred one last; if none is listed, all of the machine."""
     wanted = listed.split(",") if listed else []
     if unknown := [name for name in wanted if name not in INSTRUCTION_SETS]:
         raise UsageError(
             f"--isa: there is no instruction set '{unknown[0]}'; there are "
             f"{', '.join(INSTRUCTION_SETS)}"
         )
+    if machine is not None:
+        known = [name for name, (of, _) in INSTRUCTION_SETS.items() if of in ("", machine)]
+        if foreign := [name for name in wanted if name not in known]:
+            raise CommandError(
+                f"--isa: the C++ compiler is for {machine}, which has {', '.join(known)}, not "
+                f"{foreign[0]}; state another compiler with --cxx"
+            )
+        wanted = wanted or known
     return [name for name in INSTRUCTION_SETS if name in wanted]
-
-
-def of_machine(wanted: list[str], machine: str) -> list[str]:
-    """All of the machine if none is wanted."""
-    known = OF_MACHINE.get(machine, ["portable"])
-    if foreign := [name for name in wanted if name not in known]:
-        raise CommandError(
-            f"--isa: the C++ compiler is for {machine}, which has {', '.join(known)}, not "
-            f"{foreign[0]}; state another compiler with --cxx"
-        )
-    return wanted or known
 
 
 def build(compiler: list[str], sets: list[str], name: str, shared: bool, folder: str) -> str:
     """Compiles the sources in the folder; the made file's path."""
-    commands = [[f"{name}_{isa}", *FLAGS_OF[isa]] for isa in sets]
+    commands = [[f"{name}_{isa}", *INSTRUCTION_SETS[isa][1]] for isa in sets]
     commands.append([name, *(["-DMLBRIDGE_AOT_SHARED"] if shared else [])])
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         tasks = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from .common import DONE, FAILED, CommandError, version
+from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, version
 from .parser import parser
 
 # An ONNX model of 65 bytes: y = Identity(x), float32[1].
@@ -26,6 +26,8 @@ IDENTITY = bytes.fromhex(
     "08073a370a100a017812017922084964656e746974791201675a0f0a0178120a"
     "0a08080112040a020801620f0a0179120a0a08080112040a02080142040a00100d"
 )
+#: Components that have a line of their own.
+TRIED = {"json", "protobuf", "grpc", "onnx"}
 PROGRAM = "int square(int x) { int y = x; return y * y; }\n"
 
 LLVM = "apt-get install clang-22 (Debian; stock Debian 12 has it in bookworm-security)"
@@ -111,7 +113,8 @@ def program(name: str) -> Callable[[], str]:
     def run() -> str:
         path = shutil.which(name)
         if path is None:
-            raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package(name)))
+            package = "llvm-22" if name.startswith("opt") else name
+            raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package))
         output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=60, check=False
         ).stdout
@@ -119,10 +122,6 @@ def program(name: str) -> Callable[[], str]:
         return f"{line.strip()} ({path})"
 
     return run
-
-
-def package(name: str) -> str:
-    return "llvm-22" if name.startswith("opt") else name
 
 
 def shipped_model() -> str:
@@ -139,11 +138,14 @@ def shipped_model() -> str:
     return f"{path}: {model.model_signature}"
 
 
-def plugin() -> str:
-    path = files.plugin("phase-ordering")
-    if not os.path.isfile(path):
-        raise Missing(f"{path} is not there", REBUILD)
-    return path
+def plugin(optimization: str) -> Callable[[], str]:
+    def run() -> str:
+        path = files.plugin(optimization)
+        if not os.path.isfile(path):
+            raise Missing(f"{path} is not there", REBUILD)
+        return path
+
+    return run
 
 
 def clang_asks() -> str:
@@ -173,18 +175,15 @@ def clang_asks() -> str:
     return f"compiled a C file with {decisions} decisions of the shipped model"
 
 
-def beside() -> str:
-    raise Missing(
-        "it is refused beside compilerinterface of PyPI, which is installed as well",
-        "pip uninstall compilerinterface",
-    )
-
-
 def attempt(
-    part: str, needed_for: str, test: Callable[[], str], fix: str = "", required: bool = True
+    part: str,
+    needed_for: str,
+    test: Callable[[], str | None],
+    fix: str = "",
+    required: bool = True,
 ) -> Check:
     try:
-        return Check(part, True, test(), needed_for, required=required)
+        return Check(part, True, test() or "was loaded", needed_for, required=required)
     except Missing as missing:
         detail, fix = missing.args[0], missing.args[1]
     except subprocess.TimeoutExpired as error:
@@ -201,19 +200,18 @@ def checks() -> list[Check]:
         attempt(
             "serdes bitstream", "unix:, shm:, pipe: (built in)", round_trip("bitstream"), reinstall
         ),
-        attempt(
-            "serdes json",
-            "unix:…?serdes=json, pipe:…?serdes=json",
-            round_trip("json"),
-            "apt-get install libsimdjson-dev, then install mlbridge again",
-            required=False,
-        ),
-        attempt(
-            "serdes protobuf",
-            "unix:…?serdes=protobuf, pipe:…?serdes=protobuf",
-            round_trip("protobuf"),
-            "apt-get install libprotobuf-dev libprotoc-dev, then install mlbridge again",
-            required=False,
+        *(
+            attempt(
+                f"serdes {name}",
+                f"unix:…?serdes={name}, pipe:…?serdes={name}",
+                round_trip(name),
+                f"apt-get install {libraries}, then install mlbridge again",
+                required=False,
+            )
+            for name, libraries in (
+                ("json", "libsimdjson-dev"),
+                ("protobuf", "libprotobuf-dev libprotoc-dev"),
+            )
         ),
         attempt(
             "transport grpc",
@@ -224,13 +222,16 @@ def checks() -> list[Check]:
         ),
         attempt("engine onnx", "onnx: models in process; ONNX Runtime", onnx_engine),
         attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
-        attempt(
-            "opt-22",
-            "the plugins on LLVM IR alone",
-            program("opt-22"),
-            required=False,
+        attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
+        *(
+            attempt(
+                f"plugin {name}",
+                f"mlbridge flags {name}",
+                plugin(name),
+                required=name == "phase-ordering",
+            )
+            for name in OPTIMIZATIONS
         ),
-        attempt("plugin phase-ordering", "mlbridge flags phase-ordering", plugin),
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
     ]
@@ -238,56 +239,24 @@ def checks() -> list[Check]:
         for name in ("mlbridge-compat", "compilerinterface"):
             distribution(name)
         results.append(
-            attempt("mlbridge-compat", "import CompilerInterface", beside, required=False)
+            Check(
+                "mlbridge-compat",
+                False,
+                "it is refused beside compilerinterface of PyPI, which is installed as well",
+                "import CompilerInterface",
+                "pip uninstall compilerinterface",
+                required=False,
+            )
         )
-    known = {"json", "protobuf", "grpc", "onnx"}
-    try:
+    with contextlib.suppress(ImportError):  # the first line says so
         from .. import _core
 
         for kind in ("engine", "serdes", "transport"):
-            for name in _core._component_names(kind):
-                if name not in known:
-                    results.append(other_component(kind, name))
-    except ImportError:
-        pass  # the first line says so
+            for name in sorted({*_core._component_names(kind)} - TRIED):
+                load = functools.partial(_core._open_component, kind, name)
+                fix = "ask whoever made it"
+                results.append(attempt(f"{kind} {name}", f"{name}:", load, fix, required=False))
     return results
-
-
-def other_component(kind: str, name: str) -> Check:
-    from .. import _core
-
-    def load() -> str:
-        _core._open_component(kind, name)
-        return "was loaded"
-
-    return attempt(f"{kind} {name}", f"{name}:", load, "ask whoever made it", required=False)
-
-
-def print_plain(results: list[Check]) -> None:
-    width = max(len(check.part) for check in results)
-    for check in results:
-        mark = "ok     " if check.ok else "MISSING" if check.required else "absent "
-        print(f"{mark}  {check.part:<{width}}  {check.detail}")
-        if not check.ok:
-            print(f"{'':<{width + 9}}  needed for: {check.needed_for}")
-            print(f"{'':<{width + 9}}  to get it:  {check.fix}")
-
-
-def print_rich(results: list[Check]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "part", "found", "needed for"):
-        table.add_column(column, overflow="fold")
-    for check in results:
-        mark, style = ("✓", "green") if check.ok else ("✗", "red" if check.required else "yellow")
-        detail = Text(check.detail)
-        if not check.ok:
-            detail.append(f"\n→ {check.fix}", style="bold")
-        table.add_row(Text(mark, style=style), check.part, detail, Text(check.needed_for))
-    Console().print(table)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -299,12 +268,13 @@ def run(options: argparse.Namespace) -> int:
         report = {"version": version(), "ok": ok, "checks": [asdict(check) for check in results]}
         print(json.dumps(report, indent=2))
         return code
-    try:
-        if not sys.stdout.isatty():
-            raise ImportError
-        print_rich(results)
-    except ImportError:
-        print_plain(results)
+    width = max(len(check.part) for check in results)
+    for check in results:
+        mark = "ok     " if check.ok else "MISSING" if check.required else "absent "
+        print(f"{mark}  {check.part:<{width}}  {check.detail}")
+        if not check.ok:
+            print(f"{'':<{width + 9}}  needed for: {check.needed_for}")
+            print(f"{'':<{width + 9}}  to get it:  {check.fix}")
     print(
         "Unmodified clang can ask the shipped model."
         if ok

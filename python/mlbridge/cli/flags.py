@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge flags`: the options that make clang load a plugin and ask a model.
+"""`mlbridge flags`, `path` and `wrapper`: how a compiler loads a plugin and asks a model.
 
 Every option goes through -Xclang, which the driver hands to compilations alone: assembling a .S
 file and linking must not see it. Starts neither NumPy nor the extension.
@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 
 from .. import files
-from .common import DONE, CommandError, nearest
+from .common import DONE, OPTIMIZATIONS, CommandError, nearest
 
 # Schemes that the library opens itself, and what their place is: a model's file, another path, or a
 # name. That of aot is a name if it has neither a suffix nor a folder.
@@ -25,6 +26,17 @@ SCHEMES = {
 }
 #: Seconds that --require waits for a model.
 OPENING = 10.0
+SCRIPT = """\
+#!/bin/sh
+# Written by `mlbridge wrapper`: asks a model, and fails if anything that it needs is gone.
+for needed in {needed}; do
+  if [ ! -e "$needed" ]; then
+    echo "$0: $needed is gone; write this compiler again with mlbridge wrapper" >&2
+    exit 1
+  fi
+done
+exec {command} "$@"
+"""
 
 
 def escaped(place: str) -> str:
@@ -127,8 +139,11 @@ def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
         )
 
 
-def shipped(runtime: str | None) -> str:
-    path = files.shipped_model("phase-ordering-size")
+def shipped(optimization: str, runtime: str | None) -> str:
+    name = OPTIMIZATIONS[optimization]
+    if name is None:
+        raise CommandError(f"no model comes with {optimization}; state one with --model")
+    path = files.shipped_model(name)
     if not os.path.isfile(path):
         raise CommandError(
             f"the policy that comes with this package is not there ({path}); "
@@ -139,12 +154,15 @@ def shipped(runtime: str | None) -> str:
 
 def path_of(optimization: str, text: str | None = None) -> str:
     """The file of the optimization's plugin, which must be there."""
-    if optimization != "phase-ordering":
+    if optimization not in OPTIMIZATIONS:
         raise CommandError(
             f"there is no optimization '{optimization}'"
-            + (nearest(optimization, ["phase-ordering"]) or "; there is phase-ordering")
+            + (
+                nearest(optimization, list(OPTIMIZATIONS))
+                or "; there is " + ", ".join(OPTIMIZATIONS)
+            )
         )
-    path = os.path.abspath(text if text is not None else files.plugin("phase-ordering"))
+    path = os.path.abspath(text if text is not None else files.plugin(optimization))
     if os.path.isfile(path):
         return path
     if text is not None:
@@ -170,12 +188,20 @@ def quoted(argument: str) -> str:
 
 def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
-    return shipped(runtime) if options.model is None else model_uri(str(options.model), runtime)
+    if options.model is None:
+        return shipped(options.optimization, runtime)
+    return model_uri(str(options.model), runtime)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the line."""
     print(flags_line(options))
+    return DONE
+
+
+def path(options: argparse.Namespace) -> int:
+    """Print where the plugin is."""
+    print(path_of(options.optimization))
     return DONE
 
 
@@ -209,6 +235,41 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
     }
     for name, value in told.items():
         if value is not None:
-            line += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"]
+            line += ["-Xclang", "-mllvm", "-Xclang", f"-{options.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
+
+
+def wrapper(options: argparse.Namespace) -> int:
+    """Write the script that the options ask for, once its compiler has asked the model."""
+    compiler = compiler_of(options)
+    options.on_failure = options.on_failure or "fail"
+    plugin = path_of(options.optimization, options.plugin)
+    uri = model_of(options, files.find_onnx_runtime())
+    attempt(options, plugin, uri)
+    needed = shlex.join([compiler, plugin, *needs(uri)])
+    command = shlex.join([compiler, *words(options, plugin, uri)])
+    text = SCRIPT.format(needed=needed, command=command)
+    try:
+        with open(options.output, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.chmod(file.fileno(), os.fstat(file.fileno()).st_mode | 0o111)
+    except OSError as error:
+        raise CommandError(f"-o {options.output}: {error.strerror}") from None
+    return DONE
+
+
+def needs(uri: str) -> list[str]:
+    """The files without which nothing asks this model."""
+    match = re.fullmatch(r"([^:]*):([^?]*)(.*)", uri)
+    assert match is not None
+    scheme, place = match[1], unescaped(match[2])
+    options = dict(option.partition("=")[::2] for option in match[3].split("?"))
+    found = []
+    if scheme == "replay" or (SCHEMES.get(scheme) == "model" and "/" in place):
+        found.append(place)
+    parts = [("engine", scheme), ("transport", scheme), ("serdes", options.get("serdes", ""))]
+    found += [path for kind, name in parts if (path := files.find_component(kind, name))]
+    if "runtime" in options:
+        found.append(unescaped(options["runtime"]))
+    return found

@@ -7,7 +7,15 @@ import argparse
 import functools
 from typing import Any, NoReturn
 
-from .common import EXIT_CODES, UsageError, assignment, number_from_one, seconds, version
+from .common import (
+    EXIT_CODES,
+    OPTIMIZATIONS,
+    UsageError,
+    assignment,
+    number_from_one,
+    seconds,
+    version,
+)
 
 #: The -O levels that a pass knows.
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
@@ -17,6 +25,20 @@ JSON = "print the result as JSON"
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong on one line."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
+
+    def option(self, usage: str, text: str, **rest: Any) -> None:
+        """Adds what `usage` shows: "--json", "--batch N", or "--agent NAME=MODEL ..."."""
+        flag, *value = usage.split()
+        if value:
+            rest["metavar"] = value[0]
+        elif "choices" not in rest:
+            rest["action"] = "store_true"
+        if value[1:]:
+            rest.update(action="append", default=[])
+        self.add_argument(flag, help=text, **rest)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, rest = super().parse_known_args(args, namespace)
@@ -70,73 +92,57 @@ def shape(text: str) -> tuple[str, list[int]]:
     return name, [int(length) for length in parts]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     top = Parser(
         prog="mlbridge",
         description="Connects compiler optimizations to machine-learning models.",
         epilog="mlbridge COMMAND --help describes a command, with an example.\n\n" + EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(
-        name: str,
-        summary: str,
-        description: str,
-        example: str,
-        *,
-        module: str = "",
-        parents: tuple[Parser, ...] = (),
-    ) -> argparse.ArgumentParser:
+        runs: str, summary: str, description: str, example: str, parents: tuple[Parser, ...] = ()
+    ) -> Parser:
+        """The command of `runs`: a module with the function run, or MODULE:COMMAND."""
+        module, _, function = runs.partition(":")
         made = commands.add_parser(
-            name,
+            function or module,
             help=summary,
             description=description,
             epilog=f"{example}\n\n{EXIT_CODES}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
             parents=parents,
         )
-        made.set_defaults(module=module or name)
+        made.set_defaults(module=module, function=function or "run")
         return made
 
     path = command(
-        "path",
+        "flags:path",
         "print where a compiler plugin is",
         "Prints the file of an optimization's compiler plugin.",
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
-    path.add_argument("optimization", help="phase-ordering")
+    path.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
 
     asking = Parser(add_help=False)
-    asking.add_argument("optimization", help="phase-ordering")
-    asking.add_argument(
-        "--model", metavar="URI", help="the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …"
-    )
-    asking.add_argument(
-        "--max-steps", metavar="N", type=number_from_one, help="the most decisions for a module"
-    )
-    asking.add_argument(
-        "--deadline", metavar="TIME", type=duration, help="the longest wait: 5s, 250ms"
-    )
-    asking.add_argument(
+    asking.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
+    asking.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
+    asking.option("--max-steps N", "the most decisions for a module", type=number_from_one)
+    asking.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
+    asking.option(
         "--on-failure",
+        "if the model fails: the compiler's own passes and a warning (stock), or an error",
         choices=["stock", "fail"],
-        help="if the model fails: the compiler's own passes and a warning (stock), or an error",
     )
-    asking.add_argument("--log", metavar="DIR", help="write the decisions into this folder")
-    asking.add_argument(
-        "--levels",
-        metavar="LIST",
-        type=levels,
-        help="the -O levels at which it acts: Os,Oz, or O1,O2,O3 as well",
+    asking.option("--log DIR", "write the decisions into this folder")
+    asking.option(
+        "--levels LIST", "the -O levels at which it acts: Os,Oz, or O1,O2,O3 as well", type=levels
     )
-    asking.add_argument("--plugin", metavar="PATH", help="another file of the compiler plugin")
-    asking.add_argument(
-        "--compiler",
+    asking.option("--plugin PATH", "another file of the compiler plugin")
+    asking.option(
+        "--compiler COMMAND",
+        "the compiler that is to ask; clang-22 unless given",
         default="clang-22",
-        metavar="COMMAND",
-        help="the compiler that is to ask; clang-22 unless given",
     )
     flags = command(
         "flags",
@@ -151,14 +157,13 @@ example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",
         parents=(asking,),
     )
-    flags.add_argument(
+    flags.option(
         "--require",
-        action="store_true",
-        help="open the model now, and have the compiler ask one that is no server; exit with 1 if "
+        "open the model now, and have the compiler ask one that is no server; exit with 1 if "
         "that fails. Implies --on-failure fail",
     )
     wrapper = command(
-        "wrapper",
+        "flags:wrapper",
         "write a compiler that asks a model",
         """\
 Writes a compiler: a script that runs another one with what `mlbridge flags` prints. It fails if
@@ -171,7 +176,7 @@ example:
   make CC=$PWD/cc CXX=$PWD/c++""",
         parents=(asking,),
     )
-    wrapper.add_argument("-o", dest="output", metavar="FILE", required=True, help="the script")
+    wrapper.option("-o FILE", "the script", dest="output", required=True)
 
     doctor = command(
         "doctor",
@@ -181,7 +186,7 @@ Checks what is installed and says what to run to get what is missing. Ends with 
 clang can ask the shipped model.""",
         "example:\n  mlbridge doctor --json",
     )
-    doctor.add_argument("--json", action="store_true", help=JSON)
+    doctor.option("--json", JSON)
 
     serve = command(
         "serve",
@@ -204,67 +209,46 @@ example:
   mlbridge serve policy.onnx --at unix:/tmp/policy.sock --batch 64 --max-wait 1ms""",
     )
     serve.add_argument("model", metavar="MODEL", help="what to serve; see below")
-    serve.add_argument(
-        "--batch",
-        metavar="N",
-        type=number_from_one,
-        help="answer up to N waiting requests in one call",
+    serve.option("--batch N", "answer up to N waiting requests in one call", type=number_from_one)
+    serve.option(
+        "--max-wait TIME", "how long the first of a batch waits for more: 1ms", type=seconds
     )
-    serve.add_argument(
-        "--max-wait",
-        metavar="TIME",
-        type=seconds,
-        help="how long the first of a batch waits for more: 1ms",
-    )
-    serve.add_argument(
-        "--pad", metavar="X", type=float, help="fill shorter inputs of a batch up with X"
-    )
-    serve.add_argument(
-        "--signature", metavar="TEXT", help="such as '(x: float32[4]) -> (action: int64)'"
-    )
-    serve.add_argument(
-        "--agent",
-        metavar="NAME=MODEL",
+    serve.option("--pad X", "fill shorter inputs of a batch up with X", type=float)
+    serve.option("--signature TEXT", "such as '(x: float32[4]) -> (action: int64)'")
+    serve.option(
+        "--agent NAME=MODEL ...",
+        "answer compilers that state this agent with another model; may be repeated",
         type=functools.partial(assignment, "NAME=MODEL"),
-        action="append",
-        default=[],
-        help="answer compilers that state this agent with another model; may be repeated",
     )
-    serve.add_argument(
-        "--limit",
-        metavar="NAME=NUMBER",
+    serve.option(
+        "--limit NAME=NUMBER ...",
+        "a limit of docs/serving.md, such as max_connections=2000; several times",
         type=limit,
-        action="append",
-        default=[],
-        help="a limit of docs/serving.md, such as max_connections=2000; several times",
     )
 
     record = command(
-        "record",
+        "serve:record",
         "keep what compilers ask a model and what it answers",
         """\
 Serves another model to compilers and keeps what is asked, answered and rewarded in a new file,
 until Ctrl-C or SIGTERM. Prints `ready URI` once compilers can connect.""",
         "example:\n  mlbridge record session.mlbrec --model onnx:policy.onnx --at unix:/tmp/s.sock",
     )
-    record.add_argument(
-        "--model", metavar="URI", required=True, help="who answers: unix:SOCKET, onnx:FILE, …"
-    )
+    record.option("--model URI", "who answers: unix:SOCKET, onnx:FILE, …", required=True)
     replay = command(
-        "replay",
+        "serve:replay",
         "answer compilers from a recording",
         """\
 Serves what is in a file of `mlbridge record`, until Ctrl-C or SIGTERM: equal inputs get the answer
 that was recorded, at the same episode, context and step where there are several. Anything else
 fails.""",
         "example:\n  mlbridge replay session.mlbrec --at unix:/tmp/s.sock",
-        module="record",
     )
     for recording in (record, replay):
         recording.add_argument("file", metavar="FILE", help="the recording: session.mlbrec")
     for server in (serve, record, replay):
-        server.add_argument("--at", metavar="URI", required=True, help=AT)
-        server.add_argument("--json", action="store_true", help="print what was done as JSON")
+        server.option("--at URI", AT, required=True)
+        server.option("--json", "print what was done as JSON")
 
     inspect = command(
         "inspect",
@@ -277,10 +261,8 @@ TensorFlow SavedModel, or a URI: of a server, signature and metadata.""",
         "example:\n  mlbridge inspect policy.onnx\n  mlbridge inspect unix:/tmp/policy.sock",
     )
     inspect.add_argument("model", metavar="MODEL", help="a file, a SavedModel's folder, or a URI")
-    inspect.add_argument(
-        "--options", metavar="TEXT", default="", help="of the onnx: URI, such as custom_ops=LIB"
-    )
-    inspect.add_argument("--json", action="store_true", help=JSON)
+    inspect.option("--options TEXT", "of the onnx: URI, such as custom_ops=LIB", default="")
+    inspect.option("--json", JSON)
 
     compiling = command(
         "compile",
@@ -297,65 +279,46 @@ example:
   mlbridge compile other.onnx -o other.weights    # of the same network, for --weights external""",
     )
     compiling.add_argument("model", metavar="FILE", help="the network: policy.onnx")
-    compiling.add_argument(
-        "-o",
+    compiling.option(
+        "-o FILE",
+        "policy.o, or .so, or .weights; FOLDER/: C++ for a build of your own",
         dest="output",
-        metavar="FILE",
         required=True,
-        help="policy.o, or .so, or .weights; FOLDER/: C++ for a build of your own",
     )
-    compiling.add_argument("--header", metavar="FILE", help="write a C header")
-    compiling.add_argument(
-        "--shared",
-        action="store_true",
-        help="a shared object, for aot:FILE.so; said by an output that ends in .so as well",
+    compiling.option("--header FILE", "write a C header")
+    compiling.option(
+        "--shared", "a shared object, for aot:FILE.so; said by an output that ends in .so as well"
     )
-    compiling.add_argument("--name", help="what symbols begin with; otherwise the output's name")
-    compiling.add_argument(
+    compiling.option("--name NAME", "what symbols begin with; otherwise the output's name")
+    compiling.option(
         "--weights",
+        "external: in a file beside the output, OUTPUT.weights, read at run time",
         choices=["inside", "external"],
         default="inside",
-        help="external: in a file beside the output, OUTPUT.weights, read at run time",
     )
-    compiling.add_argument(
-        "--dim",
-        metavar="NAME=N",
-        type=dimension,
-        action="append",
-        default=[],
-        help="length of a dynamic dimension",
+    compiling.option("--dim NAME=N ...", "length of a dynamic dimension", type=dimension)
+    compiling.option(
+        "--shape INPUT=N,N ...", "shape of an input whose dimensions have no names", type=shape
     )
-    compiling.add_argument(
-        "--shape",
-        metavar="INPUT=N,N",
-        type=shape,
-        action="append",
-        default=[],
-        help="shape of an input whose dimensions have no names",
+    compiling.option(
+        "--isa LIST",
+        "instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise all "
+        "of the machine",
     )
-    compiling.add_argument(
-        "--isa",
-        metavar="LIST",
-        help="instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise "
-        "all of the machine",
-    )
-    compiling.add_argument(
-        "--depfile", metavar="FILE", help="with -o FOLDER/: what it was made of, for make and Ninja"
-    )
-    compiling.add_argument("--cxx", metavar="COMMAND", help="the C++ compiler; otherwise $CXX, c++")
-    compiling.add_argument(
-        "--memory",
-        metavar="BYTES",
+    compiling.option("--depfile FILE", "with -o FOLDER/: what it was made of, for make and Ninja")
+    compiling.option("--cxx COMMAND", "the C++ compiler; otherwise $CXX, c++")
+    compiling.option(
+        "--memory BYTES",
+        "refuse a network whose evaluation takes more memory than this",
         type=number_from_one,
-        help="refuse a network whose evaluation takes more memory than this",
     )
 
     stats = command(
-        "stats",
+        "serve:stats",
         "ask a running server what it has done",
         "Asks a running server what it has done so far, for all compilers together.",
         "example:\n  mlbridge stats unix:/tmp/policy.sock --json",
     )
     stats.add_argument("uri", metavar="URI", help=AT.replace("where", "where it listens"))
-    stats.add_argument("--json", action="store_true", help=JSON)
+    stats.option("--json", JSON)
     return top

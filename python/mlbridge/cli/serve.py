@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge serve`: a model from a file, until Ctrl-C or SIGTERM."""
+"""`mlbridge serve`, `record` and `replay`: servers until Ctrl-C or SIGTERM; `mlbridge stats`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import re
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Any
 
 from .. import files
-from .._core import Statistics
+from .._core import Model, Statistics
 from ..errors import Error
-from ..loading import load, parse_signature
 from ..server import Server
-from .common import DONE, CommandError, UsageError
+from .common import DONE, FAILED, CommandError, UsageError
 from .flags import SCHEMES
-from .stats import show
 
 #: Where servers can listen; other transports are components.
 PLACES = ("unix", "shm", "pipe", "grpc")
+#: Seconds that a server may take to say what it has done.
+DEADLINE = 5.0
 
 
 class Stop:
@@ -53,47 +56,101 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def show_statistics(statistics: Statistics, *, as_json: bool) -> None:
-    names = ("connections", "streams", "requests", "replies", "errors", "dropped", "refused")
-    numbers = {name: getattr(statistics, name) for name in names}
-    for name in ("over_limit", "events_dropped"):
-        if count := getattr(statistics, name):
-            numbers[name.replace("_", "-")] = count
-    if statistics.replies:
-        for name, fraction in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-            numbers[f"latency-{name}-us"] = round(1e6 * statistics.latency(fraction))
-    show(numbers, as_json=as_json)
-
-
-def check_place(uri: str) -> None:
-    """A server listens at a transport's address; a model's URI is a mistake that is often made."""
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", uri)
+def serve_until_stopped(
+    options: argparse.Namespace, serving: Callable[..., Statistics], *arguments: Any, **named: Any
+) -> int:
+    """Have it serve at --at until a signal, and show what was done."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", options.at)
     name = scheme[0] if scheme else ""
     if name not in PLACES and not files.find_component("transport", name):
         what = "the URI of a model" if name in SCHEMES else "no place"
         known = ", ".join(f"{place}:" for place in PLACES)
-        raise UsageError(f"--at: '{uri}' is {what}; state where to listen, with one of {known}")
+        raise UsageError(
+            f"--at: '{options.at}' is {what}; state where to listen, with one of {known}"
+        )
+    stop = Stop()
+    with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
+        try:
+            statistics = serving(*arguments, ready=stop.ready, **named)
+        except (Error, OSError, ImportError, TypeError) as error:
+            raise CommandError(str(error)) from error
+        numbers = {
+            name: getattr(statistics, name)
+            for name in "connections streams requests replies errors dropped refused".split()
+        }
+        for name in ("over_limit", "events_dropped"):
+            if count := getattr(statistics, name):
+                numbers[name.replace("_", "-")] = count
+        if statistics.replies:
+            for name, fraction in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+                numbers[f"latency-{name}-us"] = round(1e6 * statistics.latency(fraction))
+        show(numbers, as_json=options.json)
+    return DONE
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until a signal."""
-    stop = Stop()
-    check_place(options.at)
+    """Serve a model from a file."""
+    from ..loading import load, parse_signature
+
     if options.batch is None and (options.max_wait is not None or options.pad is not None):
         raise UsageError("--max-wait and --pad are for batches; add --batch N")
-    with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
-        try:
-            signature = None if options.signature is None else parse_signature(options.signature)
-            statistics = load(options.model, signature).serve(
-                options.at,
-                batch=options.batch,
-                max_wait=options.max_wait or 0.0,
-                pad=options.pad,
-                agents={name: load(place, signature) for name, place in options.agent},
-                ready=stop.ready,
-                **dict(options.limit),
-            )
-        except (Error, OSError, ImportError, TypeError) as error:
-            raise CommandError(str(error)) from error
-        show_statistics(statistics, as_json=options.json)
+
+    def serve(**named: Any) -> Statistics:
+        signature = None if options.signature is None else parse_signature(options.signature)
+        return load(options.model, signature).serve(
+            options.at,
+            batch=options.batch,
+            max_wait=options.max_wait or 0.0,
+            pad=options.pad,
+            agents={name: load(place, signature) for name, place in options.agent},
+            **named,
+        )
+
+    return serve_until_stopped(options, serve, **dict(options.limit))
+
+
+def record(options: argparse.Namespace) -> int:
+    """Keep what another model is asked and answers."""
+    from ..recording import record
+
+    failures: list[str] = []
+
+    def failed(why: str) -> None:
+        failures.append(why)
+        print(f"mlbridge: {why}; what follows is not recorded", file=sys.stderr, flush=True)
+
+    code = serve_until_stopped(
+        options, record, options.model, options.at, options.file, failed=failed
+    )
+    return FAILED if failures else code
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Answer from a recording."""
+    from ..recording import replay
+
+    return serve_until_stopped(options, replay, options.file, options.at)
+
+
+def stats(options: argparse.Namespace) -> int:
+    """Print what a running server has done."""
+    try:
+        found = Model.open(options.uri, deadline=DEADLINE).statistics()
+    except Error as error:
+        raise CommandError(str(error)) from error
+    numbers: dict[str, object] = dict(found)
+    for name, text in found.items():
+        with contextlib.suppress(ValueError):  # one that is no number
+            numbers[name] = json.loads(text)
+    show(numbers, as_json=options.json)
     return DONE
+
+
+def show(numbers: Mapping[str, object], *, as_json: bool) -> None:
+    """Print them, one a line."""
+    if as_json:
+        print(json.dumps(numbers), flush=True)
+        return
+    width = max(map(len, numbers))
+    for name, value in numbers.items():
+        print(f"{name:{width}}  {value}", flush=True)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The scheme aot: a table of constants and a function behind a Model, and buffers behind its
 // Runners.
-#include "engine/aot/backend.h"
-
 #include "core/buffer.h"
+#include "core/descriptor.h"
 #include "core/registry.h"
+#include "engine/backends.h"
 #include "engine/file.h"
 
 #include <mlbridge/compiled.h>
@@ -107,27 +107,23 @@ bool isWholeObject(int file) {
 /// nor is taken for the one that is open.
 class SharedObject {
 public:
-  SharedObject() = default;
-  SharedObject(const SharedObject &) = delete;
-  SharedObject &operator=(const SharedObject &) = delete;
   ~SharedObject() {
     if (handle_)
       dlclose(handle_);
-    if (copy_ >= 0)
-      close(copy_);
   }
 
   /// Errors: those of copyFile, InvalidModel.
   Status open(const std::string &path) {
-    copy_ = memfd_create("mlbridge-aot", MFD_CLOEXEC);
-    if (copy_ < 0)
-      return {Code::LimitExceeded, std::string("memfd_create: ") + std::strerror(errno)};
-    if (Status s = engine::copyFile(path, LargestFile, copy_); !s)
+    copy_ = Descriptor(memfd_create("mlbridge-aot", MFD_CLOEXEC));
+    if (!copy_)
+      return {Code::LimitExceeded, describeErrno("memfd_create", errno)};
+    if (Status s = engine::copyFile(path, LargestFile, copy_.get()); !s)
       return s;
-    if (!isWholeObject(copy_))
+    if (!isWholeObject(copy_.get()))
       return {Code::InvalidModel, "no shared object, or only a part of one"};
     // The descriptor stays open, so that no other copy gets this name.
-    handle_ = dlopen(("/proc/self/fd/" + std::to_string(copy_)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    const std::string name = "/proc/self/fd/" + std::to_string(copy_.get());
+    handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_)
       return Status();
     const char *reason = dlerror();
@@ -140,7 +136,7 @@ public:
   }
 
 private:
-  int copy_ = -1;
+  Descriptor copy_;
   void *handle_ = nullptr;
 };
 
@@ -148,11 +144,10 @@ std::vector<TensorSpec> specsOf(const mlb_aot_tensor *tensors, uint64_t size) {
   std::vector<TensorSpec> specs;
   for (uint64_t i = 0; i < size; ++i) {
     const mlb_aot_tensor &t = tensors[i];
-    TensorSpec spec;
-    spec.name = text(t.name);
-    spec.type = static_cast<ElementType>(t.type);
-    spec.shape.assign(t.shape, t.shape + t.rank);
-    specs.push_back(std::move(spec));
+    specs.push_back({std::string(text(t.name)),
+                     static_cast<ElementType>(t.type),
+                     Shape(t.shape, t.shape + t.rank),
+                     {}});
   }
   return specs;
 }
@@ -176,30 +171,23 @@ public:
       return s;
     for (const auto *specs : {&compiled_->signature.inputs, &compiled_->signature.outputs})
       for (const TensorSpec &spec : *specs) {
-        Buffer memory;
-        const size_t bytes = elementCount(spec.shape).value_or(0) * sizeOf(spec.type);
-        if (Status s = memory.resize(std::max<size_t>(bytes, 1)); !s)
-          return s.withContext("'" + spec.name + "'");
-        std::memset(memory.data(), 0, memory.size());
-        addresses_.push_back(memory.data());
-        memory_.push_back(std::move(memory));
+        Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
+        if (!tensor)
+          return tensor.status();
+        addresses_.push_back(tensor->view().data);
+        tensors_.push_back(std::move(*tensor));
       }
     return Status();
   }
 
-  TensorView input(size_t index) override {
-    return view(compiled_->signature.inputs[index], index);
-  }
+  TensorView input(size_t index) override { return tensors_[index].view(); }
   Expected<TensorView> resize(size_t index, Span<const int64_t>) override { return input(index); }
 
   Status evaluate(Duration left) override {
     if (left <= Duration::zero())
       return {Code::DeadlineExceeded, "aot: the deadline had passed before the call"};
     const uint64_t nanoseconds =
-        left == Duration::max()
-            ? UINT64_MAX
-            : static_cast<uint64_t>(
-                  std::chrono::duration_cast<std::chrono::nanoseconds>(left).count());
+        left == Duration::max() ? UINT64_MAX : static_cast<uint64_t>(left.count());
     const mlb_aot_model &model = *compiled_->model;
     const int32_t result = model.evaluate(compiled_->weights, workspace_.data(), addresses_.data(),
                                           addresses_.data() + model.inputs_size, nanoseconds);
@@ -207,13 +195,10 @@ public:
   }
 
   TensorView output(size_t index) override {
-    return view(compiled_->signature.outputs[index], compiled_->signature.inputs.size() + index);
+    return tensors_[compiled_->signature.inputs.size() + index].view();
   }
 
 private:
-  TensorView view(const TensorSpec &spec, size_t slot) {
-    return {spec.type, addresses_[slot], elementCount(spec.shape).value_or(0), spec.shape};
-  }
   Status failure(int32_t result) const {
     if (result == MLB_AOT_TIMED_OUT)
       return {Code::DeadlineExceeded, "aot: the deadline passed in a loop of the network"};
@@ -226,7 +211,7 @@ private:
 
   const std::shared_ptr<const Compiled> compiled_;
   Buffer workspace_;
-  std::vector<Buffer> memory_;
+  std::vector<Tensor> tensors_; ///< inputs, then outputs
   std::vector<void *> addresses_;
 };
 

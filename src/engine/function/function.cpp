@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The function engine: calls a callable with the tensors of one Runner.
-#include "engine/function/function.h"
+#include "core/convert.h"
+#include "engine/backends.h"
 
 #include <cstring>
 
@@ -16,13 +17,8 @@ public:
       : signature_(signature), context_(context), function_(std::move(function)) {}
 
   Status create() {
-    for (const TensorSpec &spec : signature_.inputs)
-      if (Status s = add(spec, inputs_); !s)
-        return s;
-    for (const TensorSpec &spec : signature_.outputs)
-      if (Status s = add(spec, outputs_); !s)
-        return s;
-    return Status();
+    Status s = add(signature_.inputs, inputs_);
+    return s ? add(signature_.outputs, outputs_) : s;
   }
 
   TensorView input(size_t index) override { return inputs_[index].view(); }
@@ -43,7 +39,7 @@ public:
       if (output.hasShape)
         clear(output.view());
     }
-    if (Status s = call(); !s)
+    if (Status s = caught("the function", [&] { return function_(*this); }); !s)
       return s;
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!outputs_[i].hasShape)
@@ -66,10 +62,7 @@ public:
   }
 
   Status beginEpisode(std::string_view episode, std::string_view context) override {
-    if (!episode.empty())
-      context_.episode = std::string(episode);
-    if (!context.empty())
-      context_.context = std::string(context);
+    setEpisode(context_, episode, context);
     return Status();
   }
 
@@ -88,17 +81,13 @@ private:
     }
   };
 
-  static Status add(const TensorSpec &spec, std::vector<Slot> &slots) {
-    Slot slot;
-    Shape shape = spec.shape;
-    for (int64_t &length : shape)
-      length = length == Dynamic ? 0 : length;
-    Expected<Tensor> tensor = Tensor::make(spec, shape);
-    if (!tensor)
-      return tensor.status();
-    slot.tensor = std::move(*tensor);
-    slot.hasShape = !spec.isDynamic();
-    slots.push_back(std::move(slot));
+  static Status add(const std::vector<TensorSpec> &specs, std::vector<Slot> &slots) {
+    for (const TensorSpec &spec : specs) {
+      Expected<Tensor> tensor = emptyTensor(spec);
+      if (!tensor)
+        return tensor.status();
+      slots.push_back({std::move(*tensor), !spec.isDynamic()});
+    }
     return Status();
   }
 
@@ -108,16 +97,6 @@ private:
         text.clear();
     else if (view.count)
       std::memset(view.data, 0, view.bytes());
-  }
-
-  Status call() {
-    try {
-      return function_(*this);
-    } catch (const std::exception &e) {
-      return Status(Code::PolicyFailed, "the function raised: " + std::string(e.what()));
-    } catch (...) {
-      return Status(Code::PolicyFailed, "the function raised something");
-    }
   }
 
   // FunctionCall
@@ -153,13 +132,12 @@ public:
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override {
     Function function;
-    try {
+    const Status made = caught("making the function", [&] {
       function = model_.newFunction();
-    } catch (const std::exception &e) {
-      return Status(Code::PolicyFailed, "making the function raised: " + std::string(e.what()));
-    } catch (...) {
-      return Status(Code::PolicyFailed, "making the function raised something");
-    }
+      return Status();
+    });
+    if (!made)
+      return made;
     if (!function)
       return Status(Code::InvalidArgument, "the function model made an empty function");
     auto runner = std::make_unique<FunctionRunner>(bound, context, std::move(function));

@@ -55,7 +55,8 @@ TEST(Function, WhatItThrowsIsAPolicyThatFailed) {
     return resizeTo(call, 0);
   }));
   ASSERT_TRUE(runner.set("in", int64_t(1)));
-  EXPECT_EQ(runner.evaluate().toString(), "policy failed: the function raised: division by zero");
+  EXPECT_EQ(runner.evaluate().toString(),
+            "policy failed: the function threw an exception: division by zero");
   ASSERT_TRUE(runner.set("in", int64_t(2)));
   EXPECT_EQ(runner.evaluate().code(), Code::PolicyFailed);
   ASSERT_TRUE(runner.set("in", int64_t(3)));

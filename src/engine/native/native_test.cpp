@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <thread>
 
@@ -600,6 +601,31 @@ TEST(Native, RefusesBrokenGraphs) {
   model.bytes(7, deep).bytes(8, Message().number(2, 17).text);
   const ModelFile file(model.text);
   EXPECT_EQ(Model::open(file.uri()).status().code(), Code::Unsupported);
+}
+
+TEST(Native, ABitCastIsOfEqualSizesAndABoolIsZeroOrOne) {
+  constexpr int UInt8Type = 2, StringType = 8, FutureType = 99;
+  const auto bitCast = [](int from, int to) {
+    Graph g;
+    g.inputs = {info("x", from, {3})};
+    g.outputs = {info("y", to, {3})};
+    g.nodes = {node("BitCast", {"x"}, {"y"}, {integer("to", to)})};
+    return modelOf(g, 26);
+  };
+  const auto opened = [&](int to) {
+    const ModelFile file(bitCast(FloatType, to));
+    return Model::open(file.uri()).status().code();
+  };
+  EXPECT_EQ(opened(Int64Type), Code::InvalidModel);
+  EXPECT_EQ(opened(StringType), Code::Unsupported);
+  EXPECT_EQ(opened(FutureType), Code::Unsupported);
+  const ModelFile file(bitCast(UInt8Type, BoolType));
+  Runner runner = runnerOf(file);
+  ASSERT_TRUE(runner.set("x", {uint8_t(0), uint8_t(1), uint8_t(254)}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  const Span<const bool> y = runner.output<bool>("y");
+  const uint8_t expected[] = {0, 1, 1};
+  EXPECT_EQ(std::memcmp(y.data(), expected, 3), 0);
 }
 
 TEST(Native, RefusesEveryTruncation) {

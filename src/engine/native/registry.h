@@ -26,7 +26,7 @@ bool isIn(ElementType type, uint16_t types);
 struct Operator {
   // Text is in the table itself: pointers would have to be relocated when a compiler loads it.
   char name[26];
-  uint8_t first; ///< version of the operator set, and the last one that is known to mean this
+  uint8_t first; ///< version of the operator set that means this; later ones do, up to another row
   /// What each input is: T, one of `types`, the same for all T; U any, the same for all U; A any;
   /// I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end: the
   /// last one repeated.

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The engine's side of the component table. Nothing is thrown across it.
-#include "model.h"
+#include "core/component_values.h"
 #include "runner.h"
 
-#include <algorithm>
-#include <cstring>
 #include <exception>
 #include <new>
 
 namespace mlbridge::onnx {
 namespace {
 
-mlb_code report(const Status &status, mlb_error *error) {
-  if (!status.ok() && error) {
-    error->size = std::min<uint64_t>(status.message().size(), error->capacity);
-    std::memcpy(error->text, status.message().data(), error->size);
-  }
-  return static_cast<mlb_code>(status.code());
-}
-
 /// Calls what returns a Status, and turns what it throws into one.
 template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept {
   try {
     try {
-      return report(body(), error);
+      return fail(error, body());
     } catch (const std::bad_alloc &) {
-      return report({Code::LimitExceeded, "out of memory"}, error);
+      return fail(error, {Code::LimitExceeded, "out of memory"});
     } catch (const std::exception &e) {
-      return report({Code::Internal, std::string("onnx engine: ") + e.what()}, error);
+      return fail(error, {Code::Internal, std::string("onnx engine: ") + e.what()});
     }
   } catch (...) {
     if (error)
@@ -35,8 +25,6 @@ template <typename F> mlb_code guarded(mlb_error *error, const F &body) noexcept
     return static_cast<mlb_code>(Code::Internal);
   }
 }
-
-mlb_string borrow(const std::string &text) { return {text.data(), text.size()}; }
 
 mlb_code openFrom(const Span<const uint8_t> *memory, mlb_string place, const mlb_option *options,
                   uint64_t optionsSize, void **model, mlb_error *error) {
@@ -70,8 +58,8 @@ mlb_code metadata(void *model, uint64_t i, mlb_string *key, mlb_string *value) {
   const auto &all = static_cast<const Model *>(model)->metadata();
   if (i >= all.size())
     return static_cast<mlb_code>(Code::NotFound);
-  *key = borrow(all[i].first);
-  *value = borrow(all[i].second);
+  *key = toComponent(all[i].first);
+  *value = toComponent(all[i].second);
   return 0;
 }
 

@@ -2,7 +2,7 @@
 // Given a model in memory, ONNX Runtime would look for external data in the current folder of the
 // process, whatever that is, and map what it finds. So the names are read from the model here, and
 // the files handed over as bytes.
-#include "external_data.h"
+#include "model.h"
 
 #include "engine/wire.h"
 

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
+#include <filesystem>
 #include <string_view>
-#include <sys/stat.h>
+
+namespace fs = std::filesystem;
 
 namespace mlbridge::onnx {
 namespace {
@@ -22,27 +23,28 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
+// What cannot be looked at is not there.
+
 bool isFile(const std::string &path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  std::error_code failed;
+  return fs::is_regular_file(path, failed);
 }
 
 /// A folder that anyone may write to is no place to load code from unasked.
 bool isTrustedFolder(const std::string &path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && !(info.st_mode & S_IWOTH);
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  return fs::is_directory(status) &&
+         (status.permissions() & fs::perms::others_write) == fs::perms::none;
 }
 
 /// Names in a folder that start with `prefix`, the newest version first.
 std::vector<std::string> entries(const std::string &folder, std::string_view prefix) {
   std::vector<std::string> names;
-  DIR *stream = ::opendir(folder.c_str());
-  if (!stream)
-    return names;
-  while (const dirent *entry = ::readdir(stream))
-    if (std::string_view(entry->d_name).substr(0, prefix.size()) == prefix)
-      names.emplace_back(entry->d_name);
-  ::closedir(stream);
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; at != end; at.increment(failed))
+    if (std::string name = at->path().filename(); name.compare(0, prefix.size(), prefix) == 0)
+      names.push_back(std::move(name));
   std::sort(names.begin(), names.end(), [](const std::string &a, const std::string &b) {
     return ::strverscmp(a.c_str(), b.c_str()) > 0;
   });
@@ -77,11 +79,9 @@ std::string folderOfThisComponent() {
   static const char anchor = 0;
   if (!::dladdr(&anchor, &info) || !info.dli_fname)
     return {};
-  char *real = ::realpath(info.dli_fname, nullptr);
-  std::string path = real ? real : info.dli_fname;
-  std::free(real);
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+  std::error_code failed;
+  const fs::path real = fs::canonical(info.dli_fname, failed);
+  return (failed ? fs::path(info.dli_fname) : real).parent_path();
 }
 
 } // namespace

@@ -2,10 +2,11 @@
 // Loading: the file, the session with options for small batch-1 networks, signature and metadata.
 #include "model.h"
 
+#include "core/component_values.h"
+#include "core/nearest.h"
 #include "engine/file.h"
 #include "engine/onnx_types.h"
 #include "engine/prepack.h"
-#include "external_data.h"
 
 #include <onnxruntime_session_options_config_keys.h>
 
@@ -38,35 +39,6 @@ private:
   void(ORT_API_CALL *release_)(T *);
   T *object_ = nullptr;
 };
-
-bool isUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[i]);
-    size_t more = 0;
-    uint32_t least = 0;
-    uint32_t point = lead;
-    if (lead >= 0xf0 && lead < 0xf8)
-      more = 3, least = 0x10000, point = lead & 0x07;
-    else if (lead >= 0xe0 && lead < 0xf0)
-      more = 2, least = 0x800, point = lead & 0x0f;
-    else if (lead >= 0xc0 && lead < 0xe0)
-      more = 1, least = 0x80, point = lead & 0x1f;
-    else if (lead >= 0x80)
-      return false;
-    if (text.size() - i <= more)
-      return false;
-    for (size_t k = 1; k <= more; ++k) {
-      const auto byte = static_cast<uint8_t>(text[i + k]);
-      if ((byte & 0xc0) != 0x80)
-        return false;
-      point = point << 6 | (byte & 0x3f);
-    }
-    if (point < least || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-      return false;
-    i += more + 1;
-  }
-  return true;
-}
 
 /// Takes a string that the allocator gave out.
 std::string takeText(const Runtime &runtime, char *text) {
@@ -142,24 +114,22 @@ Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSe
       {kOrtSessionOptionsConfigUseORTModelBytesForInitializers, "1"},
   };
   config.insert(config.end(), options.config.begin(), options.config.end());
-  const auto done = [&](OrtStatus *status, const std::string &what) {
-    return take(api, status, Code::InvalidArgument, "options of the session: " + what);
+  Status s;
+  const auto ok = [&](OrtStatus *status, const std::string &what) {
+    s = take(api, status, Code::InvalidArgument, "options of the session: " + what);
+    return s.ok();
   };
-  Status s = done(api->SetIntraOpNumThreads(to, options.threads), "threads");
-  if (s)
-    s = done(api->SetInterOpNumThreads(to, 1), "threads");
-  if (s)
-    s = done(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL), "execution mode");
-  if (s)
-    s = done(api->SetSessionGraphOptimizationLevel(to, options.optimize), "optimize");
-  if (s && !options.arena)
-    s = done(api->DisableCpuMemArena(to), "arena");
-  if (s && !options.pattern)
-    s = done(api->DisableMemPattern(to), "pattern");
+  if (!ok(api->SetIntraOpNumThreads(to, options.threads), "threads") ||
+      !ok(api->SetInterOpNumThreads(to, 1), "threads") ||
+      !ok(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL), "execution mode") ||
+      !ok(api->SetSessionGraphOptimizationLevel(to, options.optimize), "optimize") ||
+      (!options.arena && !ok(api->DisableCpuMemArena(to), "arena")) ||
+      (!options.pattern && !ok(api->DisableMemPattern(to), "pattern")))
+    return s;
   for (const auto &[key, value] : config)
-    if (s)
-      s = done(api->AddSessionConfigEntry(to, key.c_str(), value.c_str()), key);
-  return s ? addCustomOps(api, options.customOps, to) : s;
+    if (!ok(api->AddSessionConfigEntry(to, key.c_str(), value.c_str()), key))
+      return s;
+  return addCustomOps(api, options.customOps, to);
 }
 
 /// Whether the bytes are ONNX Runtime's own format (a flat buffer, with this identifier).
@@ -168,20 +138,22 @@ bool isOrtFormat(const Buffer &bytes) {
 }
 
 /// Reads the spec of an input or output from its type.
-Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::string &who,
+Status readSpec(const OrtApi *api, const OrtTypeInfo *type, const std::string &who,
                 TensorSpec &spec) {
-  const OrtApi *api = runtime.api;
+  Status s;
+  const auto ok = [&](OrtStatus *status) {
+    s = take(api, status, Code::InvalidModel, who);
+    return s.ok();
+  };
   const OrtTensorTypeAndShapeInfo *info = nullptr;
-  if (Status s = take(api, api->CastTypeInfoToTensorInfo(type, &info), Code::InvalidModel, who); !s)
+  if (!ok(api->CastTypeInfoToTensorInfo(type, &info)))
     return s;
   if (!info)
     return {Code::Unsupported,
             who + " is a sequence, a map or optional; only tensors are supported"};
   ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   size_t rank = 0;
-  if (Status s = take(api, api->GetTensorElementType(info, &element), Code::InvalidModel, who); !s)
-    return s;
-  if (Status s = take(api, api->GetDimensionsCount(info, &rank), Code::InvalidModel, who); !s)
+  if (!ok(api->GetTensorElementType(info, &element)) || !ok(api->GetDimensionsCount(info, &rank)))
     return s;
   const std::optional<ElementType> known = engine::fromOnnx(element);
   if (!known)
@@ -189,9 +161,7 @@ Status readSpec(const Runtime &runtime, const OrtTypeInfo *type, const std::stri
                                    ", which has no counterpart here"};
   spec.type = *known;
   spec.shape.resize(rank);
-  if (Status s =
-          take(api, api->GetDimensions(info, spec.shape.data(), rank), Code::InvalidModel, who);
-      !s)
+  if (!ok(api->GetDimensions(info, spec.shape.data(), rank)))
     return s;
   for (int64_t &length : spec.shape)
     length = std::max(length, Dynamic);
@@ -210,14 +180,18 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
                  std::vector<TensorSpec> &specs) {
   const OrtApi *api = runtime.api;
   size_t count = 0;
-  if (Status s = take(api, side.count(session, &count), Code::InvalidModel, side.what); !s)
+  std::string who = side.what;
+  Status s;
+  const auto ok = [&](OrtStatus *status) {
+    s = take(api, status, Code::InvalidModel, who);
+    return s.ok();
+  };
+  if (!ok(side.count(session, &count)))
     return s;
   for (size_t i = 0; i < count; ++i) {
-    std::string who = std::string(side.what) + " " + std::to_string(i);
+    who = std::string(side.what) + " " + std::to_string(i);
     char *name = nullptr;
-    if (Status s =
-            take(api, side.name(session, i, runtime.allocator, &name), Code::InvalidModel, who);
-        !s)
+    if (!ok(side.name(session, i, runtime.allocator, &name)))
       return s;
     TensorSpec spec;
     spec.name = takeText(runtime, name);
@@ -225,25 +199,18 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
       return {Code::InvalidModel, who + " has no name, or one that is not UTF-8"};
     who = std::string(side.what) + " '" + spec.name + "'";
     Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
-    if (Status s = take(api, side.type(session, i, type.out()), Code::InvalidModel, who); !s)
-      return s;
-    if (Status s = readSpec(runtime, type.get(), who, spec); !s)
+    if (!ok(side.type(session, i, type.out())) || !(s = readSpec(api, type.get(), who, spec)).ok())
       return s;
     specs.push_back(std::move(spec));
   }
   return Status();
 }
 
-void describe(const std::vector<TensorSpec> &specs, std::vector<const char *> &names,
-              std::vector<mlb_tensor_spec> &table) {
-  for (const TensorSpec &spec : specs) {
+std::vector<const char *> cNames(const std::vector<TensorSpec> &specs) {
+  std::vector<const char *> names;
+  for (const TensorSpec &spec : specs)
     names.push_back(spec.name.c_str());
-    table.push_back({{spec.name.data(), spec.name.size()},
-                     static_cast<uint32_t>(spec.type),
-                     static_cast<uint32_t>(spec.shape.size()),
-                     spec.shape.data(),
-                     nullptr});
-  }
+  return names;
 }
 
 } // namespace
@@ -312,26 +279,26 @@ Status Model::readSignature() {
     return s;
   if (Status s = readSpecs(runtime_, session_, outputs, signature_.outputs); !s)
     return s;
-  describe(signature_.inputs, inputNames_, inputSpecs_);
-  describe(signature_.outputs, outputNames_, outputSpecs_);
+  inputNames_ = cNames(signature_.inputs);
+  outputNames_ = cNames(signature_.outputs);
+  inputSpecs_ = toComponent(signature_.inputs);
+  outputSpecs_ = toComponent(signature_.outputs);
   return Status();
 }
 
 Status Model::readMetadata() {
   const OrtApi *api = runtime_.api;
   OrtAllocator *allocator = runtime_.allocator;
-  const auto done = [&](OrtStatus *status) {
-    return take(api, status, Code::InvalidModel, "metadata");
+  Status s;
+  const auto ok = [&](OrtStatus *status) {
+    s = take(api, status, Code::InvalidModel, "metadata");
+    return s.ok();
   };
   Scoped<OrtModelMetadata> source(api->ReleaseModelMetadata);
-  if (Status s = done(api->SessionGetModelMetadata(session_, source.out())); !s)
-    return s;
-
   char **keys = nullptr;
   int64_t size = 0;
-  if (Status s =
-          done(api->ModelMetadataGetCustomMetadataMapKeys(source.get(), allocator, &keys, &size));
-      !s)
+  if (!ok(api->SessionGetModelMetadata(session_, source.out())) ||
+      !ok(api->ModelMetadataGetCustomMetadataMapKeys(source.get(), allocator, &keys, &size)))
     return s;
   std::vector<std::string> names;
   names.reserve(static_cast<size_t>(size));
@@ -341,9 +308,8 @@ Status Model::readMetadata() {
     allocator->Free(allocator, static_cast<void *>(keys));
   for (std::string &name : names) {
     char *value = nullptr;
-    if (Status s = done(api->ModelMetadataLookupCustomMetadataMap(source.get(), allocator,
-                                                                  name.c_str(), &value));
-        !s)
+    if (!ok(api->ModelMetadataLookupCustomMetadataMap(source.get(), allocator, name.c_str(),
+                                                      &value)))
       return s;
     metadata_.emplace_back(std::move(name), takeText(runtime_, value));
   }
@@ -357,7 +323,7 @@ Status Model::readMetadata() {
                              Field{"onnx.domain", api->ModelMetadataGetDomain},
                              Field{"onnx.description", api->ModelMetadataGetDescription}}) {
     char *value = nullptr;
-    if (Status s = done(field.read(source.get(), allocator, &value)); !s)
+    if (!ok(field.read(source.get(), allocator, &value)))
       return s;
     if (std::string text = takeText(runtime_, value); !text.empty())
       metadata_.emplace_back(field.key, std::move(text));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A loaded ONNX file: one session of ONNX Runtime, shared by the runners of all threads.
+// A loaded ONNX file: one session of ONNX Runtime, shared by the runners of all threads. And what
+// says how it is loaded: the options of the URI, and the files in which it keeps weights.
 #ifndef MLBRIDGE_ENGINE_ONNX_MODEL_H
 #define MLBRIDGE_ENGINE_ONNX_MODEL_H
 
 #include "core/buffer.h"
-#include "options.h"
 #include "runtime.h"
 
 #include <mlbridge/component.h>
 #include <mlbridge/tensor.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,33 @@
 #include <vector>
 
 namespace mlbridge::onnx {
+
+/// What an onnx: URI says after '?'; the README has the table. The defaults are for networks of a
+/// compiler, which evaluates one row at a time.
+struct Options {
+  std::string runtime;         ///< library or folder; empty: search
+  int threads = 1;             ///< of one evaluation
+  std::optional<bool> prepack; ///< unless stated, engine::paysToPrepack
+  bool spin = false;           ///< threads wait for work without sleeping
+  bool arena = false;          ///< ONNX Runtime's own allocator of temporaries, instead of malloc
+  bool pattern = true;
+  GraphOptimizationLevel optimize = ORT_ENABLE_ALL;
+  std::vector<std::string> customOps; ///< shared libraries
+  /// Entries of ONNX Runtime's session configuration, which win over all others.
+  std::vector<std::pair<std::string, std::string>> config;
+
+  /// Errors: InvalidArgument, naming the option, what it takes and what came.
+  static Expected<Options> parse(const mlb_option *options, uint64_t size);
+};
+
+/// File name to the number of bytes that the model uses of it (the end of its last tensor, or 0
+/// where the model doesn't say).
+using ExternalFiles = std::map<std::string, uint64_t>;
+
+/// The files that `model`, an untrusted ModelProto, names. What is not protobuf gives no files:
+/// ONNX Runtime reports it. Errors: InvalidModel (an absolute path, "..", a bad range),
+/// Unsupported (external data elsewhere than in the initializers of the main graph).
+Expected<ExternalFiles> externalFiles(Span<const uint8_t> model);
 
 class Model {
 public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The options of an onnx: URI.
-#include "options.h"
+#include "model.h"
 
 #include "core/nearest.h"
 

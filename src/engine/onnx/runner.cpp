@@ -12,51 +12,13 @@ namespace {
 /// What an empty tensor points to.
 alignas(64) char nothing[64];
 
-std::string text(Span<const int64_t> shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += (i ? ", " : "") + (shape[i] < 0 ? std::string("?") : std::to_string(shape[i]));
-  return out + "]";
-}
-
 ONNXTensorElementDataType toOrt(ElementType type) {
   return static_cast<ONNXTensorElementDataType>(engine::toOnnx(type));
 }
 
-bool isDynamic(const TensorSpec &spec) {
-  return std::any_of(spec.shape.begin(), spec.shape.end(), [](int64_t n) { return n < 0; });
-}
-
-/// Whether the lengths are those of the spec where it has some.
-bool fits(const TensorSpec &spec, Span<const int64_t> shape) {
-  if (shape.size() != spec.shape.size())
-    return false;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] < 0 || (spec.shape[i] >= 0 && spec.shape[i] != shape[i]))
-      return false;
-  return true;
-}
-
 /// Bytes per element.
 size_t width(ElementType type) {
-  switch (type) {
-  case ElementType::String:
-    return sizeof(mlb_string);
-  case ElementType::Int8:
-  case ElementType::UInt8:
-  case ElementType::Bool:
-    return 1;
-  case ElementType::Int16:
-  case ElementType::UInt16:
-  case ElementType::Float16:
-    return 2;
-  case ElementType::Int32:
-  case ElementType::UInt32:
-  case ElementType::Float32:
-    return 4;
-  default:
-    return 8;
-  }
+  return type == ElementType::String ? sizeof(mlb_string) : sizeOf(type);
 }
 
 } // namespace
@@ -91,7 +53,7 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
   for (size_t i = 0; i < signature.outputs.size(); ++i) {
     Slot &slot = runner->outputs_[i];
     slot.spec = &signature.outputs[i];
-    if (isDynamic(*slot.spec) || slot.spec->type == ElementType::String) {
+    if (slot.spec->isDynamic() || slot.spec->type == ElementType::String) {
       slot.perCall = runner->anyPerCall_ = true;
       slot.shape = slot.spec->shape;
       continue;
@@ -138,14 +100,9 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   const OrtApi *api = model_.runtime().api;
   const TensorSpec &spec = *slot.spec;
   const Span<const int64_t> wanted(shape, spec.shape.size());
-  if (!fits(spec, wanted))
-    return {Code::InvalidArgument, "'" + spec.name + "' is " +
-                                       text({spec.shape.data(), spec.shape.size()}) + ", not " +
-                                       text(wanted)};
-  uint64_t bytes = width(spec.type);
-  for (const int64_t length : wanted)
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(length), &bytes))
-      return {Code::LimitExceeded, "'" + spec.name + "': too many elements in " + text(wanted)};
+  if (Status s = checkShape(spec, wanted); !s)
+    return s;
+  const uint64_t bytes = *elementCount(wanted) * width(spec.type);
   // The memory may move, so the old value goes first.
   if (value)
     api->ReleaseValue(value);
@@ -175,7 +132,8 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
 Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count,
                            OrtValue *&value) {
   if (count > UINT32_MAX)
-    return {Code::LimitExceeded, "'" + slot.spec->name + "': too many strings in " + text(shape)};
+    return {Code::LimitExceeded,
+            "'" + slot.spec->name + "': too many strings in " + toString(shape)};
   const OrtApi *api = model_.runtime().api;
   if (Status s = take(api,
                       api->CreateTensorAsOrtValue(model_.runtime().allocator, shape.data(),
@@ -331,11 +289,10 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
   if (rank != slot.shape.size())
     return {Code::PolicyFailed, "output '" + name + "' has " + std::to_string(rank) +
                                     " dimensions; the model declares " +
-                                    text({slot.spec->shape.data(), slot.spec->shape.size()})};
-  if (!fits(*slot.spec, {slot.shape.data(), slot.shape.size()}))
-    return {Code::PolicyFailed,
-            "output '" + name + "' is " + text({slot.shape.data(), slot.shape.size()}) +
-                "; the model declares " + text({slot.spec->shape.data(), slot.spec->shape.size()})};
+                                    toString(slot.spec->shape)};
+  if (!checkShape(*slot.spec, slot.shape))
+    return {Code::PolicyFailed, "output '" + name + "' is " + toString(slot.shape) +
+                                    "; the model declares " + toString(slot.spec->shape)};
   if (slot.spec->type == ElementType::String)
     return readStrings(slot, value, count);
   slot.data = count ? data : nothing;

@@ -2,13 +2,17 @@
 #include "runtime.h"
 
 #include "locate.h"
-#include "telemetry.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <unistd.h>
+#include <vector>
+
+namespace fs = std::filesystem;
 
 namespace mlbridge::onnx {
 namespace {
@@ -27,6 +31,54 @@ constexpr const char *WhatToInstall =
 /// The library must not write to a compiler's standard error. What goes wrong comes as a status.
 void ORT_API_CALL dropMessage(void *, OrtLoggingLevel, const char *, const char *, const char *,
                               const char *) {}
+
+char entry[] = "ORT_DISABLE_TELEMETRY=1";
+
+/// Arrays that other threads may still read. Never destroyed.
+std::vector<std::vector<char *>> &arrays() {
+  static auto *const all = new std::vector<std::vector<char *>>;
+  return *all;
+}
+
+/// Keeps ONNX Runtime from reporting home while it starts.
+///
+/// Since 1.29 the official builds of ONNX Runtime start a thread, write below the user's cache
+/// folder and send what they see of models, unless ORT_DISABLE_TELEMETRY is in the environment when
+/// they start. A compiler does none of that, and starts faster without. So the variable is there
+/// while this object lives, except if the user has set it to whatever value.
+///
+/// setenv might move the strings under another thread's getenv; here that thread sees either the
+/// old array of pointers or the new one, both of which stay valid.
+class NoTelemetry {
+public:
+  NoTelemetry() {
+    if (std::getenv("ORT_DISABLE_TELEMETRY") || !environ)
+      return;
+    for (char **each = environ; *each; ++each)
+      entries_.push_back(*each);
+    std::vector<char *> array = entries_;
+    array.push_back(entry);
+    array.push_back(nullptr);
+    arrays().push_back(std::move(array));
+    during_ = arrays().back().data();
+    before_ = environ;
+    __atomic_store_n(&environ, during_, __ATOMIC_RELEASE);
+  }
+  ~NoTelemetry() {
+    // If another thread has changed the environment meanwhile, its change is worth more than
+    // tidiness.
+    if (before_ && environ == during_ && std::equal(entries_.begin(), entries_.end(), during_) &&
+        during_[entries_.size()] == entry)
+      __atomic_store_n(&environ, before_, __ATOMIC_RELEASE);
+  }
+  NoTelemetry(const NoTelemetry &) = delete;
+  NoTelemetry &operator=(const NoTelemetry &) = delete;
+
+private:
+  char **before_ = nullptr; ///< null if nothing was changed
+  char **during_ = nullptr;
+  std::vector<char *> entries_; ///< of before_
+};
 
 Status load(const std::string &path, Runtime &runtime) {
   const NoTelemetry quiet;
@@ -60,22 +112,17 @@ Status load(const std::string &path, Runtime &runtime) {
 
   const OrtApi *api = runtime.api;
   const std::string where = "ONNX Runtime " + runtime.version + " (" + path + ") cannot start";
-  if (Status s = take(api,
-                      api->CreateEnvWithCustomLogger(dropMessage, nullptr, ORT_LOGGING_LEVEL_ERROR,
-                                                     "mlbridge", &runtime.env),
-                      Code::Internal, where);
-      !s)
-    return s;
-  if (Status s = take(
-          api, api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &runtime.memory),
-          Code::Internal, where);
-      !s)
-    return s;
-  if (Status s =
-          take(api, api->GetAllocatorWithDefaultOptions(&runtime.allocator), Code::Internal, where);
-      !s)
-    return s;
-  return take(api, api->CreateRunOptions(&runtime.runOptions), Code::Internal, where);
+  Status s;
+  const auto ok = [&](OrtStatus *status) {
+    s = take(api, status, Code::Internal, where);
+    return s.ok();
+  };
+  (void)(ok(api->CreateEnvWithCustomLogger(dropMessage, nullptr, ORT_LOGGING_LEVEL_ERROR,
+                                           "mlbridge", &runtime.env)) &&
+         ok(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &runtime.memory)) &&
+         ok(api->GetAllocatorWithDefaultOptions(&runtime.allocator)) &&
+         ok(api->CreateRunOptions(&runtime.runOptions)));
+  return s;
 }
 
 struct Loaded {
@@ -90,12 +137,10 @@ Loaded &loaded() {
 }
 
 Expected<const Runtime *> loadOnce(Loaded &all, const std::string &path) {
-  std::string key = path;
-  if (char *real =
-          path.find('/') == std::string::npos ? nullptr : ::realpath(path.c_str(), nullptr)) {
-    key = real;
-    std::free(real);
-  }
+  std::error_code failed;
+  std::string key = path.find('/') == std::string::npos ? fs::path() : fs::canonical(path, failed);
+  if (key.empty())
+    key = path;
   if (const auto found = all.byPath.find(key); found != all.byPath.end())
     return found->second.get();
   auto fresh = std::make_unique<Runtime>();
@@ -148,13 +193,13 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
     return taken;
   if (!unusable.ok())
     return unusable.code() == Code::NotFound
-               ? Status(Code::NotFound, "ONNX Runtime was found and cannot be opened: " +
+               ? Status(Code::NotFound, "ONNX Runtime was found but cannot be opened: " +
                                             unusable.message() + "; " + WhatToInstall)
                : unusable;
   std::string places;
   for (const std::string &place : looked)
     places += (places.empty() ? "" : ", ") + place;
-  return Status(Code::NotFound, std::string("ONNX Runtime is not there; ") + WhatToInstall +
+  return Status(Code::NotFound, std::string("ONNX Runtime was not found; ") + WhatToInstall +
                                     " (looked in " + places + ")");
 }
 

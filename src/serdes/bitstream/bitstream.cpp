@@ -66,287 +66,269 @@ Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_
 
 class BitstreamCodec final : public Codec {
 public:
-  static Expected<std::unique_ptr<Codec>> make(Span<const TensorSpec> specs);
+  static Expected<std::unique_ptr<Codec>> make(Span<const TensorSpec> specs) {
+    auto codec = std::make_unique<BitstreamCodec>();
+    codec->specs_.assign(specs.begin(), specs.end());
+    size_t end = 0;
+    for (const TensorSpec &spec : codec->specs_) {
+      if (Status s = spec.check(); !s)
+        return s.withContext("bitstream");
+      Plan plan{spec};
+      plan.elementSize = sizeOf(spec.type);
+      for (int64_t length : spec.shape)
+        plan.words += length == Dynamic;
+      if (plan.words == 0) {
+        std::optional<size_t> count = spec.count();
+        size_t bytes = 0;
+        if (!count ||
+            __builtin_mul_overflow(*count, std::max(plan.elementSize, size_t(1)), &bytes) ||
+            __builtin_add_overflow(bytes, end + 2 * Alignment, &bytes))
+          return Status(Code::LimitExceeded, about(spec) + "is too large: " + spec.toString());
+        plan.count = *count;
+      }
+      codec->fixed_ &= plan.words == 0 && plan.elementSize != 0;
+      if (codec->fixed_) {
+        codec->layout_.offsets.push_back(aligned(end));
+        end = aligned(end) + plan.count * plan.elementSize;
+        codec->layout_.size = end;
+      }
+      codec->plans_.push_back(plan);
+    }
+    return Expected<std::unique_ptr<Codec>>(std::move(codec));
+  }
 
   const Layout *layout() const override { return fixed_ ? &layout_ : nullptr; }
-  Status check(Span<const uint8_t> message) const override;
+  Status check(Span<const uint8_t> message) const override {
+    if (!fixed_)
+      return Status(Code::Unsupported, "bitstream: these tensors have no fixed layout");
+    size_t at = 0;
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      const Plan &plan = plans_[i];
+      size_t start = layout_.offsets[i], bytes = plan.count * plan.elementSize;
+      if (start > message.size() || bytes > message.size() - start)
+        return tooShort(plan.spec, bytes, start, message.size() - std::min(start, message.size()));
+      if (Status s = checkPadding(plan, message.data(), at, start); !s)
+        return s;
+      if (plan.spec.type == ElementType::Bool)
+        if (Status s = checkBools(plan, message.data(), start, bytes); !s)
+          return s;
+      at = start + bytes;
+    }
+    return at == message.size() ? Status() : leftover(at, message.size());
+  }
   Status encode(Span<const TensorView> tensors, Buffer &out) const override {
     std::vector<Gap> none;
     return encodeAround(tensors, out, 0, none);
   }
   Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
-                      std::vector<Gap> &gaps) const override;
+                      std::vector<Gap> &gaps) const override {
+    if (Status s = checkViews("bitstream", specs_, tensors); !s)
+      return s;
+    gaps.clear();
+    const auto isGap = [](const TensorView &view) { return view.bytes() >= LeastGap; };
+    size_t size = 0, left = 0; // of the whole message; of that, what is not copied
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      const Plan &plan = plans_[i];
+      size = aligned(size) + plan.words * Word;
+      if (plan.elementSize) {
+        size += tensors[i].bytes();
+        if (gaps.size() < most && isGap(tensors[i])) {
+          gaps.push_back({0, tensors[i].data, tensors[i].bytes()});
+          left += tensors[i].bytes();
+        }
+        continue;
+      }
+      size += tensors[i].count * Word;
+      for (const std::string &s : tensors[i].as<std::string>())
+        size += s.size();
+    }
+
+    const size_t start = out.size();
+    if (Status s = out.resize(start + size - left); !s)
+      return s;
+    uint8_t *const message = out.data() + start;
+    size_t at = 0, skipped = 0, gap = 0; // `at` counts what is in the buffer
+    auto put = [&](const void *bytes, size_t count) {
+      if (count)
+        std::memcpy(message + at, bytes, count);
+      at += count;
+    };
+    auto putWord = [&](uint64_t word) { put(&word, Word); };
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      const Plan &plan = plans_[i];
+      const TensorView &view = tensors[i];
+      const size_t padding = aligned(at + skipped) - (at + skipped);
+      std::fill_n(message + at, padding, uint8_t(0));
+      at += padding;
+      for (size_t d = 0; d < plan.spec.shape.size(); ++d)
+        if (plan.spec.shape[d] == Dynamic)
+          putWord(static_cast<uint64_t>(view.shape[d]));
+      if (plan.elementSize) {
+        size_t bad = plan.spec.type == ElementType::Bool
+                         ? findNoBool(static_cast<const uint8_t *>(view.data), view.count)
+                         : view.count;
+        if (bad != view.count) {
+          Status s(Code::InvalidArgument, about(plan.spec) + "element " + number(bad) + " is " +
+                                              number(static_cast<const uint8_t *>(view.data)[bad]) +
+                                              ", a bool is 0 or 1");
+          (void)out.resize(start);
+          gaps.clear();
+          return s;
+        }
+        if (gap < gaps.size() && isGap(view)) {
+          gaps[gap++].offset = start + at;
+          skipped += view.bytes();
+        } else {
+          put(view.data, view.bytes());
+        }
+        continue;
+      }
+      Span<std::string> strings = view.as<std::string>();
+      for (const std::string &s : strings)
+        putWord(s.size());
+      for (const std::string &s : strings)
+        put(s.data(), s.size());
+    }
+    return Status();
+  }
   Status decode(Span<const uint8_t> message, TensorSink &sink) const override {
     return decodeAround(message, {}, sink);
   }
   bool goesAround() const override { return true; }
   Status decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
-                      TensorSink &sink) const override;
+                      TensorSink &sink) const override {
+    size_t at = 0, skipped = 0; // `at` counts what is in `message`
+    const Gap *gap = gaps.begin();
+    Shape shape;
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      const Plan &plan = plans_[i];
+      size_t start = aligned(at + skipped) - skipped;
+      if (start > message.size())
+        return Status(Code::Protocol, about(plan.spec) + "starts at offset " + number(start) +
+                                          ", message has " + number(message.size()) + " bytes");
+      if (Status s = checkPadding(plan, message.data(), at, start); !s)
+        return s;
+      at = start;
+      size_t count = 0;
+      if (Status s = readShape(plan, message, at, shape, count); !s)
+        return s;
+      if (plan.elementSize == 0) {
+        if (Status s = readStrings(i, message, at, shape, count, sink); !s)
+          return s;
+        continue;
+      }
+      if (count && gap != gaps.end() && gap->offset == at) {
+        if (plan.spec.type == ElementType::Bool || gap->bytes % plan.elementSize != 0 ||
+            gap->bytes / plan.elementSize != count)
+          return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
+                                            " is said to have " + number(gap->bytes) +
+                                            " bytes elsewhere");
+        if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
+          return Status(Code::Protocol,
+                        about(plan.spec) + "cannot have the shape " + toString(shape));
+        skipped += gap->bytes;
+        ++gap;
+        continue;
+      }
+      size_t left = message.size() - at;
+      if (count > left / plan.elementSize)
+        return tooShort(plan.spec, count * plan.elementSize, at, left);
+      size_t bytes = count * plan.elementSize;
+      if (plan.spec.type == ElementType::Bool)
+        if (Status s = checkBools(plan, message.data(), at, bytes); !s)
+          return s;
+      if (!sink.adopt(i, shape, message.data() + at)) {
+        TensorView view;
+        if (Status s = prepare(i, shape, count, sink, view); !s)
+          return s;
+        if (bytes)
+          std::memcpy(view.data, message.data() + at, bytes);
+      }
+      at += bytes;
+    }
+    if (gap != gaps.end())
+      return Status(Code::Protocol, "bitstream: no tensor begins at offset " + number(gap->offset) +
+                                        ", where one is said to lie elsewhere");
+    return at == message.size() ? Status() : leftover(at, message.size());
+  }
 
 private:
   Status readShape(const Plan &plan, Span<const uint8_t> message, size_t &at, Shape &shape,
-                   size_t &count) const;
+                   size_t &count) const {
+    const TensorSpec &spec = plan.spec;
+    shape = spec.shape;
+    count = plan.count;
+    if (plan.words == 0)
+      return Status();
+    if (plan.words > (message.size() - at) / Word)
+      return tooShort(spec, plan.words * Word, at, message.size() - at);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (spec.shape[d] != Dynamic)
+        continue;
+      uint64_t length = readWord(message.data() + at);
+      uint64_t most = static_cast<uint64_t>(INT64_MAX);
+      if (!spec.maximum.empty() && spec.maximum[d] > 0)
+        most = static_cast<uint64_t>(spec.maximum[d]);
+      if (length > most)
+        return Status(Code::Protocol, about(spec) + "dimension " + number(d) + " at offset " +
+                                          number(at) + " is " + number(length) + ", at most " +
+                                          number(most) + " is allowed");
+      shape[d] = static_cast<int64_t>(length);
+      at += Word;
+    }
+    std::optional<size_t> product = elementCount(shape);
+    if (!product)
+      return Status(Code::Protocol, about(spec) +
+                                        "has more elements than any message: its shape is " +
+                                        toString(shape) + " before offset " + number(at));
+    count = *product;
+    return Status();
+  }
   Status readStrings(size_t index, Span<const uint8_t> message, size_t &at, const Shape &shape,
-                     size_t count, TensorSink &sink) const;
+                     size_t count, TensorSink &sink) const {
+    const TensorSpec &spec = plans_[index].spec;
+    if (count > (message.size() - at) / Word)
+      return tooShort(spec, count * Word, at, message.size() - at);
+    const uint8_t *lengths = message.data() + at;
+    at += count * Word;
+    size_t left = message.size() - at;
+    for (size_t k = 0; k < count; ++k) {
+      uint64_t length = readWord(lengths + k * Word);
+      if (length > left)
+        return Status(Code::Protocol, about(spec) + "element " + number(k) + " needs " +
+                                          number(length) + " bytes, message has " + number(left) +
+                                          " left");
+      left -= length;
+    }
+    TensorView view;
+    if (Status s = prepare(index, shape, count, sink, view); !s)
+      return s;
+    Span<std::string> strings = view.as<std::string>();
+    for (size_t k = 0; k < count; ++k) {
+      size_t length = readWord(lengths + k * Word);
+      strings[k].assign(reinterpret_cast<const char *>(message.data() + at), length);
+      at += length;
+    }
+    return Status();
+  }
   Status prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
-                 TensorView &view) const;
+                 TensorView &view) const {
+    Expected<TensorView> prepared = sink.prepare(index, shape);
+    if (!prepared)
+      return prepared.status();
+    view = *prepared;
+    if (view.count != count || view.type != plans_[index].spec.type)
+      return Status(Code::Internal, about(plans_[index].spec) + "got storage for " +
+                                        number(view.count) + " " + name(view.type) +
+                                        " elements, asked for " + number(count));
+    return Status();
+  }
 
   std::vector<TensorSpec> specs_;
   std::vector<Plan> plans_; ///< of these
   bool fixed_ = true;
   Layout layout_;
 };
-
-Expected<std::unique_ptr<Codec>> BitstreamCodec::make(Span<const TensorSpec> specs) {
-  auto codec = std::make_unique<BitstreamCodec>();
-  codec->specs_.assign(specs.begin(), specs.end());
-  size_t end = 0;
-  for (const TensorSpec &spec : codec->specs_) {
-    if (Status s = spec.check(); !s)
-      return s.withContext("bitstream");
-    Plan plan{spec};
-    plan.elementSize = sizeOf(spec.type);
-    for (int64_t length : spec.shape)
-      plan.words += length == Dynamic;
-    if (plan.words == 0) {
-      std::optional<size_t> count = spec.count();
-      size_t bytes = 0;
-      if (!count || __builtin_mul_overflow(*count, std::max(plan.elementSize, size_t(1)), &bytes) ||
-          __builtin_add_overflow(bytes, end + 2 * Alignment, &bytes))
-        return Status(Code::LimitExceeded, about(spec) + "is too large: " + spec.toString());
-      plan.count = *count;
-    }
-    codec->fixed_ &= plan.words == 0 && plan.elementSize != 0;
-    if (codec->fixed_) {
-      codec->layout_.offsets.push_back(aligned(end));
-      end = aligned(end) + plan.count * plan.elementSize;
-      codec->layout_.size = end;
-    }
-    codec->plans_.push_back(plan);
-  }
-  return Expected<std::unique_ptr<Codec>>(std::move(codec));
-}
-
-Status BitstreamCodec::check(Span<const uint8_t> message) const {
-  if (!fixed_)
-    return Status(Code::Unsupported, "bitstream: these tensors have no fixed layout");
-  size_t at = 0;
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const Plan &plan = plans_[i];
-    size_t start = layout_.offsets[i], bytes = plan.count * plan.elementSize;
-    if (start > message.size() || bytes > message.size() - start)
-      return tooShort(plan.spec, bytes, start, message.size() - std::min(start, message.size()));
-    if (Status s = checkPadding(plan, message.data(), at, start); !s)
-      return s;
-    if (plan.spec.type == ElementType::Bool)
-      if (Status s = checkBools(plan, message.data(), start, bytes); !s)
-        return s;
-    at = start + bytes;
-  }
-  return at == message.size() ? Status() : leftover(at, message.size());
-}
-
-Status BitstreamCodec::encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
-                                    std::vector<Gap> &gaps) const {
-  if (Status s = checkViews("bitstream", specs_, tensors); !s)
-    return s;
-  gaps.clear();
-  const auto isGap = [](const TensorView &view) { return view.bytes() >= LeastGap; };
-  size_t size = 0, left = 0; // of the whole message; of that, what is not copied
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const Plan &plan = plans_[i];
-    size = aligned(size) + plan.words * Word;
-    if (plan.elementSize) {
-      size += tensors[i].bytes();
-      if (gaps.size() < most && isGap(tensors[i])) {
-        gaps.push_back({0, tensors[i].data, tensors[i].bytes()});
-        left += tensors[i].bytes();
-      }
-      continue;
-    }
-    size += tensors[i].count * Word;
-    for (const std::string &s : tensors[i].as<std::string>())
-      size += s.size();
-  }
-
-  const size_t start = out.size();
-  if (Status s = out.resize(start + size - left); !s)
-    return s;
-  uint8_t *const message = out.data() + start;
-  size_t at = 0, skipped = 0, gap = 0; // `at` counts what is in the buffer
-  auto put = [&](const void *bytes, size_t count) {
-    if (count)
-      std::memcpy(message + at, bytes, count);
-    at += count;
-  };
-  auto putWord = [&](uint64_t word) { put(&word, Word); };
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const Plan &plan = plans_[i];
-    const TensorView &view = tensors[i];
-    const size_t padding = aligned(at + skipped) - (at + skipped);
-    std::fill_n(message + at, padding, uint8_t(0));
-    at += padding;
-    for (size_t d = 0; d < plan.spec.shape.size(); ++d)
-      if (plan.spec.shape[d] == Dynamic)
-        putWord(static_cast<uint64_t>(view.shape[d]));
-    if (plan.elementSize) {
-      size_t bad = plan.spec.type == ElementType::Bool
-                       ? findNoBool(static_cast<const uint8_t *>(view.data), view.count)
-                       : view.count;
-      if (bad != view.count) {
-        Status s(Code::InvalidArgument, about(plan.spec) + "element " + number(bad) + " is " +
-                                            number(static_cast<const uint8_t *>(view.data)[bad]) +
-                                            ", a bool is 0 or 1");
-        (void)out.resize(start);
-        gaps.clear();
-        return s;
-      }
-      if (gap < gaps.size() && isGap(view)) {
-        gaps[gap++].offset = start + at;
-        skipped += view.bytes();
-      } else {
-        put(view.data, view.bytes());
-      }
-      continue;
-    }
-    Span<std::string> strings = view.as<std::string>();
-    for (const std::string &s : strings)
-      putWord(s.size());
-    for (const std::string &s : strings)
-      put(s.data(), s.size());
-  }
-  return Status();
-}
-
-Status BitstreamCodec::readShape(const Plan &plan, Span<const uint8_t> message, size_t &at,
-                                 Shape &shape, size_t &count) const {
-  const TensorSpec &spec = plan.spec;
-  shape = spec.shape;
-  count = plan.count;
-  if (plan.words == 0)
-    return Status();
-  if (plan.words > (message.size() - at) / Word)
-    return tooShort(spec, plan.words * Word, at, message.size() - at);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (spec.shape[d] != Dynamic)
-      continue;
-    uint64_t length = readWord(message.data() + at);
-    uint64_t most = static_cast<uint64_t>(INT64_MAX);
-    if (!spec.maximum.empty() && spec.maximum[d] > 0)
-      most = static_cast<uint64_t>(spec.maximum[d]);
-    if (length > most)
-      return Status(Code::Protocol, about(spec) + "dimension " + number(d) + " at offset " +
-                                        number(at) + " is " + number(length) + ", at most " +
-                                        number(most) + " is allowed");
-    shape[d] = static_cast<int64_t>(length);
-    at += Word;
-  }
-  std::optional<size_t> product = elementCount(shape);
-  if (!product)
-    return Status(Code::Protocol, about(spec) +
-                                      "has more elements than any message: its shape is " +
-                                      toString(shape) + " before offset " + number(at));
-  count = *product;
-  return Status();
-}
-
-Status BitstreamCodec::prepare(size_t index, const Shape &shape, size_t count, TensorSink &sink,
-                               TensorView &view) const {
-  Expected<TensorView> prepared = sink.prepare(index, shape);
-  if (!prepared)
-    return prepared.status();
-  view = *prepared;
-  if (view.count != count || view.type != plans_[index].spec.type)
-    return Status(Code::Internal, about(plans_[index].spec) + "got storage for " +
-                                      number(view.count) + " " + name(view.type) +
-                                      " elements, asked for " + number(count));
-  return Status();
-}
-
-Status BitstreamCodec::readStrings(size_t index, Span<const uint8_t> message, size_t &at,
-                                   const Shape &shape, size_t count, TensorSink &sink) const {
-  const TensorSpec &spec = plans_[index].spec;
-  if (count > (message.size() - at) / Word)
-    return tooShort(spec, count * Word, at, message.size() - at);
-  const uint8_t *lengths = message.data() + at;
-  at += count * Word;
-  size_t left = message.size() - at;
-  for (size_t k = 0; k < count; ++k) {
-    uint64_t length = readWord(lengths + k * Word);
-    if (length > left)
-      return Status(Code::Protocol, about(spec) + "element " + number(k) + " needs " +
-                                        number(length) + " bytes, message has " + number(left) +
-                                        " left");
-    left -= length;
-  }
-  TensorView view;
-  if (Status s = prepare(index, shape, count, sink, view); !s)
-    return s;
-  Span<std::string> strings = view.as<std::string>();
-  for (size_t k = 0; k < count; ++k) {
-    size_t length = readWord(lengths + k * Word);
-    strings[k].assign(reinterpret_cast<const char *>(message.data() + at), length);
-    at += length;
-  }
-  return Status();
-}
-
-Status BitstreamCodec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
-                                    TensorSink &sink) const {
-  size_t at = 0, skipped = 0; // `at` counts what is in `message`
-  const Gap *gap = gaps.begin();
-  Shape shape;
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const Plan &plan = plans_[i];
-    size_t start = aligned(at + skipped) - skipped;
-    if (start > message.size())
-      return Status(Code::Protocol, about(plan.spec) + "starts at offset " + number(start) +
-                                        ", message has " + number(message.size()) + " bytes");
-    if (Status s = checkPadding(plan, message.data(), at, start); !s)
-      return s;
-    at = start;
-    size_t count = 0;
-    if (Status s = readShape(plan, message, at, shape, count); !s)
-      return s;
-    if (plan.elementSize == 0) {
-      if (Status s = readStrings(i, message, at, shape, count, sink); !s)
-        return s;
-      continue;
-    }
-    if (count && gap != gaps.end() && gap->offset == at) {
-      if (plan.spec.type == ElementType::Bool || gap->bytes % plan.elementSize != 0 ||
-          gap->bytes / plan.elementSize != count)
-        return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
-                                          " is said to have " + number(gap->bytes) +
-                                          " bytes elsewhere");
-      if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
-        return Status(Code::Protocol,
-                      about(plan.spec) + "cannot have the shape " + toString(shape));
-      skipped += gap->bytes;
-      ++gap;
-      continue;
-    }
-    size_t left = message.size() - at;
-    if (count > left / plan.elementSize)
-      return tooShort(plan.spec, count * plan.elementSize, at, left);
-    size_t bytes = count * plan.elementSize;
-    if (plan.spec.type == ElementType::Bool)
-      if (Status s = checkBools(plan, message.data(), at, bytes); !s)
-        return s;
-    if (!sink.adopt(i, shape, message.data() + at)) {
-      TensorView view;
-      if (Status s = prepare(i, shape, count, sink, view); !s)
-        return s;
-      if (bytes)
-        std::memcpy(view.data, message.data() + at, bytes);
-    }
-    at += bytes;
-  }
-  if (gap != gaps.end())
-    return Status(Code::Protocol, "bitstream: no tensor begins at offset " + number(gap->offset) +
-                                      ", where one is said to lie elsewhere");
-  return at == message.size() ? Status() : leftover(at, message.size());
-}
 
 class BitstreamSerDes final : public SerDes {
 public:

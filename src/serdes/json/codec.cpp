@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The codec around read and write: names, and a reader for each thread that needs one.
+// The JSON serdes as a component: names, and a reader for each thread that needs one. simdjson is
+// its own, shared or not: no symbol leaves.
 #include "serdes/json/codec.h"
-#include "serdes/json/read.h"
-#include "serdes/json/write.h"
-
-#include <new>
 
 namespace mlbridge::json {
-
-std::string about(const Slot &slot, size_t element) {
-  return about(slot) + " element " + std::to_string(element);
-}
 
 Expected<std::unique_ptr<Codec>> Codec::make(Span<const mlb_tensor_spec> specs) {
   auto codec = std::make_unique<Codec>();
@@ -55,4 +48,17 @@ mlb_code Codec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink
   return code;
 }
 
+static mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec,
+                       mlb_error *error) {
+  return component::give(Codec::make({specs, size}), codec, error);
+}
+
+static constexpr mlb_serdes Table = component::table(create);
+
 } // namespace mlbridge::json
+
+extern "C" [[gnu::visibility("default")]] const mlb_component *mlb_component_entry(uint32_t host) {
+  static constexpr mlb_component Component =
+      mlbridge::newComponent("json", nullptr, &mlbridge::json::Table, nullptr);
+  return host == MLB_COMPONENT_ABI ? &Component : nullptr;
+}

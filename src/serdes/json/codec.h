@@ -44,6 +44,8 @@ class Reader;
 struct DeleteReader {
   void operator()(Reader *reader) const;
 };
+/// Null if there is no memory.
+Reader *newReader();
 
 struct Slot {
   TensorSpec spec;
@@ -77,7 +79,18 @@ private:
 
 /// "tensor 'x'", and with an element "tensor 'x' element 3".
 inline std::string about(const Slot &slot) { return about(slot.spec); }
-std::string about(const Slot &slot, size_t element);
+inline std::string about(const Slot &slot, size_t element) {
+  return about(slot) + " element " + std::to_string(element);
+}
+
+/// Reads a whole message; 64 bytes after its end are readable.
+mlb_code read(Reader &reader, const Codec &codec, const uint8_t *data, size_t size,
+              const mlb_tensor_sink &sink, mlb_error *error);
+/// Appends the whole message to `out`.
+mlb_code write(Span<const Slot> slots, const mlb_tensor *tensors, mlb_buffer *out,
+               mlb_error *error);
+/// Appends `text` as a JSON string with its quotes. False if it is not UTF-8.
+bool appendQuoted(std::string &to, std::string_view text);
 
 } // namespace mlbridge::json
 

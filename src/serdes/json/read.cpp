@@ -2,7 +2,9 @@
 // Reads with simdjson's on-demand interface, straight into the storage that the sink gives. The
 // whole message is visited, so that nothing in it goes unchecked; nothing in it nests deeper than
 // the format does; and no storage is asked for more elements than the text has room for.
-#include "serdes/json/read.h"
+#include "serdes/json/codec.h"
+
+#include "core/convert.h"
 
 #include <charconv>
 #include <cmath>
@@ -185,36 +187,239 @@ template <> [[gnu::always_inline]] inline bool readElement(Item &item, bool &to)
   return true;
 }
 
+std::string elements(size_t count) {
+  return std::to_string(count) + (count == 1 ? " element" : " elements");
+}
+
 /// Reads one message.
 class Message {
 public:
   Message(Reader &reader, const Codec &codec, const uint8_t *data, size_t size,
           const mlb_tensor_sink &sink, mlb_error *error)
       : reader_(reader), codec_(codec), data_(data), size_(size), sink_(sink), error_(error) {}
+  mlb_code read() {
+    if (size_ > reader_.parser.capacity() || reader_.parser.capacity() == 0) {
+      // Half as much again, so that messages that grow do not allocate each time.
+      if (size_ > simdjson::SIMDJSON_MAXSIZE_BYTES / 2)
+        return fail(error_, Code::LimitExceeded,
+                    "the message has " + std::to_string(size_) +
+                        " bytes, JSON is read up to 2 GiB");
+      if (error_code e = reader_.parser.allocate(size_ + size_ / 2 + 64, MaxDepth))
+        return malformed(error_, "", e);
+    }
+    ondemand::document document;
+    simdjson::padded_string_view text(data_, size_, size_ + simdjson::SIMDJSON_PADDING);
+    if (error_code e = reader_.parser.iterate(text).get(document))
+      return malformed(error_, "", e);
+    ondemand::object object;
+    error_code e = document.get_object().get(object);
+    if (e == simdjson::INCORRECT_TYPE)
+      return bad("expected an object with a member for each tensor, got " +
+                 excerpt({reinterpret_cast<const char *>(data_), size_}));
+    if (e)
+      return malformed(error_, "", e);
 
-  mlb_code read();
+    const std::vector<Slot> &slots = codec_.slots();
+    reader_.seen.assign(slots.size(), 0);
+    size_t next = 0;
+    for (auto item : object) {
+      ondemand::field field;
+      e = std::move(item).get(field);
+      if (e)
+        return malformed(error_, "", e);
+      std::string_view key;
+      e = field.unescaped_key().get(key);
+      if (e)
+        return malformed(error_, "", e);
+      size_t index = codec_.find(key, next);
+      if (index == slots.size())
+        return bad("unknown tensor '" + excerpt(key) + "'");
+      if (reader_.seen[index])
+        return bad(about(slots[index]) + " is there twice");
+      reader_.seen[index] = 1;
+      next = index + 1;
+      ondemand::value value = field.value();
+      if (mlb_code code = readTensor(index, value))
+        return code;
+    }
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (!reader_.seen[i])
+        return bad(about(slots[i]) + " is missing");
+    if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
+      return bad("there is more after the object");
+    return Done;
+  }
 
 private:
-  mlb_code readTensor(size_t index, ondemand::value &value);
-  mlb_code readDynamic(size_t index, ondemand::value &value);
-  mlb_code readShape(const Slot &slot, ondemand::value &value, Shape &shape);
-  mlb_code readList(size_t index, const int64_t *shape, size_t count, ondemand::value &value);
-  mlb_code readElements(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                        ondemand::array *list);
-  template <typename T>
-  mlb_code readNumbers(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                       ondemand::array *list);
-  mlb_code readStrings(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                       ondemand::array *list);
+  mlb_code bad(const std::string &what) { return fail(error_, Code::Protocol, what); }
+  mlb_code readTensor(size_t index, ondemand::value &value) {
+    const Slot &slot = codec_.slots()[index];
+    if (slot.dynamic)
+      return readDynamic(index, value);
+    const int64_t *shape = slot.spec.shape.data();
+    if (slot.spec.shape.empty()) {
+      Item item(std::move(value)); // NOLINT(performance-move-const-arg): simdjson takes &&
+      return readElements(index, shape, 1, item);
+    }
+    return readList(index, shape, slot.count, value);
+  }
+  mlb_code readDynamic(size_t index, ondemand::value &value) {
+    const Slot &slot = codec_.slots()[index];
+    ondemand::object object;
+    error_code e = value.get_object().get(object);
+    if (e == simdjson::INCORRECT_TYPE)
+      return unexpected(error_, about(slot), R"({"shape":[...],"data":[...]})", value);
+    if (e)
+      return malformed(error_, about(slot) + ": ", e);
+    Shape shape;
+    bool hasShape = false, hasData = false, dataRead = false;
+    // A second pass over the object if "data" comes before "shape".
+    for (int pass = 0; pass < 2; ++pass) {
+      for (auto item : object) {
+        ondemand::field field;
+        e = std::move(item).get(field);
+        if (e)
+          return malformed(error_, about(slot) + ": ", e);
+        std::string_view key;
+        e = field.unescaped_key().get(key);
+        if (e)
+          return malformed(error_, about(slot) + ": ", e);
+        bool isShape = key == "shape";
+        if (!isShape && key != "data")
+          return bad(about(slot) + " has the unknown member '" + excerpt(key) + "'");
+        if (pass == 0 && (isShape ? hasShape : hasData))
+          return bad(about(slot) + " has the member '" + std::string(key) + "' twice");
+        (isShape ? hasShape : hasData) = true;
+        ondemand::value member = field.value();
+        if (isShape && pass == 0) {
+          if (mlb_code code = readShape(slot, member, shape))
+            return code;
+        } else if (!isShape && hasShape && !dataRead) {
+          std::optional<size_t> count = elementCount(shape);
+          if (!count)
+            return bad(about(slot) + " has more elements than any message: its shape is " +
+                       toString(shape));
+          if (mlb_code code = readList(index, shape.data(), *count, member))
+            return code;
+          dataRead = true;
+        }
+      }
+      if (!hasShape || !hasData)
+        return bad(about(slot) + " has no member '" + (hasShape ? "data" : "shape") + "'");
+      if (dataRead)
+        return Done;
+      e = object.reset().error();
+      if (e)
+        return malformed(error_, about(slot) + ": ", e);
+    }
+    return fail(error_, Code::Internal, about(slot) + " was not read");
+  }
+  mlb_code readShape(const Slot &slot, ondemand::value &value, Shape &shape) {
+    const TensorSpec &spec = slot.spec;
+    const std::string wanted = "an array of " + std::to_string(spec.shape.size()) + " lengths";
+    ondemand::array list;
+    error_code e = value.get_array().get(list);
+    if (e == simdjson::INCORRECT_TYPE)
+      return unexpected(error_, about(slot) + " shape", wanted, value);
+    if (e)
+      return malformed(error_, about(slot) + " shape: ", e);
+    shape.clear();
+    for (auto item : list) {
+      ondemand::value length;
+      e = item.get(length);
+      if (e)
+        return malformed(error_, about(slot) + " shape: ", e);
+      int64_t number;
+      const size_t d = shape.size();
+      if (d == spec.shape.size())
+        return bad(about(slot) + " shape has too many lengths, expected " +
+                   std::to_string(spec.shape.size()));
+      const std::string where = about(slot) + " dimension " + std::to_string(d);
+      if (length.get_int64().get(number) || number < 0)
+        return unexpected(error_, where, "a length", length);
+      if (spec.shape[d] != Dynamic && number != spec.shape[d])
+        return unexpected(error_, where, std::to_string(spec.shape[d]), length);
+      if (spec.shape[d] == Dynamic && !spec.maximum.empty() && spec.maximum[d] > 0 &&
+          number > spec.maximum[d])
+        return unexpected(error_, where, "at most " + std::to_string(spec.maximum[d]), length);
+      shape.push_back(number);
+    }
+    if (shape.size() != spec.shape.size())
+      return bad(about(slot) + " shape has " + std::to_string(shape.size()) +
+                 " lengths, expected " + std::to_string(spec.shape.size()));
+    return Done;
+  }
+  mlb_code readList(size_t index, const int64_t *shape, size_t count, ondemand::value &value) {
+    const Slot &slot = codec_.slots()[index];
+    // Each element takes a character and a comma or bracket.
+    if (count > size_ / 2)
+      return bad(about(slot) + " needs " + elements(count) + ", the message has " +
+                 std::to_string(size_) + " bytes");
+    ondemand::array list;
+    error_code e = value.get_array().get(list);
+    if (e == simdjson::INCORRECT_TYPE)
+      return unexpected(error_, about(slot), "an array of " + elements(count), value);
+    if (e)
+      return malformed(error_, about(slot) + ": ", e);
+    return readElements(index, shape, count, list);
+  }
+  /// `from`: an Item or an array.
+  template <typename From>
+  mlb_code readElements(size_t index, const int64_t *shape, size_t count, From &from) {
+    const Slot &slot = codec_.slots()[index];
+    if (slot.spec.type == ElementType::String) {
+      if (mlb_code code = sink_.strings(sink_.context, index, shape, error_))
+        return code;
+      return forEach(slot, count, from, [&](size_t k, Item &item) {
+        std::string_view text;
+        if (item.get_string().get(text))
+          return Refused;
+        return sink_.string(sink_.context, index, k, {text.data(), text.size()}, error_);
+      });
+    }
+    void *data = nullptr;
+    if (mlb_code code = sink_.numbers(sink_.context, index, shape, &data, error_))
+      return code;
+    return withNumber(slot.spec.type, [&](auto type) {
+      auto *to = static_cast<typename decltype(type)::type *>(data);
+      const auto take = [&](size_t k, Item &item) __attribute__((always_inline)) {
+        return readElement(item, to[k]) ? Done : Refused;
+      };
+      return forEach(slot, count, from, take);
+    });
+  }
   /// Calls take(k, item), which gives Done, Refused or a Code, for the elements of the list, which
-  /// must be `count`.
+  /// must be `count`; or for the one item.
   template <typename Take>
-  mlb_code forEach(const Slot &slot, size_t count, ondemand::array &list, const Take &take);
-  template <typename Take> mlb_code forScalar(const Slot &slot, Item &item, const Take &take) {
+  mlb_code forEach(const Slot &slot, size_t count, ondemand::array &list, const Take &take) {
+    size_t k = 0;
+    for (auto item : list) {
+      if (__builtin_expect(k == count, false))
+        return bad(about(slot) + " has more than the expected " + elements(count));
+      if (mlb_code code = take(k, item); __builtin_expect(code != Done, false))
+        return code == Refused ? refuse(slot, k, item) : code;
+      ++k;
+    }
+    if (k != count)
+      return bad(about(slot) + " has " + elements(k) + ", expected " + std::to_string(count));
+    return Done;
+  }
+  template <typename Take>
+  mlb_code forEach(const Slot &slot, size_t /*count*/, Item &item, const Take &take) {
     mlb_code code = take(0, item);
     return code == Refused ? refuse(slot, 0, item) : code;
   }
-  mlb_code refuse(const Slot &slot, size_t k, Item &item);
+
+  mlb_code refuse(const Slot &slot, size_t k, Item &item) {
+    const std::string where = slot.spec.shape.empty() ? about(slot) : about(slot, k);
+    if (item.error())
+      return malformed(error_, where + ": ", item.error());
+    ondemand::value value = item.value_unsafe();
+    std::string_view text;
+    if (error_code e = value.get_string().get(text); e == simdjson::STRING_ERROR)
+      return malformed(error_, where + ": ", e);
+    return unexpected(error_, where, name(slot.spec.type), value);
+  }
 
   Reader &reader_;
   const Codec &codec_;
@@ -223,275 +428,6 @@ private:
   const mlb_tensor_sink &sink_;
   mlb_error *error_;
 };
-
-std::string elements(size_t count) {
-  return std::to_string(count) + (count == 1 ? " element" : " elements");
-}
-
-mlb_code Message::refuse(const Slot &slot, size_t k, Item &item) {
-  const std::string where = slot.spec.shape.empty() ? about(slot) : about(slot, k);
-  if (item.error())
-    return malformed(error_, where + ": ", item.error());
-  ondemand::value value = item.value_unsafe();
-  std::string_view text;
-  if (error_code e = value.get_string().get(text); e == simdjson::STRING_ERROR)
-    return malformed(error_, where + ": ", e);
-  return unexpected(error_, where, name(slot.spec.type), value);
-}
-
-template <typename Take>
-mlb_code Message::forEach(const Slot &slot, size_t count, ondemand::array &list, const Take &take) {
-  size_t k = 0;
-  for (auto item : list) {
-    if (__builtin_expect(k == count, false))
-      return fail(error_, Code::Protocol,
-                  about(slot) + " has more than the expected " + elements(count));
-    if (mlb_code code = take(k, item); __builtin_expect(code != Done, false))
-      return code == Refused ? refuse(slot, k, item) : code;
-    ++k;
-  }
-  if (k != count)
-    return fail(error_, Code::Protocol,
-                about(slot) + " has " + elements(k) + ", expected " + std::to_string(count));
-  return Done;
-}
-
-template <typename T>
-mlb_code Message::readNumbers(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                              ondemand::array *list) {
-  const Slot &slot = codec_.slots()[index];
-  void *data = nullptr;
-  if (mlb_code code = sink_.numbers(sink_.context, index, shape, &data, error_))
-    return code;
-  T *to = static_cast<T *>(data);
-  auto take = [&](size_t k, Item &item) __attribute__((always_inline)) {
-    return readElement(item, to[k]) ? Done : Refused;
-  };
-  return scalar ? forScalar(slot, *scalar, take) : forEach(slot, count, *list, take);
-}
-
-mlb_code Message::readStrings(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                              ondemand::array *list) {
-  const Slot &slot = codec_.slots()[index];
-  if (mlb_code code = sink_.strings(sink_.context, index, shape, error_))
-    return code;
-  auto take = [&](size_t k, Item &item) {
-    std::string_view text;
-    if (item.get_string().get(text))
-      return Refused;
-    return sink_.string(sink_.context, index, k, {text.data(), text.size()}, error_);
-  };
-  return scalar ? forScalar(slot, *scalar, take) : forEach(slot, count, *list, take);
-}
-
-mlb_code Message::readElements(size_t index, const int64_t *shape, size_t count, Item *scalar,
-                               ondemand::array *list) {
-  switch (codec_.slots()[index].spec.type) {
-  case ElementType::Int8:
-    return readNumbers<int8_t>(index, shape, count, scalar, list);
-  case ElementType::Int16:
-    return readNumbers<int16_t>(index, shape, count, scalar, list);
-  case ElementType::Int32:
-    return readNumbers<int32_t>(index, shape, count, scalar, list);
-  case ElementType::Int64:
-    return readNumbers<int64_t>(index, shape, count, scalar, list);
-  case ElementType::UInt8:
-    return readNumbers<uint8_t>(index, shape, count, scalar, list);
-  case ElementType::UInt16:
-    return readNumbers<uint16_t>(index, shape, count, scalar, list);
-  case ElementType::UInt32:
-    return readNumbers<uint32_t>(index, shape, count, scalar, list);
-  case ElementType::UInt64:
-    return readNumbers<uint64_t>(index, shape, count, scalar, list);
-  case ElementType::Float16:
-    return readNumbers<Half>(index, shape, count, scalar, list);
-  case ElementType::Float32:
-    return readNumbers<float>(index, shape, count, scalar, list);
-  case ElementType::Float64:
-    return readNumbers<double>(index, shape, count, scalar, list);
-  case ElementType::Bool:
-    return readNumbers<bool>(index, shape, count, scalar, list);
-  case ElementType::String:
-    return readStrings(index, shape, count, scalar, list);
-  }
-  return fail(error_, Code::Internal, about(codec_.slots()[index]) + " has no valid type");
-}
-
-mlb_code Message::readList(size_t index, const int64_t *shape, size_t count,
-                           ondemand::value &value) {
-  const Slot &slot = codec_.slots()[index];
-  // Each element takes a character and a comma or bracket.
-  if (count > size_ / 2)
-    return fail(error_, Code::Protocol,
-                about(slot) + " needs " + elements(count) + ", the message has " +
-                    std::to_string(size_) + " bytes");
-  ondemand::array list;
-  error_code e = value.get_array().get(list);
-  if (e == simdjson::INCORRECT_TYPE)
-    return unexpected(error_, about(slot), "an array of " + elements(count), value);
-  if (e)
-    return malformed(error_, about(slot) + ": ", e);
-  return readElements(index, shape, count, nullptr, &list);
-}
-
-mlb_code Message::readShape(const Slot &slot, ondemand::value &value, Shape &shape) {
-  const TensorSpec &spec = slot.spec;
-  const std::string wanted = "an array of " + std::to_string(spec.shape.size()) + " lengths";
-  ondemand::array list;
-  error_code e = value.get_array().get(list);
-  if (e == simdjson::INCORRECT_TYPE)
-    return unexpected(error_, about(slot) + " shape", wanted, value);
-  if (e)
-    return malformed(error_, about(slot) + " shape: ", e);
-  shape.clear();
-  for (auto item : list) {
-    ondemand::value length;
-    e = item.get(length);
-    if (e)
-      return malformed(error_, about(slot) + " shape: ", e);
-    int64_t number;
-    const size_t d = shape.size();
-    if (d == spec.shape.size())
-      return fail(error_, Code::Protocol,
-                  about(slot) + " shape has too many lengths, expected " +
-                      std::to_string(spec.shape.size()));
-    const std::string where = about(slot) + " dimension " + std::to_string(d);
-    if (length.get_int64().get(number) || number < 0)
-      return unexpected(error_, where, "a length", length);
-    if (spec.shape[d] != Dynamic && number != spec.shape[d])
-      return unexpected(error_, where, std::to_string(spec.shape[d]), length);
-    if (spec.shape[d] == Dynamic && !spec.maximum.empty() && spec.maximum[d] > 0 &&
-        number > spec.maximum[d])
-      return unexpected(error_, where, "at most " + std::to_string(spec.maximum[d]), length);
-    shape.push_back(number);
-  }
-  if (shape.size() != spec.shape.size())
-    return fail(error_, Code::Protocol,
-                about(slot) + " shape has " + std::to_string(shape.size()) + " lengths, expected " +
-                    std::to_string(spec.shape.size()));
-  return Done;
-}
-
-mlb_code Message::readDynamic(size_t index, ondemand::value &value) {
-  const Slot &slot = codec_.slots()[index];
-  ondemand::object object;
-  error_code e = value.get_object().get(object);
-  if (e == simdjson::INCORRECT_TYPE)
-    return unexpected(error_, about(slot), R"({"shape":[...],"data":[...]})", value);
-  if (e)
-    return malformed(error_, about(slot) + ": ", e);
-  Shape shape;
-  bool hasShape = false, hasData = false, dataRead = false;
-  // A second pass over the object if "data" comes before "shape".
-  for (int pass = 0; pass < 2; ++pass) {
-    for (auto item : object) {
-      ondemand::field field;
-      e = std::move(item).get(field);
-      if (e)
-        return malformed(error_, about(slot) + ": ", e);
-      std::string_view key;
-      e = field.unescaped_key().get(key);
-      if (e)
-        return malformed(error_, about(slot) + ": ", e);
-      bool isShape = key == "shape";
-      if (!isShape && key != "data")
-        return fail(error_, Code::Protocol,
-                    about(slot) + " has the unknown member '" + excerpt(key) + "'");
-      if (pass == 0 && (isShape ? hasShape : hasData))
-        return fail(error_, Code::Protocol,
-                    about(slot) + " has the member '" + std::string(key) + "' twice");
-      (isShape ? hasShape : hasData) = true;
-      ondemand::value member = field.value();
-      if (isShape && pass == 0) {
-        if (mlb_code code = readShape(slot, member, shape))
-          return code;
-      } else if (!isShape && hasShape && !dataRead) {
-        std::optional<size_t> count = elementCount(shape);
-        if (!count)
-          return fail(error_, Code::Protocol,
-                      about(slot) + " has more elements than any message: its shape is " +
-                          toString(shape));
-        if (mlb_code code = readList(index, shape.data(), *count, member))
-          return code;
-        dataRead = true;
-      }
-    }
-    if (!hasShape || !hasData)
-      return fail(error_, Code::Protocol,
-                  about(slot) + " has no member '" + (hasShape ? "data" : "shape") + "'");
-    if (dataRead)
-      return Done;
-    e = object.reset().error();
-    if (e)
-      return malformed(error_, about(slot) + ": ", e);
-  }
-  return fail(error_, Code::Internal, about(slot) + " was not read");
-}
-
-mlb_code Message::readTensor(size_t index, ondemand::value &value) {
-  const Slot &slot = codec_.slots()[index];
-  if (slot.dynamic)
-    return readDynamic(index, value);
-  const int64_t *shape = slot.spec.shape.data();
-  if (slot.spec.shape.empty()) {
-    Item item(std::move(value)); // NOLINT(performance-move-const-arg): simdjson takes &&
-    return readElements(index, shape, 1, &item, nullptr);
-  }
-  return readList(index, shape, slot.count, value);
-}
-
-mlb_code Message::read() {
-  if (size_ > reader_.parser.capacity() || reader_.parser.capacity() == 0) {
-    // Half as much again, so that messages that grow do not allocate each time.
-    if (size_ > simdjson::SIMDJSON_MAXSIZE_BYTES / 2)
-      return fail(error_, Code::LimitExceeded,
-                  "the message has " + std::to_string(size_) + " bytes, JSON is read up to 2 GiB");
-    if (error_code e = reader_.parser.allocate(size_ + size_ / 2 + 64, MaxDepth))
-      return malformed(error_, "", e);
-  }
-  ondemand::document document;
-  simdjson::padded_string_view text(data_, size_, size_ + simdjson::SIMDJSON_PADDING);
-  if (error_code e = reader_.parser.iterate(text).get(document))
-    return malformed(error_, "", e);
-  ondemand::object object;
-  error_code e = document.get_object().get(object);
-  if (e == simdjson::INCORRECT_TYPE)
-    return fail(error_, Code::Protocol,
-                "expected an object with a member for each tensor, got " +
-                    excerpt({reinterpret_cast<const char *>(data_), size_}));
-  if (e)
-    return malformed(error_, "", e);
-
-  const std::vector<Slot> &slots = codec_.slots();
-  reader_.seen.assign(slots.size(), 0);
-  size_t next = 0;
-  for (auto item : object) {
-    ondemand::field field;
-    e = std::move(item).get(field);
-    if (e)
-      return malformed(error_, "", e);
-    std::string_view key;
-    e = field.unescaped_key().get(key);
-    if (e)
-      return malformed(error_, "", e);
-    size_t index = codec_.find(key, next);
-    if (index == slots.size())
-      return fail(error_, Code::Protocol, "unknown tensor '" + excerpt(key) + "'");
-    if (reader_.seen[index])
-      return fail(error_, Code::Protocol, about(slots[index]) + " is there twice");
-    reader_.seen[index] = 1;
-    next = index + 1;
-    ondemand::value value = field.value();
-    if (mlb_code code = readTensor(index, value))
-      return code;
-  }
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (!reader_.seen[i])
-      return fail(error_, Code::Protocol, about(slots[i]) + " is missing");
-  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
-    return fail(error_, Code::Protocol, "there is more after the object");
-  return Done;
-}
 
 } // namespace
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Numbers go with std::to_chars straight into the message, in blocks, so that the space is asked
 // for once in a thousand elements and the loop over them has nothing else to do.
-#include "serdes/json/write.h"
+#include "serdes/json/codec.h"
+
+#include "core/convert.h"
 
 #include <charconv>
 #include <cmath>
@@ -137,37 +139,18 @@ mlb_code writeBools(Output &out, const Slot &slot, const mlb_tensor &tensor, mlb
 
 /// At most 6 characters, "\u001f".
 char *writeCharacter(char *to, unsigned char c) {
-  if (c >= 0x20 && c != '"' && c != '\\') {
-    *to++ = static_cast<char>(c);
-    return to;
+  constexpr std::string_view Special = "\"\\\b\f\n\r\t", Letters = "\"\\bfnrt";
+  if (c < 0x20 || c == '"' || c == '\\') {
+    *to++ = '\\';
+    const size_t known = Special.find(static_cast<char>(c));
+    if (known == Special.npos) {
+      to = copy(to, "u00");
+      *to++ = "01"[c >> 4];
+    }
+    c = known == Special.npos ? "0123456789abcdef"[c & 15] : Letters[known];
   }
-  *to++ = '\\';
-  switch (c) {
-  case '"':
-  case '\\':
-    *to++ = static_cast<char>(c);
-    return to;
-  case '\b':
-    *to++ = 'b';
-    return to;
-  case '\f':
-    *to++ = 'f';
-    return to;
-  case '\n':
-    *to++ = 'n';
-    return to;
-  case '\r':
-    *to++ = 'r';
-    return to;
-  case '\t':
-    *to++ = 't';
-    return to;
-  default:
-    to = copy(to, "u00");
-    *to++ = "01"[c >> 4];
-    *to++ = "0123456789abcdef"[c & 15];
-    return to;
-  }
+  *to++ = static_cast<char>(c);
+  return to;
 }
 
 bool writeString(Output &out, std::string_view text) {
@@ -204,35 +187,15 @@ mlb_code writeStrings(Output &out, const Slot &slot, const mlb_tensor &tensor, m
 }
 
 mlb_code writeElements(Output &out, const Slot &slot, const mlb_tensor &tensor, mlb_error *error) {
-  switch (slot.spec.type) {
-  case ElementType::Int8:
-    return writeNumbers<int8_t>(out, slot, tensor, error);
-  case ElementType::Int16:
-    return writeNumbers<int16_t>(out, slot, tensor, error);
-  case ElementType::Int32:
-    return writeNumbers<int32_t>(out, slot, tensor, error);
-  case ElementType::Int64:
-    return writeNumbers<int64_t>(out, slot, tensor, error);
-  case ElementType::UInt8:
-    return writeNumbers<uint8_t>(out, slot, tensor, error);
-  case ElementType::UInt16:
-    return writeNumbers<uint16_t>(out, slot, tensor, error);
-  case ElementType::UInt32:
-    return writeNumbers<uint32_t>(out, slot, tensor, error);
-  case ElementType::UInt64:
-    return writeNumbers<uint64_t>(out, slot, tensor, error);
-  case ElementType::Float16:
-    return writeNumbers<Half>(out, slot, tensor, error);
-  case ElementType::Float32:
-    return writeNumbers<float>(out, slot, tensor, error);
-  case ElementType::Float64:
-    return writeNumbers<double>(out, slot, tensor, error);
-  case ElementType::Bool:
-    return writeBools(out, slot, tensor, error);
-  case ElementType::String:
+  if (slot.spec.type == ElementType::String)
     return writeStrings(out, slot, tensor, error);
-  }
-  return fail(error, Code::Internal, about(slot) + " has no valid type");
+  return withNumber(slot.spec.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_same_v<T, bool>)
+      return writeBools(out, slot, tensor, error);
+    else
+      return writeNumbers<T>(out, slot, tensor, error);
+  });
 }
 
 /// The comma that writeElements leaves gives way to `end`.

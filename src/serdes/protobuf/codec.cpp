@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The protobuf serdes as a component. It registers no message type with libprotobuf, of which the
+// program may have a copy of its own.
 #include "serdes/protobuf/codec.h"
+#include "core/nearest.h"
 
 namespace mlbridge::protobuf {
 
@@ -38,27 +41,39 @@ std::string quoted(std::string_view text) {
   return result + (text.size() > Most ? "...'" : "'");
 }
 
-bool isUtf8(std::string_view text) {
-  const auto *at = reinterpret_cast<const unsigned char *>(text.data());
-  const unsigned char *end = at + text.size();
-  while (at != end) {
-    const unsigned char first = *at++;
-    if (first < 0x80)
-      continue;
-    // Following bytes, and the range of the first of them, which keeps out what is too long, the
-    // surrogates and what is above U+10FFFF.
-    int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : 3;
-    if (first < 0xc2 || first > 0xf4 || end - at < more)
-      return false;
-    const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (*at < low || *at > high)
-      return false;
-    for (; more > 0; --more, ++at)
-      if ((*at & 0xc0) != 0x80)
-        return false;
-  }
-  return true;
+namespace {
+
+mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_error *error) {
+  return component::give(newTensorListCodec({specs, size}), codec, error);
 }
 
+mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
+                     const mlb_option *options, uint64_t options_size, void **codec,
+                     mlb_error *error) {
+  std::string proto, message, method;
+  for (uint64_t i = 0; i < options_size; ++i) {
+    const std::string_view key = fromComponent(options[i].key);
+    const std::string_view value = fromComponent(options[i].value);
+    if (key == "proto")
+      proto = value;
+    else if (key == (side ? "reply" : "request"))
+      message = value;
+    else if (key == "call")
+      method = value;
+  }
+  return component::give(
+      newMessageCodec({specs, size}, side ? "outputs" : "inputs", proto, message, method), codec,
+      error);
+}
+
+constexpr mlb_serdes Table = component::table(create, create_with);
+
+} // namespace
+
 } // namespace mlbridge::protobuf
+
+extern "C" [[gnu::visibility("default")]] const mlb_component *mlb_component_entry(uint32_t host) {
+  static constexpr mlb_component Component =
+      mlbridge::newComponent("protobuf", nullptr, &mlbridge::protobuf::Table, nullptr);
+  return host == MLB_COMPONENT_ABI ? &Component : nullptr;
+}

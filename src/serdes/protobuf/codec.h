@@ -3,13 +3,18 @@
 #ifndef MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 #define MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 
+#include "core/nearest.h"
 #include "serdes/component_codec.h"
 #include "serdes/serdes.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
 
 namespace mlbridge::protobuf {
 
 using component::about, component::fail;
 using Codec = component::Codec;
+using google::protobuf::internal::WireFormatLite;
 
 /// mlbridge.v1.TensorList of proto/mlbridge/v1/tensors.proto. Errors: InvalidArgument, and
 /// Unsupported for a name that is not UTF-8, stands twice or a tensor that is too large.
@@ -35,7 +40,32 @@ mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error);
 Status checkSize(uint64_t size);
 /// Quoted for a message: text that a peer sent, cut if it is long.
 std::string quoted(std::string_view text);
-bool isUtf8(std::string_view text);
+
+/// Reads fields where they lie.
+class Reader : public google::protobuf::io::CodedInputStream {
+public:
+  Reader(const uint8_t *data, size_t size)
+      : CodedInputStream(data, static_cast<int>(size)), data_(data), size_(size) {}
+  /// The length and the bytes behind a tag.
+  bool bytes(const uint8_t *&data, size_t &size) {
+    uint32_t length;
+    if (!ReadVarint32(&length))
+      return false;
+    const auto at = static_cast<size_t>(CurrentPosition());
+    if (length > size_ - at || !Skip(static_cast<int>(length)))
+      return false;
+    data = data_ + at;
+    size = length;
+    return true;
+  }
+  bool skip(uint32_t tag) {
+    return WireFormatLite::GetTagFieldNumber(tag) != 0 && WireFormatLite::SkipField(this, tag);
+  }
+
+private:
+  const uint8_t *data_;
+  size_t size_;
+};
 
 } // namespace mlbridge::protobuf
 

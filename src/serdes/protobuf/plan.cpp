@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the fields of the tensors with protobuf's own compiler, into a descriptor pool of its own.
 #include "serdes/protobuf/plan.h"
-#include "serdes/protobuf/codec.h"
 
 #include <algorithm>
 #include <google/protobuf/compiler/importer.h>
@@ -42,18 +41,11 @@ private:
 };
 
 /// In one line: "message Advice { repeated float y = 1; }".
-std::string oneLine(const std::string &text) {
-  std::string result;
-  for (const char c : text) {
-    const bool space = c == ' ' || c == '\n' || c == '\t';
-    if (!space)
-      result += c;
-    else if (!result.empty() && result.back() != ' ')
-      result += ' ';
-  }
-  while (!result.empty() && result.back() == ' ')
-    result.pop_back();
-  return result;
+std::string oneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const auto isSpace = [](char a, char b) { return a == ' ' && b == ' '; };
+  text.erase(std::unique(text.begin(), text.end(), isSpace), text.end());
+  return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
 std::string described(const FieldDescriptor &field) {
@@ -73,29 +65,13 @@ bool mustBeUtf8(const FieldDescriptor &field) {
 #endif
 }
 
-/// The element type of a field; nothing for messages and groups.
-std::optional<ElementType> elementOf(const FieldDescriptor &field) {
-  switch (field.cpp_type()) {
-  case FieldDescriptor::CPPTYPE_INT32:
-  case FieldDescriptor::CPPTYPE_ENUM:
-    return ElementType::Int32;
-  case FieldDescriptor::CPPTYPE_INT64:
-    return ElementType::Int64;
-  case FieldDescriptor::CPPTYPE_UINT32:
-    return ElementType::UInt32;
-  case FieldDescriptor::CPPTYPE_UINT64:
-    return ElementType::UInt64;
-  case FieldDescriptor::CPPTYPE_FLOAT:
-    return ElementType::Float32;
-  case FieldDescriptor::CPPTYPE_DOUBLE:
-    return ElementType::Float64;
-  case FieldDescriptor::CPPTYPE_BOOL:
-    return ElementType::Bool;
-  case FieldDescriptor::CPPTYPE_STRING:
-    return ElementType::String;
-  default:
-    return std::nullopt;
-  }
+/// The element type of a field that is no message or group.
+ElementType elementOf(const FieldDescriptor &field) {
+  constexpr ElementType Types[] = {ElementType::Int32,  ElementType::Int64,   ElementType::UInt32,
+                                   ElementType::UInt64, ElementType::Float64, ElementType::Float32,
+                                   ElementType::Bool,   ElementType::Int32,   ElementType::String};
+  static_assert(FieldDescriptor::CPPTYPE_INT32 == 1 && FieldDescriptor::CPPTYPE_STRING == 9);
+  return Types[field.cpp_type() - FieldDescriptor::CPPTYPE_INT32];
 }
 
 class Planner {
@@ -104,9 +80,87 @@ public:
     for (size_t i = 0; i < plan.specs.size(); ++i)
       byName_[plan.specs[i].name] = i;
   }
-
-  Status add(size_t index, const pb::Descriptor &message);
-  Status checkRequired(const pb::Descriptor &message, const Field &node) const;
+  /// The field of tensor number `index`, and the messages on the way to it.
+  Status add(size_t index, const pb::Descriptor &message) {
+    const TensorSpec &spec = plan_.specs[index];
+    const std::string tensor = about(spec);
+    if (spec.name.size() > LengthsSuffix.size() &&
+        std::string_view(spec.name).substr(spec.name.size() - LengthsSuffix.size()) ==
+            LengthsSuffix) {
+      if (!find(spec.name.substr(0, spec.name.size() - LengthsSuffix.size())))
+        return misfit(tensor + " has the lengths of a tensor that is not there");
+      return Status(); // comes with the one whose rows it measures
+    }
+    Field *node = &plan_.root;
+    const pb::Descriptor *type = &message;
+    std::vector<size_t> around;
+    for (size_t from = 0;;) {
+      const size_t dot = spec.name.find('.', from);
+      const std::string part = spec.name.substr(from, dot - from);
+      const FieldDescriptor *field = type->FindFieldByName(part);
+      if (!field)
+        return misfit(std::string(tensor)
+                          .append(": ")
+                          .append(type->full_name())
+                          .append(" has no field '")
+                          .append(part)
+                          .append("'"));
+      if (field->is_map() || field->type() == FieldDescriptor::TYPE_GROUP)
+        return misfit(tensor + ": the field " + described(*field) + " is a " +
+                      (field->is_map() ? "map" : "group") + ", which no tensor stands for");
+      if (field->real_containing_oneof())
+        return misfit(tensor + ": the field " + described(*field) +
+                      " is part of a oneof, which may lack it");
+      const bool last = dot == std::string::npos;
+      if (last != (field->message_type() == nullptr))
+        return misfit(tensor + ": the field " + described(*field) +
+                      (last ? " is a message; a tensor stands for a field of it, as in '" +
+                                  spec.name + ".field'"
+                            : " has no fields"));
+      auto known = std::find_if(node->fields.begin(), node->fields.end(),
+                                [&](const Field &f) { return f.number == field->number(); });
+      if (known == node->fields.end()) {
+        Field made;
+        made.path = spec.name.substr(0, dot);
+        made.number = field->number();
+        made.type = static_cast<WireFormatLite::FieldType>(field->type());
+        made.repeated = field->is_repeated();
+        made.packed = field->is_packed();
+        made.presence = field->has_presence();
+        made.utf8 = mustBeUtf8(*field);
+        made.id = plan_.fields++;
+        node->fields.push_back(std::move(made));
+        known = node->fields.end() - 1;
+      }
+      node = &*known;
+      if (last) {
+        node->tensor = index;
+        node->around = std::move(around);
+        return fit(*node, *field);
+      }
+      if (node->repeated)
+        around.push_back(node->id);
+      type = field->message_type();
+      from = dot + 1;
+    }
+  }
+  /// A message without one of its required fields is none.
+  Status checkRequired(const pb::Descriptor &message, const Field &node) const {
+    for (int i = 0; i < message.field_count(); ++i) {
+      const FieldDescriptor &field = *message.field(i);
+      const auto used = std::find_if(node.fields.begin(), node.fields.end(),
+                                     [&](const Field &f) { return f.number == field.number(); });
+      if (used == node.fields.end()) {
+        if (field.is_required())
+          return misfit("the required field " + described(field) + " of " +
+                        std::string(message.full_name()) + " has no tensor");
+      } else if (used->isMessage()) {
+        if (Status s = checkRequired(*field.message_type(), *used); !s)
+          return s;
+      }
+    }
+    return Status();
+  }
   void sort(Field &node) const {
     std::sort(node.fields.begin(), node.fields.end(),
               [](const Field &a, const Field &b) { return a.number < b.number; });
@@ -120,140 +174,55 @@ private:
     const auto it = byName_.find(name);
     return it == byName_.end() ? std::nullopt : std::optional<size_t>(it->second);
   }
-  Status fit(Field &leaf, const FieldDescriptor &field) const;
+  /// Whether type and shape of the tensor are those of the field.
+  Status fit(Field &leaf, const FieldDescriptor &field) const {
+    const TensorSpec &spec = plan_.specs[leaf.tensor];
+    const std::string both = "tensor '" + spec.toString() + "' and the field " + described(field);
+    const ElementType expected = elementOf(field);
+    if (spec.type != expected)
+      return misfit(both + " differ in type: the field is " + name(expected));
+    const size_t level = leaf.around.size(), levels = level + (leaf.repeated ? 1 : 0);
+    const size_t rank = spec.shape.size();
+    if (const auto lengths = find(spec.name + std::string(LengthsSuffix))) {
+      const TensorSpec &counts = plan_.specs[*lengths];
+      if (!leaf.repeated || level != 1)
+        return misfit(both +
+                      ": only a repeated field of one repeated message has rows of different "
+                      "lengths, as " +
+                      about(counts) + " says");
+      if (counts.type != ElementType::Int64 || counts.shape.size() != 1)
+        return misfit(about(counts) + " must be int64[?], got '" + counts.toString() + "'");
+      if (!rank || spec.shape[0] != Dynamic ||
+          std::count(spec.shape.begin(), spec.shape.end(), Dynamic) != 1)
+        return misfit(both + ": all rows together have one length that changes, the first");
+      leaf.lengths = lengths;
+    } else if (levels == 0) {
+      if (spec.count() != size_t{1})
+        return misfit(both + " differ in shape: the field has one value");
+      return Status();
+    } else if (rank < levels || (!leaf.repeated && rank != levels)) {
+      return misfit(both + " differ in shape: the field is repeated in " + std::to_string(levels) +
+                    (levels == 1 ? " dimension" : " dimensions"));
+    }
+    // What is left for one row.
+    for (size_t d = leaf.lengths ? 0 : level; d < rank; ++d) {
+      if (spec.shape[d] != Dynamic) {
+        if (spec.shape[d] == 0 || static_cast<size_t>(spec.shape[d]) > MaxMessage / leaf.unit)
+          return misfit(both + ": a length of " + std::to_string(spec.shape[d]) +
+                        " is none for a repeated field");
+        leaf.unit *= static_cast<size_t>(spec.shape[d]);
+      } else if (leaf.rowsVary) {
+        return misfit(both + ": two lengths that change cannot be told from the number of values");
+      } else {
+        leaf.rowsVary = true;
+      }
+    }
+    return Status();
+  }
 
   Plan &plan_;
   std::map<std::string, size_t> byName_;
 };
-
-/// The field of tensor number `index`, and the messages on the way to it.
-Status Planner::add(size_t index, const pb::Descriptor &message) {
-  const TensorSpec &spec = plan_.specs[index];
-  const std::string tensor = about(spec);
-  if (spec.name.size() > LengthsSuffix.size() &&
-      std::string_view(spec.name).substr(spec.name.size() - LengthsSuffix.size()) ==
-          LengthsSuffix) {
-    if (!find(spec.name.substr(0, spec.name.size() - LengthsSuffix.size())))
-      return misfit(tensor + " has the lengths of a tensor that is not there");
-    return Status(); // comes with the one whose rows it measures
-  }
-  Field *node = &plan_.root;
-  const pb::Descriptor *type = &message;
-  std::vector<size_t> around;
-  for (size_t from = 0;;) {
-    const size_t dot = spec.name.find('.', from);
-    const std::string part = spec.name.substr(from, dot - from);
-    const FieldDescriptor *field = type->FindFieldByName(part);
-    if (!field)
-      return misfit(std::string(tensor)
-                        .append(": ")
-                        .append(type->full_name())
-                        .append(" has no field '")
-                        .append(part)
-                        .append("'"));
-    if (field->is_map() || field->type() == FieldDescriptor::TYPE_GROUP)
-      return misfit(tensor + ": the field " + described(*field) + " is a " +
-                    (field->is_map() ? "map" : "group") + ", which no tensor stands for");
-    if (field->real_containing_oneof())
-      return misfit(tensor + ": the field " + described(*field) +
-                    " is part of a oneof, which may lack it");
-    const bool last = dot == std::string::npos;
-    if (last != (field->message_type() == nullptr))
-      return misfit(tensor + ": the field " + described(*field) +
-                    (last ? " is a message; a tensor stands for a field of it, as in '" +
-                                spec.name + ".field'"
-                          : " has no fields"));
-    auto known = std::find_if(node->fields.begin(), node->fields.end(),
-                              [&](const Field &f) { return f.number == field->number(); });
-    if (known == node->fields.end()) {
-      Field made;
-      made.path = spec.name.substr(0, dot);
-      made.number = field->number();
-      made.type = static_cast<WireFormatLite::FieldType>(field->type());
-      made.repeated = field->is_repeated();
-      made.packed = field->is_packed();
-      made.presence = field->has_presence();
-      made.utf8 = mustBeUtf8(*field);
-      made.id = plan_.fields++;
-      node->fields.push_back(std::move(made));
-      known = node->fields.end() - 1;
-    }
-    node = &*known;
-    if (last) {
-      node->tensor = index;
-      node->around = std::move(around);
-      return fit(*node, *field);
-    }
-    if (node->repeated)
-      around.push_back(node->id);
-    type = field->message_type();
-    from = dot + 1;
-  }
-}
-
-/// Whether type and shape of the tensor are those of the field.
-Status Planner::fit(Field &leaf, const FieldDescriptor &field) const {
-  const TensorSpec &spec = plan_.specs[leaf.tensor];
-  const std::string both = "tensor '" + spec.toString() + "' and the field " + described(field);
-  const ElementType expected = *elementOf(field);
-  if (spec.type != expected)
-    return misfit(both + " differ in type: the field is " + name(expected));
-  const size_t level = leaf.around.size(), levels = level + (leaf.repeated ? 1 : 0);
-  const size_t rank = spec.shape.size();
-  if (const auto lengths = find(spec.name + std::string(LengthsSuffix))) {
-    const TensorSpec &counts = plan_.specs[*lengths];
-    if (!leaf.repeated || level != 1)
-      return misfit(both +
-                    ": only a repeated field of one repeated message has rows of different "
-                    "lengths, as " +
-                    about(counts) + " says");
-    if (counts.type != ElementType::Int64 || counts.shape.size() != 1)
-      return misfit(about(counts) + " must be int64[?], got '" + counts.toString() + "'");
-    if (!rank || spec.shape[0] != Dynamic ||
-        std::count(spec.shape.begin(), spec.shape.end(), Dynamic) != 1)
-      return misfit(both + ": all rows together have one length that changes, the first");
-    leaf.lengths = lengths;
-  } else if (levels == 0) {
-    if (spec.count() != size_t{1})
-      return misfit(both + " differ in shape: the field has one value");
-    return Status();
-  } else if (rank < levels || (!leaf.repeated && rank != levels)) {
-    return misfit(both + " differ in shape: the field is repeated in " + std::to_string(levels) +
-                  (levels == 1 ? " dimension" : " dimensions"));
-  }
-  // What is left for one row.
-  for (size_t d = leaf.lengths ? 0 : level; d < rank; ++d) {
-    if (spec.shape[d] != Dynamic) {
-      if (spec.shape[d] == 0 || static_cast<size_t>(spec.shape[d]) > MaxMessage / leaf.unit)
-        return misfit(both + ": a length of " + std::to_string(spec.shape[d]) +
-                      " is none for a repeated field");
-      leaf.unit *= static_cast<size_t>(spec.shape[d]);
-    } else if (leaf.rowsVary) {
-      return misfit(both + ": two lengths that change cannot be told from the number of values");
-    } else {
-      leaf.rowsVary = true;
-    }
-  }
-  return Status();
-}
-
-/// A message without one of its required fields is none.
-Status Planner::checkRequired(const pb::Descriptor &message, const Field &node) const {
-  for (int i = 0; i < message.field_count(); ++i) {
-    const FieldDescriptor &field = *message.field(i);
-    const auto used = std::find_if(node.fields.begin(), node.fields.end(),
-                                   [&](const Field &f) { return f.number == field.number(); });
-    if (used == node.fields.end()) {
-      if (field.is_required())
-        return misfit("the required field " + described(field) + " of " +
-                      std::string(message.full_name()) + " has no tensor");
-    } else if (used->isMessage()) {
-      if (Status s = checkRequired(*field.message_type(), *used); !s)
-        return s;
-    }
-  }
-  return Status();
-}
 
 /// What the method takes or returns.
 Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::string &method,

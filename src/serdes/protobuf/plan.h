@@ -3,13 +3,9 @@
 #ifndef MLBRIDGE_SERDES_PROTOBUF_PLAN_H
 #define MLBRIDGE_SERDES_PROTOBUF_PLAN_H
 
-#include <mlbridge/tensor.h>
-
-#include <google/protobuf/wire_format_lite.h>
+#include "serdes/protobuf/codec.h"
 
 namespace mlbridge::protobuf {
-
-using google::protobuf::internal::WireFormatLite;
 
 /// A field that is used: one with a tensor, or a message on the way to some.
 struct Field {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // mlbridge.v1.TensorList without its generated class, which would copy every tensor once more: the
 // fields are written into and read from the message itself with libprotobuf's coded streams.
-#include "core/rank.h"
+#include "core/bind.h"
+#include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
-#include "serdes/protobuf/reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,6 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "contents are little-en
 namespace mlbridge::protobuf {
 namespace {
 
-using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
 constexpr uint32_t tag(int number, WireFormatLite::WireType type) {
@@ -30,22 +29,52 @@ size_t varintSize(uint64_t value) { return CodedOutputStream::VarintSize64(value
 /// Tag, length and bytes.
 size_t fieldSize(uint64_t bytes) { return 1 + varintSize(bytes) + bytes; }
 
-uint8_t *writeHead(uint8_t *to, uint32_t tag, uint64_t bytes) {
+uint8_t *writeLength(uint8_t *to, uint32_t tag, uint64_t bytes) {
   return CodedOutputStream::WriteVarint64ToArray(bytes,
                                                  CodedOutputStream::WriteTagToArray(tag, to));
 }
 uint8_t *writeField(uint8_t *to, uint32_t tag, const void *data, size_t bytes) {
-  to = writeHead(to, tag, bytes);
+  to = writeLength(to, tag, bytes);
   if (bytes)
     std::memcpy(to, data, bytes);
   return to + bytes;
 }
 
-size_t shapeBytes(const int64_t *shape, size_t rank) {
+size_t shapeBytes(Span<const int64_t> shape) {
   size_t bytes = 0;
-  for (size_t d = 0; d < rank; ++d)
-    bytes += varintSize(static_cast<uint64_t>(shape[d]));
+  for (const int64_t length : shape)
+    bytes += varintSize(static_cast<uint64_t>(length));
   return bytes;
+}
+
+/// Of a Tensor with `payload` bytes of contents or strings, their tags and lengths included.
+uint64_t bodySize(const TensorSpec &spec, Span<const int64_t> shape, uint64_t payload) {
+  return fieldSize(spec.name.size()) + 2 + (shape.empty() ? 0 : fieldSize(shapeBytes(shape))) +
+         payload;
+}
+
+/// All that precedes the contents or strings.
+uint8_t *writeHead(uint8_t *to, const TensorSpec &spec, Span<const int64_t> shape,
+                   uint64_t payload) {
+  to = writeLength(to, Tensors, bodySize(spec, shape, payload));
+  to = writeField(to, Name, spec.name.data(), spec.name.size());
+  *to++ = Type;
+  *to++ = static_cast<uint8_t>(spec.type);
+  if (shape.empty())
+    return to;
+  to = writeLength(to, Shape, shapeBytes(shape));
+  for (const int64_t length : shape)
+    to = CodedOutputStream::WriteVarint64ToArray(static_cast<uint64_t>(length), to);
+  return to;
+}
+
+uint64_t payloadSize(const TensorSpec &spec, const mlb_tensor &tensor) {
+  if (spec.type != ElementType::String)
+    return tensor.count ? fieldSize(tensor.count * sizeOf(spec.type)) : 0;
+  uint64_t size = 0;
+  for (uint64_t k = 0; k < tensor.count; ++k)
+    size += fieldSize(static_cast<const mlb_string *>(tensor.data)[k].size);
+  return size;
 }
 
 /// A tensor as it stands in a message.
@@ -61,290 +90,239 @@ struct Found {
 
 struct Slot {
   TensorSpec spec;
-  /// Of a tensor whose size never changes all that precedes its contents, otherwise name and type.
-  std::vector<uint8_t> head;
-  bool fixed = false;
-  size_t bytes = 0; ///< contents of a fixed one
+  bool fixed = false;        ///< its size never changes
+  std::vector<uint8_t> head; ///< of a fixed one, all that precedes its contents
+  size_t bytes = 0;          ///< and those
 };
 
 class TensorListCodec final : public Codec {
 public:
-  Status make(Span<const mlb_tensor_spec> specs);
-  mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const override;
+  Status make(Span<const mlb_tensor_spec> specs) {
+    for (const mlb_tensor_spec &from : specs) {
+      Expected<TensorSpec> spec = fromComponent(from);
+      if (!spec)
+        return spec.status();
+      if (!isUtf8(spec->name))
+        return Status(Code::Unsupported,
+                      "the name of tensor " + quoted(spec->name) + " is not UTF-8");
+      if (spec->shape.size() > MaxRank)
+        return Status(Code::Unsupported, about(*spec) + " has more than 32 dimensions");
+      Slot slot;
+      slot.spec = std::move(*spec);
+      slot.fixed = !slot.spec.isDynamic() && slot.spec.type != ElementType::String;
+      if (slot.fixed) {
+        const std::optional<size_t> count = slot.spec.count();
+        if (!count || *count > MaxMessage / sizeOf(slot.spec.type))
+          return Status(Code::Unsupported, about(slot.spec) + " is too large for protobuf");
+        slot.bytes = *count * sizeOf(slot.spec.type);
+        const uint64_t payload = slot.bytes ? fieldSize(slot.bytes) : 0;
+        slot.head.resize(fieldSize(bodySize(slot.spec, slot.spec.shape, payload)) - slot.bytes);
+        uint8_t *to = writeHead(slot.head.data(), slot.spec, slot.spec.shape, payload);
+        if (slot.bytes)
+          writeLength(to, Contents, slot.bytes);
+      }
+      slots_.push_back(std::move(slot));
+    }
+    return byName_.make(slots_);
+  }
+  mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const override {
+    uint64_t total = 0;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].spec.type == ElementType::Bool) {
+        const auto *flags = static_cast<const uint8_t *>(tensors[i].data);
+        if (const size_t k = findNoBool(flags, tensors[i].count); k != tensors[i].count)
+          return fail(error, Code::InvalidArgument, noBool(slots_[i].spec, k, flags[k]));
+      }
+      const TensorSpec &spec = slots_[i].spec;
+      total += slots_[i].fixed ? slots_[i].head.size() + slots_[i].bytes
+                               : fieldSize(bodySize(spec, {tensors[i].shape, spec.shape.size()},
+                                                    payloadSize(spec, tensors[i])));
+    }
+    if (mlb_code code = reserve(*out, total, error))
+      return code;
+    uint8_t *to = out->data + out->size;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const Slot &slot = slots_[i];
+      const mlb_tensor &tensor = tensors[i];
+      if (slot.fixed) {
+        std::memcpy(to, slot.head.data(), slot.head.size());
+        to += slot.head.size();
+        if (slot.bytes)
+          std::memcpy(to, tensor.data, slot.bytes);
+        to += slot.bytes;
+        continue;
+      }
+      to = writeHead(to, slot.spec, {tensor.shape, slot.spec.shape.size()},
+                     payloadSize(slot.spec, tensor));
+      if (slot.spec.type == ElementType::String) {
+        const auto *strings = static_cast<const mlb_string *>(tensor.data);
+        for (uint64_t k = 0; k < tensor.count; ++k)
+          to = writeField(to, Strings, strings[k].data, strings[k].size);
+      } else if (tensor.count) {
+        to = writeField(to, Contents, tensor.data, tensor.count * sizeOf(slot.spec.type));
+      }
+    }
+    out->size += total;
+    return 0;
+  }
   mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
-                  mlb_error *error) const override;
+                  mlb_error *error) const override {
+    if (Status s = checkSize(size); !s)
+      return fail(error, s);
+    const auto at = [](size_t offset) { return " at offset " + std::to_string(offset); };
+    std::vector<uint8_t> seen(slots_.size());
+    size_t next = 0;
+    Reader in(data, size);
+    while (true) {
+      const auto offset = static_cast<size_t>(in.CurrentPosition());
+      const uint32_t tag = in.ReadTag();
+      if (!tag && in.ConsumedEntireMessage())
+        break;
+      if (tag != Tensors) {
+        if (!in.skip(tag))
+          return fail(error, Code::Protocol, "not a protobuf message" + at(offset));
+        continue;
+      }
+      const uint8_t *body = nullptr;
+      size_t bytes = 0;
+      if (!in.bytes(body, bytes))
+        return fail(error, Code::Protocol, "the message ends within a tensor" + at(offset));
+      Found found;
+      if (Status s = read(body, bytes, found); !s)
+        return fail(error, s.code(), s.message() + at(offset));
+      const size_t index = byName_.find(slots_, found.name, next);
+      if (index == slots_.size())
+        return fail(error, Code::Protocol, "unknown tensor " + quoted(found.name) + at(offset));
+      if (seen[index])
+        return fail(error, Code::Protocol,
+                    about(slots_[index].spec) + " is there twice, again" + at(offset));
+      seen[index] = 1;
+      if (mlb_code code = deliver(index, found, body, bytes, *sink, error))
+        return code;
+      next = index + 1;
+    }
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (!seen[i])
+        return fail(error, Code::Protocol, about(slots_[i].spec) + " is missing");
+    return 0;
+  }
 
 private:
-  Status read(const uint8_t *data, size_t size, Found &found) const;
-  mlb_code deliver(size_t index, const Found &found, const uint8_t *data, size_t size,
-                   const mlb_tensor_sink &sink, mlb_error *error) const;
-
-  std::vector<Slot> slots_;
-  component::ByName<Slot> byName_;
-};
-
-Status TensorListCodec::make(Span<const mlb_tensor_spec> specs) {
-  for (const mlb_tensor_spec &from : specs) {
-    Expected<TensorSpec> spec = fromComponent(from);
-    if (!spec)
-      return spec.status();
-    if (!isUtf8(spec->name))
-      return Status(Code::Unsupported,
-                    "the name of tensor " + quoted(spec->name) + " is not UTF-8");
-    if (spec->shape.size() > MaxRank)
-      return Status(Code::Unsupported, about(*spec) + " has more than 32 dimensions");
-    Slot slot;
-    slot.spec = std::move(*spec);
-    const std::string &name = slot.spec.name;
-    const Span<const int64_t> shape = slot.spec.shape;
-    const size_t shapes = shape.empty() ? 0 : shapeBytes(shape.data(), shape.size());
-    slot.fixed = !slot.spec.isDynamic() && slot.spec.type != ElementType::String;
-    if (slot.fixed) {
-      const std::optional<size_t> count = slot.spec.count();
-      if (!count || *count > MaxMessage / sizeOf(slot.spec.type))
-        return Status(Code::Unsupported, about(slot.spec) + " is too large for protobuf");
-      slot.bytes = *count * sizeOf(slot.spec.type);
-    }
-    // A name may be long; the largest head besides is that of 32 lengths.
-    slot.head.resize(name.size() + 64 + shapes);
-    uint8_t *to = slot.head.data();
-    if (slot.fixed) {
-      size_t body = fieldSize(name.size()) + 2;
-      if (shapes)
-        body += fieldSize(shapes);
-      if (slot.bytes)
-        body += fieldSize(slot.bytes);
-      to = writeHead(to, Tensors, body);
-    }
-    to = writeField(to, Name, name.data(), name.size());
-    *to++ = Type;
-    *to++ = static_cast<uint8_t>(slot.spec.type);
-    if (slot.fixed && shapes) {
-      to = writeHead(to, Shape, shapes);
-      for (const int64_t length : shape)
-        to = CodedOutputStream::WriteVarint64ToArray(static_cast<uint64_t>(length), to);
-    }
-    if (slot.bytes)
-      to = writeHead(to, Contents, slot.bytes);
-    slot.head.resize(static_cast<size_t>(to - slot.head.data()));
-    slots_.push_back(std::move(slot));
-  }
-  return byName_.make(slots_);
-}
-
-mlb_code TensorListCodec::encode(const mlb_tensor *tensors, mlb_buffer *out,
-                                 mlb_error *error) const {
-  const auto bodyOf = [](const Slot &slot, const mlb_tensor &tensor) {
-    uint64_t body = slot.head.size();
-    if (const size_t rank = slot.spec.shape.size())
-      body += fieldSize(shapeBytes(tensor.shape, rank));
-    if (slot.spec.type == ElementType::String) {
-      const auto *strings = static_cast<const mlb_string *>(tensor.data);
-      for (uint64_t k = 0; k < tensor.count; ++k)
-        body += fieldSize(strings[k].size);
-    } else if (const uint64_t bytes = tensor.count * sizeOf(slot.spec.type)) {
-      body += fieldSize(bytes);
-    }
-    return body;
-  };
-  uint64_t total = 0;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].spec.type == ElementType::Bool) {
-      const auto *flags = static_cast<const uint8_t *>(tensors[i].data);
-      if (const size_t k = findNoBool(flags, tensors[i].count); k != tensors[i].count)
-        return fail(error, Code::InvalidArgument, noBool(slots_[i].spec, k, flags[k]));
-    }
-    total += slots_[i].fixed ? slots_[i].head.size() + slots_[i].bytes
-                             : fieldSize(bodyOf(slots_[i], tensors[i]));
-  }
-  if (mlb_code code = reserve(*out, total, error))
-    return code;
-  uint8_t *to = out->data + out->size;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot &slot = slots_[i];
-    const mlb_tensor &tensor = tensors[i];
-    if (!slot.fixed)
-      to = writeHead(to, Tensors, bodyOf(slot, tensor));
-    std::memcpy(to, slot.head.data(), slot.head.size());
-    to += slot.head.size();
-    if (slot.fixed) {
-      if (slot.bytes)
-        std::memcpy(to, tensor.data, slot.bytes);
-      to += slot.bytes;
-      continue;
-    }
-    if (const size_t rank = slot.spec.shape.size()) {
-      to = writeHead(to, Shape, shapeBytes(tensor.shape, rank));
-      for (size_t d = 0; d < rank; ++d)
-        to = CodedOutputStream::WriteVarint64ToArray(static_cast<uint64_t>(tensor.shape[d]), to);
-    }
-    if (slot.spec.type == ElementType::String) {
-      const auto *strings = static_cast<const mlb_string *>(tensor.data);
-      for (uint64_t k = 0; k < tensor.count; ++k)
-        to = writeField(to, Strings, strings[k].data, strings[k].size);
-    } else if (const uint64_t bytes = tensor.count * sizeOf(slot.spec.type)) {
-      to = writeField(to, Contents, tensor.data, bytes);
-    }
-  }
-  out->size += total;
-  return 0;
-}
-
-/// As protobuf reads a message: of a single field the last one counts, repeated ones add up, a
-/// field of another number or wire type is skipped.
-Status TensorListCodec::read(const uint8_t *data, size_t size, Found &found) const {
-  Status broken(Code::Protocol, "a tensor is not a protobuf message");
-  Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");
-  Reader in(data, size);
-  while (const uint32_t tag = in.ReadTag()) {
-    const uint8_t *bytes = nullptr;
-    size_t length = 0;
-    uint64_t number = 0;
-    switch (tag) {
-    case Name:
-      if (!in.bytes(bytes, length))
-        return broken;
-      found.name = {reinterpret_cast<const char *>(bytes), length};
-      break;
-    case Type:
-      if (!in.ReadVarint64(&found.type))
-        return broken;
-      break;
-    case Length:
-      if (!in.ReadVarint64(&number))
-        return broken;
-      if (found.rank == MaxRank)
-        return tooManyLengths;
-      found.shape[found.rank++] = static_cast<int64_t>(number);
-      break;
-    case Shape: {
-      if (!in.bytes(bytes, length))
-        return broken;
-      Reader lengths(bytes, length);
-      while (static_cast<size_t>(lengths.CurrentPosition()) < length) {
-        if (!lengths.ReadVarint64(&number))
+  /// As protobuf reads a message: of a single field the last one counts, repeated ones add up, a
+  /// field of another number or wire type is skipped.
+  Status read(const uint8_t *data, size_t size, Found &found) const {
+    Status broken(Code::Protocol, "a tensor is not a protobuf message");
+    Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");
+    Reader in(data, size);
+    while (const uint32_t tag = in.ReadTag()) {
+      const uint8_t *bytes = nullptr;
+      size_t length = 0;
+      uint64_t number = 0;
+      switch (tag) {
+      case Name:
+        if (!in.bytes(bytes, length))
+          return broken;
+        found.name = {reinterpret_cast<const char *>(bytes), length};
+        break;
+      case Type:
+        if (!in.ReadVarint64(&found.type))
+          return broken;
+        break;
+      case Length:
+        if (!in.ReadVarint64(&number))
           return broken;
         if (found.rank == MaxRank)
           return tooManyLengths;
         found.shape[found.rank++] = static_cast<int64_t>(number);
+        break;
+      case Shape: {
+        if (!in.bytes(bytes, length))
+          return broken;
+        Reader lengths(bytes, length);
+        while (static_cast<size_t>(lengths.CurrentPosition()) < length) {
+          if (!lengths.ReadVarint64(&number))
+            return broken;
+          if (found.rank == MaxRank)
+            return tooManyLengths;
+          found.shape[found.rank++] = static_cast<int64_t>(number);
+        }
+        break;
       }
-      break;
-    }
-    case Contents:
-      if (!in.bytes(found.contents, found.bytes))
-        return broken;
-      break;
-    case Strings:
-      if (!in.bytes(bytes, length))
-        return broken;
-      ++found.strings;
-      break;
-    default:
-      if (!in.skip(tag))
-        return broken;
-    }
-  }
-  return in.ConsumedEntireMessage() ? Status() : broken;
-}
-
-mlb_code TensorListCodec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
-                                 mlb_error *error) const {
-  if (Status s = checkSize(size); !s)
-    return fail(error, s);
-  const auto at = [](size_t offset) { return " at offset " + std::to_string(offset); };
-  std::vector<uint8_t> seen(slots_.size());
-  size_t next = 0;
-  Reader in(data, size);
-  while (true) {
-    const auto offset = static_cast<size_t>(in.CurrentPosition());
-    const uint32_t tag = in.ReadTag();
-    if (!tag && in.ConsumedEntireMessage())
-      break;
-    if (tag != Tensors) {
-      if (!in.skip(tag))
-        return fail(error, Code::Protocol, "not a protobuf message" + at(offset));
-      continue;
-    }
-    const uint8_t *body = nullptr;
-    size_t bytes = 0;
-    if (!in.bytes(body, bytes))
-      return fail(error, Code::Protocol, "the message ends within a tensor" + at(offset));
-    Found found;
-    if (Status s = read(body, bytes, found); !s)
-      return fail(error, s.code(), s.message() + at(offset));
-    const size_t index = byName_.find(slots_, found.name, next);
-    if (index == slots_.size())
-      return fail(error, Code::Protocol, "unknown tensor " + quoted(found.name) + at(offset));
-    if (seen[index])
-      return fail(error, Code::Protocol,
-                  about(slots_[index].spec) + " is there twice, again" + at(offset));
-    seen[index] = 1;
-    if (mlb_code code = deliver(index, found, body, bytes, *sink, error))
-      return code;
-    next = index + 1;
-  }
-  for (size_t i = 0; i < slots_.size(); ++i)
-    if (!seen[i])
-      return fail(error, Code::Protocol, about(slots_[i].spec) + " is missing");
-  return 0;
-}
-
-mlb_code TensorListCodec::deliver(size_t index, const Found &found, const uint8_t *data,
-                                  size_t size, const mlb_tensor_sink &sink,
-                                  mlb_error *error) const {
-  const TensorSpec &spec = slots_[index].spec;
-  const auto bad = [&](const std::string &what) {
-    return fail(error, Code::Protocol, about(spec) + what);
-  };
-  if (found.type != static_cast<uint64_t>(spec.type)) {
-    const bool known = found.type < 256 && isValid(static_cast<ElementType>(found.type));
-    return bad(": expected " + std::string(name(spec.type)) + ", got " +
-               (known ? name(static_cast<ElementType>(found.type))
-                      : "element type " + std::to_string(found.type)));
-  }
-  if (Status s = checkShape(spec, {found.shape, found.rank}); !s)
-    return fail(error, Code::Protocol, s.message());
-  const std::optional<size_t> count = elementCount({found.shape, found.rank});
-  if (!count || *count > MaxMessage)
-    return bad(" has more elements than any message: its shape is " +
-               toString(Span<const int64_t>(found.shape, found.rank)));
-  const bool isString = spec.type == ElementType::String;
-  const size_t bytes = *count * sizeOf(spec.type);
-  if (found.bytes != bytes)
-    return bad(" has " + std::to_string(found.bytes) + " bytes of contents, expected " +
-               std::to_string(bytes));
-  if (found.strings != (isString ? *count : 0))
-    return bad(" has " + std::to_string(found.strings) + " strings, expected " +
-               std::to_string(isString ? *count : 0));
-  if (isString) {
-    if (mlb_code code = sink.strings(sink.context, index, found.shape, error))
-      return code;
-    Reader in(data, size);
-    uint64_t k = 0;
-    while (const uint32_t tag = in.ReadTag()) {
-      const uint8_t *text = nullptr;
-      size_t length = 0;
-      if (tag != Strings) {
-        (void)in.skip(tag);
-        continue;
+      case Contents:
+        if (!in.bytes(found.contents, found.bytes))
+          return broken;
+        break;
+      case Strings:
+        if (!in.bytes(bytes, length))
+          return broken;
+        ++found.strings;
+        break;
+      default:
+        if (!in.skip(tag))
+          return broken;
       }
-      (void)in.bytes(text, length); // was read before
-      const mlb_string value = {reinterpret_cast<const char *>(text), length};
-      if (mlb_code code = sink.string(sink.context, index, k++, value, error))
+    }
+    return in.ConsumedEntireMessage() ? Status() : broken;
+  }
+  mlb_code deliver(size_t index, const Found &found, const uint8_t *data, size_t size,
+                   const mlb_tensor_sink &sink, mlb_error *error) const {
+    const TensorSpec &spec = slots_[index].spec;
+    const auto bad = [&](const std::string &what) {
+      return fail(error, Code::Protocol, about(spec) + what);
+    };
+    if (found.type != static_cast<uint64_t>(spec.type)) {
+      const bool known = found.type < 256 && isValid(static_cast<ElementType>(found.type));
+      return bad(": expected " + std::string(name(spec.type)) + ", got " +
+                 (known ? name(static_cast<ElementType>(found.type))
+                        : "element type " + std::to_string(found.type)));
+    }
+    if (Status s = checkShape(spec, {found.shape, found.rank}); !s)
+      return fail(error, Code::Protocol, s.message());
+    const std::optional<size_t> count = elementCount({found.shape, found.rank});
+    if (!count || *count > MaxMessage)
+      return bad(" has more elements than any message: its shape is " +
+                 toString(Span<const int64_t>(found.shape, found.rank)));
+    const bool isString = spec.type == ElementType::String;
+    const size_t bytes = *count * sizeOf(spec.type);
+    if (found.bytes != bytes)
+      return bad(" has " + std::to_string(found.bytes) + " bytes of contents, expected " +
+                 std::to_string(bytes));
+    if (found.strings != (isString ? *count : 0))
+      return bad(" has " + std::to_string(found.strings) + " strings, expected " +
+                 std::to_string(isString ? *count : 0));
+    if (isString) {
+      if (mlb_code code = sink.strings(sink.context, index, found.shape, error))
         return code;
+      Reader in(data, size);
+      uint64_t k = 0;
+      while (const uint32_t tag = in.ReadTag()) {
+        const uint8_t *text = nullptr;
+        size_t length = 0;
+        if (tag != Strings) {
+          (void)in.skip(tag);
+          continue;
+        }
+        (void)in.bytes(text, length); // was read before
+        const mlb_string value = {reinterpret_cast<const char *>(text), length};
+        if (mlb_code code = sink.string(sink.context, index, k++, value, error))
+          return code;
+      }
+      return 0;
     }
+    if (spec.type == ElementType::Bool)
+      if (const size_t k = findNoBool(found.contents, bytes); k != bytes)
+        return fail(error, Code::Protocol, noBool(spec, k, found.contents[k]));
+    void *to = nullptr;
+    if (mlb_code code = sink.numbers(sink.context, index, found.shape, &to, error))
+      return code;
+    if (bytes)
+      std::memcpy(to, found.contents, bytes);
     return 0;
   }
-  if (spec.type == ElementType::Bool)
-    if (const size_t k = findNoBool(found.contents, bytes); k != bytes)
-      return fail(error, Code::Protocol, noBool(spec, k, found.contents[k]));
-  void *to = nullptr;
-  if (mlb_code code = sink.numbers(sink.context, index, found.shape, &to, error))
-    return code;
-  if (bytes)
-    std::memcpy(to, found.contents, bytes);
-  return 0;
-}
+
+  std::vector<Slot> slots_;
+  component::ByName<Slot> byName_;
+};
 
 } // namespace
 

@@ -14,6 +14,9 @@
 
 #include <condition_variable>
 #include <memory>
+#include <mlbridge/tensor.h>
+#include <mutex>
+#include <vector>
 
 namespace mlbridge::grpctransport {
 
@@ -57,6 +60,37 @@ private:
   Operation<ClientStream, &ClientStream::onMetadata> metadata_{*this};
   Operation<ClientStream, &ClientStream::onHalfClosed> halfClose_{*this};
   Operation<ClientStream, &ClientStream::onStatus> finish_{*this};
+};
+
+/// Thread-safe: calls share the channel, and nothing else.
+class UnaryClient {
+public:
+  /// Waits until there is an HTTP/2 connection, and asks nothing of the server. Errors:
+  /// Unavailable, DeadlineExceeded, InvalidArgument (TLS).
+  static Expected<std::unique_ptr<UnaryClient>> connect(const Settings &settings,
+                                                        uint64_t largestReply, Deadline deadline);
+  ~UnaryClient();
+
+  /// See mlb_transport::call. `method` is "pkg.Service/Method".
+  Status call(const std::string &method, Span<const uint8_t> request, Deadline deadline,
+              mlb_buffer &reply);
+
+private:
+  using Queue = std::unique_ptr<grpc::CompletionQueue>;
+
+  UnaryClient(const Settings &settings, uint64_t largestReply);
+  Status waitUntilConnected(Deadline deadline);
+  /// `name` begins with a slash.
+  grpc::Status invoke(const std::string &name, Span<const uint8_t> request, Deadline deadline,
+                      grpc::ByteBuffer &reply);
+
+  const std::string token_;
+  const bool usesTls_;
+  const uint64_t largestReply_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::GenericStub stub_;
+  std::mutex mutex_;
+  std::vector<Queue> idle_; ///< one for each thread that called at the same time
 };
 
 } // namespace mlbridge::grpctransport

@@ -4,11 +4,9 @@
 #include "transport/grpc/client.h"
 #include "transport/grpc/library.h"
 #include "transport/grpc/server.h"
-#include "transport/grpc/unary.h"
 
 #include "core/component_values.h"
 
-#include <algorithm>
 #include <new>
 
 namespace {
@@ -53,49 +51,44 @@ struct Connection {
 
 Connection *of(void *connection) { return static_cast<Connection *>(connection); }
 
-bool isForCalls(const mlb_option *options, uint64_t count) {
-  return std::any_of(options, options + count,
-                     [](const mlb_option &o) { return fromComponent(o.key) == "call"; });
+/// What the table is given of a URI.
+Uri uriOf(mlb_string place, const mlb_option *options, uint64_t count) {
+  Uri uri;
+  uri.place = fromComponent(place);
+  for (const mlb_option &option : Span<const mlb_option>(options, count))
+    uri.options.emplace(fromComponent(option.key), fromComponent(option.value));
+  return uri;
 }
 
-Expected<uint64_t> largestReply(const mlb_option *options, uint64_t count) {
-  constexpr std::string_view Key = "max-message";
-  Uri uri;
-  for (uint64_t i = 0; i < count; ++i)
-    if (fromComponent(options[i].key) == Key)
-      uri.options.emplace(Key, fromComponent(options[i].value));
-  return uri.number(Key, uint64_t(256) << 20);
+template <typename From, typename To> Status put(Expected<From> from, To &to) {
+  if (from)
+    to = std::move(*from);
+  return from.status();
 }
 
 mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_size, uint64_t left,
                  void **connection, mlb_error *error) {
   const Deadline deadline = deadlineOf(left);
   return guarded(error, [&] {
-    Expected<Settings> settings =
-        readSettings(fromComponent(place), options, options_size, Side::Compiler);
+    const Uri uri = uriOf(place, options, options_size);
+    Expected<Settings> settings = readSettings(uri, Side::Compiler);
     if (!settings)
       return settings.status();
     if (Status s = startLibrary(); !s)
       return s;
     auto made = std::make_unique<Connection>();
-    if (isForCalls(options, options_size)) {
-      Expected<uint64_t> largest = largestReply(options, options_size);
+    Status status;
+    if (uri.options.count("call")) {
+      Expected<uint64_t> largest = uri.number("max-message", uint64_t(256) << 20);
       if (!largest)
         return largest.status();
-      Expected<std::unique_ptr<UnaryClient>> unary =
-          UnaryClient::connect(*settings, *largest, deadline);
-      if (!unary)
-        return unary.status();
-      made->unary = std::move(*unary);
-      *connection = made.release();
-      return Status();
+      status = put(UnaryClient::connect(*settings, *largest, deadline), made->unary);
+    } else {
+      status = put(ClientStream::connect(*settings, deadline), made->client);
     }
-    Expected<std::unique_ptr<ClientStream>> client = ClientStream::connect(*settings, deadline);
-    if (!client)
-      return client.status();
-    made->client = std::move(*client);
-    *connection = made.release();
-    return Status();
+    if (status)
+      *connection = made.release();
+    return status;
   });
 }
 
@@ -118,8 +111,7 @@ ServerCore &listenerOf(void *listener) { return **static_cast<Listener *>(listen
 mlb_code listen(mlb_string place, const mlb_option *options, uint64_t options_size, void **listener,
                 mlb_error *error) {
   return guarded(error, [&] {
-    Expected<Settings> settings =
-        readSettings(fromComponent(place), options, options_size, Side::Server);
+    Expected<Settings> settings = readSettings(uriOf(place, options, options_size), Side::Server);
     if (!settings)
       return settings.status();
     if (Status s = startLibrary(); !s)
@@ -155,11 +147,7 @@ void stopListening(void *listener) {
 mlb_code read(void *connection, uint8_t *data, uint64_t size, uint64_t *done, mlb_error *error) {
   return guarded(error, [&] {
     const Connection &c = *of(connection);
-    Expected<size_t> n = c.client ? c.client->read(data, size) : c.server->take(data, size);
-    if (!n)
-      return n.status();
-    *done = *n;
-    return Status();
+    return put(c.client ? c.client->read(data, size) : c.server->take(data, size), *done);
   });
 }
 
@@ -167,11 +155,7 @@ mlb_code writeParts(void *connection, const mlb_bytes *parts, uint64_t count, ui
                     mlb_error *error) {
   return guarded(error, [&] {
     const Connection &c = *of(connection);
-    Expected<size_t> n = c.client ? c.client->write(parts, count) : c.server->give(parts, count);
-    if (!n)
-      return n.status();
-    *done = *n;
-    return Status();
+    return put(c.client ? c.client->write(parts, count) : c.server->give(parts, count), *done);
   });
 }
 
@@ -198,11 +182,7 @@ mlb_code wait(void *connection, uint32_t wanted, uint64_t left, uint32_t *ready,
   return guarded(error, [&] {
     if (!of(connection)->client)
       return Status(Code::InvalidArgument, "a server polls the descriptors");
-    Expected<uint32_t> found = of(connection)->client->wait(wanted, deadline);
-    if (!found)
-      return found.status();
-    *ready = *found;
-    return Status();
+    return put(of(connection)->client->wait(wanted, deadline), *ready);
   });
 }
 
@@ -233,16 +213,9 @@ constexpr mlb_transport Table = {sizeof(mlb_transport),
                                  interrupt,
                                  call};
 
-constexpr mlb_component Component = {sizeof(mlb_component),
-                                     MLB_COMPONENT_ABI,
-                                     0 << 16 | 1 << 8 | 0,
-                                     {"grpc", 4},
-                                     nullptr,
-                                     nullptr,
-                                     &Table};
-
 } // namespace
 
 extern "C" [[gnu::visibility("default")]] const mlb_component *mlb_component_entry(uint32_t host) {
+  static constexpr mlb_component Component = newComponent("grpc", nullptr, nullptr, &Table);
   return host == MLB_COMPONENT_ABI ? &Component : nullptr;
 }

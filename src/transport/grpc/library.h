@@ -3,14 +3,14 @@
 #ifndef MLBRIDGE_TRANSPORT_GRPC_LIBRARY_H
 #define MLBRIDGE_TRANSPORT_GRPC_LIBRARY_H
 
+#include "core/process.h"
 #include "transport/grpc/settings.h"
 
 #include <mlbridge/deadline.h>
 
 #include <grpc/support/time.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/support/channel_arguments.h>
-
-#include <csignal>
 
 namespace mlbridge::grpctransport {
 
@@ -23,6 +23,13 @@ Status startLibrary();
 Status tryThreads(size_t count);
 /// Whether this is such a process, in which no object of gRPC may be touched.
 bool isForked();
+
+/// A compiler's channel, which shares nothing with others. `largestMessage` is what the server may
+/// send.
+std::shared_ptr<grpc::Channel> channelOf(const Settings &settings, int largestMessage);
+
+/// What it means that gRPC found no way to the server, and said so in `text`.
+Status unreachable(const std::string &text, bool usesTls);
 
 /// A deadline as gRPC has them.
 gpr_timespec timeOf(Deadline deadline);
@@ -40,22 +47,6 @@ template <typename Set> void setCommonArguments(const Settings &settings, Set se
     set("grpc.http2.max_pings_without_data", 0);
   }
 }
-
-/// Signals belong to the program's own threads: those made in its scope get none.
-class NoSignals {
-public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals &) = delete;
-  NoSignals &operator=(const NoSignals &) = delete;
-
-private:
-  sigset_t before_;
-};
 
 } // namespace mlbridge::grpctransport
 

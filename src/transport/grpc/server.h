@@ -4,9 +4,7 @@
 #ifndef MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 #define MLBRIDGE_TRANSPORT_GRPC_SERVER_H
 
-#include "transport/grpc/acceptor.h"
 #include "transport/grpc/byte_stream.h"
-#include "transport/grpc/health.h"
 #include "transport/grpc/settings.h"
 #include "transport/transport.h"
 
@@ -14,7 +12,9 @@
 
 #include "mlbridge/v1/bridge.grpc.pb.h"
 #include <grpcpp/alarm.h>
+#include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 
 #include <atomic>
@@ -41,6 +41,44 @@ private:
   const Kind kind_;
   Descriptor descriptor_;
   bool ready_;
+};
+
+/// The socket of a server; gRPC's own stops listening for good once no descriptor is left.
+/// Accepts connections on a thread of its own, and hands them to gRPC.
+class Acceptor {
+public:
+  using Taker = grpc::experimental::ExternalConnectionAcceptor;
+
+  ~Acceptor() { stop(); }
+  /// Errors: Busy, InvalidArgument, LimitExceeded.
+  Status listen(const Settings &settings);
+  uint16_t port() const { return port_; }
+  /// Errors: LimitExceeded.
+  Status start(std::unique_ptr<Taker> taker);
+  /// Nobody is accepted any more, and the address is free.
+  void stop();
+
+private:
+  void run();
+  /// False if there is nobody, or no descriptor for it.
+  bool acceptOne(bool &isExhausted);
+
+  Descriptor socket_, quit_;
+  uint16_t port_ = 0;
+  std::unique_ptr<Taker> taker_;
+  std::thread thread_;
+};
+
+/// grpc.health.v1.Health/Check, as balancers and orchestrators ask it. gRPC's own implementation
+/// has two threads that take part in all polling of the server, which nearly doubles a short round
+/// trip. Serving, for as long as the server is there. `Watch` is not implemented, which clients
+/// take for healthy.
+class Health final : public grpc::Service {
+public:
+  Health();
+
+private:
+  static grpc::Status check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response);
 };
 
 /// What the listener and its streams share.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/settings.h"
 
-#include "core/component_values.h"
 #include "transport/transport.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
-#include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace mlbridge::grpctransport {
 
@@ -25,34 +24,23 @@ constexpr Duration ShortestKeepAlive = std::chrono::seconds(10);
 Status wrong(const std::string &what) { return Status(Code::InvalidArgument, what); }
 
 Expected<std::string> readFile(const std::string &option, const std::string &path) {
-  const auto failed = [&](int error) {
-    return Status(error == ENOENT ? Code::NotFound : Code::InvalidArgument,
-                  describeErrno("option '" + option + "': " + path, error));
+  std::string where = "option '";
+  where.append(option).append("': ").append(path);
+  const auto failed = [&] {
+    return Status(errno == ENOENT ? Code::NotFound : Code::InvalidArgument,
+                  describeErrno(where, errno));
   };
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file)
-    return failed(errno);
   struct stat info{};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return wrong("option '" + option + "': " + path + " is not a file");
-  std::string text;
-  char part[4096];
-  while (const ssize_t n = ::read(file.get(), part, sizeof part)) {
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return failed(errno);
-    text.append(part, static_cast<size_t>(n));
-    if (text.size() > LargestFile)
-      return wrong(std::string("option '")
-                       .append(option)
-                       .append("': ")
-                       .append(path)
-                       .append(" has more than ")
-                       .append(std::to_string(LargestFile))
-                       .append(" bytes"));
-  }
-  return text;
+  if (::stat(path.c_str(), &info) != 0)
+    return failed();
+  if (!S_ISREG(info.st_mode)) // opening others may block
+    return wrong(where + " is not a file");
+  if (static_cast<uint64_t>(info.st_size) > LargestFile)
+    return wrong(where + " has more than " + std::to_string(LargestFile) + " bytes");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return failed();
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 Expected<std::string> readToken(const std::string &path) {
@@ -120,14 +108,12 @@ std::string placeOf(const Settings &settings, uint16_t port) {
   return host + ":" + std::to_string(port);
 }
 
-Expected<Settings> readSettings(std::string_view place, const mlb_option *options, size_t count,
-                                Side side) {
+Expected<Settings> readSettings(const Uri &uri, Side side) {
   Settings settings;
-  if (Status s = readPlace(place, side, settings); !s)
+  if (Status s = readPlace(uri.place, side, settings); !s)
     return s;
   bool insecure = false;
-  for (size_t i = 0; i < count; ++i) {
-    const std::string key(fromComponent(options[i].key)), value(fromComponent(options[i].value));
+  for (const auto &[key, value] : uri.options) {
     if (key == "insecure") {
       if (value != "yes" && value != "no")
         return wrong("option 'insecure': '" + value + "' is neither yes nor no");

@@ -3,9 +3,9 @@
 #ifndef MLBRIDGE_TRANSPORT_GRPC_SETTINGS_H
 #define MLBRIDGE_TRANSPORT_GRPC_SETTINGS_H
 
-#include <mlbridge/component.h>
 #include <mlbridge/deadline.h>
 #include <mlbridge/status.h>
+#include <mlbridge/uri.h>
 
 #include <string>
 #include <string_view>
@@ -30,8 +30,7 @@ bool isOption(std::string_view key);
 
 /// Reads the files too. Errors: InvalidArgument, among them plain text that would leave this
 /// machine; NotFound (a file).
-Expected<Settings> readSettings(std::string_view place, const mlb_option *options, size_t count,
-                                Side side);
+Expected<Settings> readSettings(const Uri &uri, Side side);
 
 /// "HOST:PORT", with brackets around an IPv6 address.
 std::string placeOf(const Settings &settings, uint16_t port);

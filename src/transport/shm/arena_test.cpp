@@ -4,7 +4,7 @@
 #include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "testing/sum_server.h"
-#include "transport/shm/arena.h"
+#include "transport/shm/memory.h"
 
 #include <mlbridge/model.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/shm/memory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -23,6 +24,15 @@ constexpr char Magic[8] = {'M', 'L', 'B', 'S', 'H', 'M', 'E', 'M'};
 constexpr uint16_t Major = 1, Minor = 0;
 constexpr uint64_t MostSize = uint64_t(1) << 40;
 constexpr int Seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+/// An announcement as it stands on the wire.
+struct Wire {
+  char magic[sizeof Magic];
+  uint16_t major, minor;
+  uint32_t unused;
+  uint64_t size, ring;
+};
+static_assert(sizeof(Wire) == SharedMemory::Announcement::Size);
 
 Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
 
@@ -59,26 +69,79 @@ private:
   }
 };
 
+Status impossible(const char *what, uint64_t distance, size_t size) {
+  return Status(Code::Protocol, "shared memory: the peer says that it has " + std::string(what) +
+                                    ", which leaves " + std::to_string(distance) +
+                                    " bytes in a ring of " + std::to_string(size));
+}
+
 } // namespace
 
+Expected<size_t> RingReader::read(uint8_t *to, size_t size) {
+  const uint64_t there = control_->written.load() - taken_;
+  if (there > size_)
+    return impossible("written", there, size_);
+  const size_t n = std::min<size_t>(there, size);
+  if (n == 0)
+    return n;
+  const size_t at = taken_ & (size_ - 1);
+  const size_t first = std::min(n, size_ - at);
+  std::memcpy(to, bytes_ + at, first);
+  if (n != first)
+    std::memcpy(to + first, bytes_, n - first);
+  taken_ += n;
+  control_->taken.store(taken_);
+  return n;
+}
+
+Expected<size_t> RingWriter::write(const iovec *parts, int count) {
+  size_t wanted = 0;
+  for (int i = 0; i < count; ++i)
+    wanted += parts[i].iov_len;
+  if (size_ - (written_ - knownTaken_) < wanted) {
+    knownTaken_ = control_->taken.load();
+    if (written_ - knownTaken_ > size_) {
+      const uint64_t distance = written_ - knownTaken_;
+      knownTaken_ = written_ - size_; // full, whatever comes
+      return impossible("read", distance, size_);
+    }
+  }
+  size_t left = std::min<size_t>(wanted, size_ - (written_ - knownTaken_));
+  const size_t total = left;
+  if (total == 0)
+    return total;
+  uint64_t position = written_;
+  for (const iovec *part = parts; left; ++part) {
+    const auto *from = static_cast<const uint8_t *>(part->iov_base);
+    const size_t n = std::min(part->iov_len, left);
+    const size_t at = position & (size_ - 1);
+    const size_t first = std::min(n, size_ - at);
+    if (first)
+      std::memcpy(bytes_ + at, from, first);
+    if (n != first)
+      std::memcpy(bytes_, from + first, n - first);
+    position += n;
+    left -= n;
+  }
+  written_ = position;
+  control_->written.store(written_);
+  return total;
+}
+
 void SharedMemory::Announcement::encode(uint8_t *to) const {
-  std::memset(to, 0, Size);
-  std::memcpy(to, Magic, sizeof Magic);
-  std::memcpy(to + 8, &Major, sizeof Major);
-  std::memcpy(to + 10, &Minor, sizeof Minor);
-  std::memcpy(to + 16, &size, sizeof size);
-  std::memcpy(to + 24, &ring, sizeof ring);
+  Wire wire{{}, Major, Minor, 0, size, ring};
+  std::memcpy(wire.magic, Magic, sizeof Magic);
+  std::memcpy(to, &wire, sizeof wire);
 }
 
 Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const uint8_t *from,
                                                                         size_t size) {
-  if (size < Size || std::memcmp(from, Magic, sizeof Magic) != 0)
+  Wire wire;
+  if (size < sizeof wire || std::memcmp(from, Magic, sizeof Magic) != 0)
     return unusable("the compiler did not hand over its memory first; is its URI shm:PATH too?");
-  uint16_t major;
-  Announcement said;
-  std::memcpy(&major, from + 8, sizeof major);
-  std::memcpy(&said.size, from + 16, sizeof said.size);
-  std::memcpy(&said.ring, from + 24, sizeof said.ring);
+  std::memcpy(&wire, from, sizeof wire);
+  const uint16_t major = wire.major;
+  const Announcement said{wire.size, wire.ring};
   if (major != Major)
     return unusable("the compiler lays it out in version " + std::to_string(major) +
                     ", this is version " + std::to_string(Major));
@@ -236,6 +299,111 @@ Expected<HandedOver> takeOver(int socket) {
   if (!memory)
     return memory.status();
   return HandedOver{std::move(*memory), std::move(descriptors[1])};
+}
+
+namespace {
+
+/// A private mapping shows what the writer writes until a page of it is written here.
+class ShmView final : public ArenaView {
+public:
+  ShmView(std::shared_ptr<const SharedMemory> memory, void *data, uint64_t offset,
+          uint64_t capacity)
+      : ArenaView(static_cast<const uint8_t *>(data), offset, capacity),
+        memory_(std::move(memory)) {}
+  ~ShmView() override { ::munmap(const_cast<uint8_t *>(data_), capacity_); }
+
+  Status keep() override {
+    auto *bytes = const_cast<uint8_t *>(data_);
+    if (::mprotect(bytes, capacity_, PROT_READ | PROT_WRITE) != 0)
+      return Status(Code::LimitExceeded, describeErrno("shared memory: keep a copy", errno));
+    // The kernel copies each page; others may go on reading them meanwhile.
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    for (volatile uint8_t *at = bytes; at < bytes + capacity_; at += page)
+      *at = *at;
+    kept_ = true;
+    return Status();
+  }
+
+private:
+  const std::shared_ptr<const SharedMemory> memory_;
+};
+
+} // namespace
+
+ShmArena::ShmArena(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {
+  const uint64_t start = (memory_->arenaOffset() + LeastSlot - 1) & ~uint64_t(LeastSlot - 1);
+  if (start < memory_->size())
+    free_[start] = memory_->size() - start;
+}
+
+std::shared_ptr<const ArenaSlot> ShmArena::take(size_t size) {
+  if (size > memory_->size())
+    return nullptr;
+  uint64_t capacity = LeastSlot;
+  while (capacity < size)
+    capacity *= 2;
+  uint64_t offset = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto &[start, length] : free_) {
+      if (length < capacity)
+        continue;
+      offset = start;
+      if (length > capacity)
+        free_[start + capacity] = length - capacity;
+      free_.erase(start);
+      break;
+    }
+  }
+  if (offset == 0)
+    return nullptr;
+  // Without memory there would be nothing but SIGBUS to say so.
+  if (::posix_fallocate(memory_->descriptor(), static_cast<off_t>(offset),
+                        static_cast<off_t>(capacity)) != 0) {
+    giveBack(offset, capacity);
+    return nullptr;
+  }
+  auto *slot = new ArenaSlot{this, memory_->bytes() + offset, offset, capacity};
+  return std::shared_ptr<const ArenaSlot>(slot,
+                                          [arena = shared_from_this()](const ArenaSlot *taken) {
+                                            arena->giveBack(taken->offset, taken->capacity);
+                                            delete taken;
+                                          });
+}
+
+void ShmArena::giveBack(uint64_t offset, uint64_t capacity) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto next = free_.emplace(offset, capacity).first;
+  if (next != free_.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += capacity;
+      free_.erase(next);
+      next = before;
+    }
+  }
+  const auto after = std::next(next);
+  if (after != free_.end() && next->first + next->second == after->first) {
+    next->second += after->second;
+    free_.erase(after);
+  }
+}
+
+Expected<std::shared_ptr<ArenaView>> ShmArena::view(uint64_t offset, uint64_t capacity) const {
+  const uint64_t size = memory_->size();
+  if (offset < memory_->arenaOffset() || offset % LeastSlot != 0 || offset > size ||
+      capacity == 0 || capacity % LeastSlot != 0 || capacity > size - offset)
+    return Status(Code::Protocol, "shared memory: the peer states " + std::to_string(capacity) +
+                                      " bytes at offset " + std::to_string(offset) + " of " +
+                                      std::to_string(size) + ", after " +
+                                      std::to_string(memory_->arenaOffset()) + " that are taken");
+  void *data = ::mmap(nullptr, capacity, PROT_READ, MAP_PRIVATE, memory_->descriptor(),
+                      static_cast<off_t>(offset));
+  if (data == MAP_FAILED)
+    return Status(
+        Code::LimitExceeded,
+        describeErrno("shared memory: map " + std::to_string(capacity) + " bytes", errno));
+  return std::shared_ptr<ArenaView>(new ShmView(memory_, data, offset, capacity));
 }
 
 } // namespace mlbridge

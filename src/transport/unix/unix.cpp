@@ -23,21 +23,14 @@ private:
   const Descriptor socket_;
 };
 
-class UnixTransport final : public SocketTransport {
-public:
-  UnixTransport() : SocketTransport("unix") {}
-  Expected<std::unique_ptr<Channel>> connected(Descriptor socket) const override {
-    return accepted(std::move(socket));
-  }
-  std::unique_ptr<Channel> accepted(Descriptor socket) const override {
-    return std::make_unique<UnixChannel>(std::move(socket));
-  }
-};
-
 } // namespace
 
 const Transport &unixTransport() {
-  static const auto &transport = *new UnixTransport; // threads may run until the process ends
+  const auto newChannel = [](Descriptor socket) -> Expected<std::unique_ptr<Channel>> {
+    return std::unique_ptr<Channel>(new UnixChannel(std::move(socket)));
+  };
+  // Threads may run until the process ends.
+  static const auto &transport = *new SocketTransport("unix", newChannel, newChannel);
   return transport;
 }
 

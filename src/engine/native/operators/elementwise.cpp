@@ -204,6 +204,25 @@ Status castNode(Lowering &l) {
 
 Status castLike(Lowering &l) { return l.give(cast(l, l.in(0), l.in(1)->type)); }
 
+/// The bytes stay. As a bool, which is 0 or 1, any other byte is 1.
+Status bitCast(Lowering &l) {
+  Value *x = l.in(0);
+  const auto wanted = static_cast<onnx::DataType>(l.integer("to", 0));
+  const auto to = onnx::elementType(wanted);
+  if (!to || !isIn(*to, Fixed))
+    return l.unsupported("to the type " + onnx::name(wanted));
+  if (sizeOf(*to) != sizeOf(x->type))
+    return l.invalid(std::string(name(x->type)) + " and " + std::string(name(*to)) +
+                     " don't have the same size");
+  if (*to == ElementType::Bool) {
+    l.setResult(0, cast(l, x, *to));
+    return l.status();
+  }
+  Value *y = l.output(0, *to, x->shape);
+  l.emit(KernelId::Copy, {y}, {x}, {count(x) * width(x)});
+  return l.status();
+}
+
 /// What it is outside of training.
 Status dropout(Lowering &l) {
   if (l.in(2)) {
@@ -305,6 +324,7 @@ constexpr Operator Table[] = {
     {"Where", 9, "BUU", Fixed, 1, false, whereNode},
     {"Cast", 6, "A", Fixed, 1, false, castNode},
     {"CastLike", 15, "AA", Fixed, 1, false, castLike},
+    {"BitCast", 26, "A", Fixed, 1, false, bitCast},
     {"Dropout", 7, "Taa", Reals, 2, false, dropout},
     {"Identity", 1, "T", Fixed, 1, false, identity},
 };
