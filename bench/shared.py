@@ -34,6 +34,14 @@ def report(name: str, found: Any) -> None:
     (REPORTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows with the same keys as a table."""
+    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
 def used(command: list[str]) -> tuple[float, float]:
     """Processor seconds and peak megabytes of a process that must succeed."""
     process = os.posix_spawnp(command[0], command, os.environ)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,16 @@ import onnx
 import onnxruntime
 
 import mlbridge
-from demo.measure import COMPILER, Build, Result
+from demo.measure import Result
 from programs.build import compile_file
 from programs.catalog import Program
-from programs.plugin import LOG, plugin_flags
+from programs.plugin import plugin_flags
 
 REFERENCE = "onnx"
 # What the native engine promises against ONNX Runtime (src/engine/native/README.md), relative to
 # the largest score.
 TOLERANCE = 1e-4
+PASSED_ON = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
 @dataclass(frozen=True)
@@ -84,20 +87,22 @@ class Agreement:
 
 def first_difference(expected: Sequence[int], chosen: Sequence[int]) -> int | None:
     """The first step at which two episodes part, if they do."""
-    for step, (one, other) in enumerate(zip(expected, chosen, strict=False)):
-        if one != other:
-            return step
-    return min(len(expected), len(chosen)) if len(expected) != len(chosen) else None
+    pairs = enumerate(zip_longest(expected, chosen))
+    return next((step for step, (one, other) in pairs if one != other), None)
 
 
-def compare(agreement: Agreement, program: str, expected: Build, build: Build) -> None:
+def compare(agreement: Agreement, result: Result, engine: str, model: Path) -> None:
     """Add one program's builds to what is known of an engine."""
+    expected, build = result.builds[REFERENCE], result.builds[engine]
     for source, data in expected.objects.items():
-        want, got = ((one.actions or {}).get(source, ()) for one in (expected, build))
+        want, got = ((one.actions or {}).get(source, []) for one in (expected, build))
         step = first_difference(want, got)
         if step is not None:
             at = [episode[step] if step < len(episode) else None for episode in (want, got)]
-            agreement.differences.append(Difference(program, source, step, at[0], at[1]))
+            gap = gap_at(step, source, result.program, model)
+            agreement.differences.append(
+                Difference(result.program.name, source, step, at[0], at[1], gap)
+            )
             agreement.decisions += step + 1
             agreement.same += step
             continue
@@ -105,38 +110,32 @@ def compare(agreement: Agreement, program: str, expected: Build, build: Build) -
         agreement.same += len(want)
         agreement.objects += 1
         if build.objects.get(source) != data:
-            agreement.other_objects.append(f"{program}, {source}")
+            agreement.other_objects.append(f"{result.program.name}, {source}")
 
 
 def agreements(results: Sequence[Result], model: Path) -> list[Agreement]:
     """Each engine that was asked besides the reference; scores are looked up where they differ."""
-    asked = [name for name, build in results[0].builds.items() if build.actions is not None]
+    builds = results[0].builds.items()
+    asked = [name for name, build in builds if build.actions is not None and name != REFERENCE]
     found = []
     for engine in asked:
-        if engine == REFERENCE:
-            continue
         agreement = Agreement(engine)
         for result in results:
-            compare(agreement, result.program.name, result.builds[REFERENCE], result.builds[engine])
-        programs = {result.program.name: result.program for result in results}
-        agreement.differences = [
-            with_gap(one, programs[one.program], model) for one in agreement.differences
-        ]
+            compare(agreement, result, engine, model)
         found.append(agreement)
     return found
 
 
-def with_gap(difference: Difference, program: Program, model: Path) -> Difference:
-    """The same, with the gap of the scores: the reference decides the module once more."""
+def gap_at(step: int, source: str, program: Program, model: Path) -> float | None:
+    """The gap of the scores in a step, if known: the reference decides the module once more."""
     try:
-        with Scores(model) as scores, tempfile.TemporaryDirectory() as folder:
-            flags = [f.replace(LOG, folder) for f in ("-Oz", *plugin_flags(scores.uri))]
+        with scoring_server(model) as (uri, gaps), tempfile.TemporaryDirectory() as folder:
+            flags = ["-Oz", *plugin_flags(uri)]
             target = Path(folder) / "object.o"
-            compile_file(program, difference.source, target, (COMPILER,), flags)
+            compile_file(program, source, target, flags=flags)
     except Unscored:
-        return difference
-    gap = scores.gaps[difference.step] if difference.step < len(scores.gaps) else None
-    return replace(difference, gap=gap)
+        return None
+    return gaps[step] if step < len(gaps) else None
 
 
 class Unscored(Exception):
@@ -147,13 +146,7 @@ def scored(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     """The network with what its ArgMax chooses from as another output, and that output's name."""
     makers = {name: node for node in model.graph.node for name in node.output}
     node = makers.get(model.graph.output[0].name)
-    while node is not None and node.op_type in (
-        "Cast",
-        "Identity",
-        "Reshape",
-        "Squeeze",
-        "Unsqueeze",
-    ):
+    while node is not None and node.op_type in PASSED_ON:
         node = makers.get(node.input[0])
     if node is None or node.op_type != "ArgMax":
         raise Unscored
@@ -168,36 +161,33 @@ def gap_of(scores: np.ndarray[Any, Any]) -> float:
     return float((best - second) / max(abs(best), abs(second), np.finfo(np.float32).tiny))
 
 
-class Scores:
-    """Serves the network from this process and keeps, for each answer, the gap of its scores."""
+@contextmanager
+def scoring_server(model: Path) -> Iterator[tuple[str, list[float]]]:
+    """Serves the network from this process at a URI, and keeps the gap of the scores of each
+    answer."""
+    loaded, name = scored(onnx.load(model))
+    session = onnxruntime.InferenceSession(
+        loaded.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    opened = mlbridge.Model.open(f"onnx:{model}")
+    signature = opened.model_signature
+    assert signature is not None
+    output = signature.outputs[0].name
+    gaps: list[float] = []
 
-    def __init__(self, model: Path) -> None:
-        loaded, self._name = scored(onnx.load(model))
-        self._session = onnxruntime.InferenceSession(
-            loaded.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        opened = mlbridge.Model.open(f"onnx:{model}")
-        assert opened.model_signature is not None
-        self._action = opened.model_signature.outputs[0].name
-        self.gaps: list[float] = []
-        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-scores-")
-        self._server = mlbridge.Server(
-            f"unix:{self._folder.name}/scores.sock", opened.model_signature, opened.metadata
-        )
-        self.uri = self._server.address
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(self._answer,))
+    def answer(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+        action, scores = session.run([output, name], dict(observation))
+        gaps.append(gap_of(scores))
+        return {output: action}
 
-    def _answer(self, observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
-        action, scores = self._session.run([self._action, self._name], dict(observation))
-        self.gaps.append(gap_of(scores))
-        return {self._action: action}
-
-    def __enter__(self) -> Scores:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        self._thread.join()
-        self._server.close()
-        self._folder.cleanup()
+    with (
+        tempfile.TemporaryDirectory(prefix="mlbridge-scores-") as folder,
+        mlbridge.Server(f"unix:{folder}/scores.sock", signature, opened.metadata) as server,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(answer,))
+        thread.start()
+        try:
+            yield server.address, gaps
+        finally:
+            server.stop()
+            thread.join()

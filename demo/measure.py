@@ -5,24 +5,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
 from programs.plugin import LOG, read_decisions
-
-COMPILER = "clang-22"
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """How to compile: a name, the compiler's flags, and whether the model is asked."""
-
-    name: str
-    flags: tuple[str, ...]
-    asks: bool = False
 
 
 @dataclass
@@ -37,7 +26,7 @@ class Build:
     output: bytes | None = None
     failure: str = ""
     #: What was decided for each source; None of a build in which no model was asked.
-    actions: dict[str, tuple[int, ...]] | None = None
+    actions: dict[str, list[int]] | None = None
 
 
 @dataclass
@@ -62,30 +51,31 @@ def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     """The plugin's warnings that it used the stock pipeline, one for each file that did."""
     found: list[str] = []
     for item in compiled:
-        for line in item.ran.stderr.decode(errors="replace").splitlines():
+        for line in item.ran.said.splitlines():
             if "backend-plugin" in line:
                 found.append(f"{item.source}: {line.strip()}")
     return found
 
 
-def build_program(program: Program, configuration: Configuration, folder: Path, jobs: int) -> Build:
+def build_program(program: Program, given: Sequence[str], folder: Path, jobs: int) -> Build:
     """Compile all files anew, link, run the program's test. Seconds are those of compiling."""
     if folder.exists():
         shutil.rmtree(folder)
     logs = folder / "decisions"
     logs.mkdir(parents=True)
-    flags = [flag.replace(LOG, str(logs)) for flag in configuration.flags]
+    flags = [flag.replace(LOG, str(logs)) for flag in given]
     start = time.perf_counter()
-    compiled = compile_program(program, folder / "objects", (COMPILER,), flags, jobs)
+    compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs)
     wall = time.perf_counter() - start
     build = Build(
         text=text_bytes(compiled),
         wall_seconds=wall,
         objects={item.source: item.object.read_bytes() for item in compiled},
     )
-    if configuration.asks:
+    if any(LOG in flag for flag in given):
         decisions = read_decisions(logs)
-        build.decisions, build.actions = decisions.made, decisions.actions
+        build.decisions = decisions.made
+        build.actions = {source: chosen for source, (chosen,) in decisions.actions.items()}
         build.fallbacks = fallback_warnings(compiled)
     try:
         link_program(program, compiled, folder / "bin")
@@ -93,23 +83,3 @@ def build_program(program: Program, configuration: Configuration, folder: Path, 
     except ProgramsError as error:  # a wrong program is a result of the demo, not an accident
         build.failure = str(error)
     return build
-
-
-def measure(
-    program: Program,
-    configurations: Sequence[Configuration],
-    folder: Path,
-    jobs: int,
-    before: Callable[[str], None],
-    after: Callable[[], object],
-) -> Result:
-    """One program in all configurations, one after the other; `before` and `after` each build."""
-    builds: dict[str, Build] = {}
-    for configuration in configurations:
-        before(f"{program.name} {configuration.name}")
-        place = folder / program.name / configuration.name
-        builds[configuration.name] = build_program(program, configuration, place, jobs)
-        after()
-    if builds["oz"].failure:
-        raise ProgramsError(f"the plain -Oz build fails its own test: {builds['oz'].failure}")
-    return Result(program, builds)

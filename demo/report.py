@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import matplotlib as mpl
@@ -14,19 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.agreement import Agreement
-from demo.measure import Result
+from demo.measure import Build, Result
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 
-def geometric_mean(values: Iterable[float]) -> float:
-    """Geometric mean of positive numbers; NaN of none."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
-
-
-def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Any], float]) -> float:
+def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Build], float]) -> float:
     """Geometric mean over programs of a build's value against the -Oz build's."""
     return geometric_mean(of(r.builds[name]) / of(r.builds["oz"]) for r in results)
 
@@ -35,23 +28,25 @@ def report(
     results: Sequence[Result], engines: Sequence[Agreement], left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What build/demo/report.json holds."""
-    return {
-        "programs": [
+    programs = []
+    for result in results:
+        builds = result.builds
+        texts = {f"{way}_text": builds[way].text for way in ("oz", "o2", "onnx", "server")}
+        seconds = {
+            f"{way}_seconds": round(builds[way].wall_seconds, 3) for way in ("oz", "onnx", "server")
+        }
+        programs.append(
             {
                 "name": result.program.name,
-                "oz_text": result.builds["oz"].text,
-                "o2_text": result.builds["o2"].text,
-                "onnx_text": result.builds["onnx"].text,
-                "server_text": result.builds["server"].text,
-                "oz_seconds": round(result.builds["oz"].wall_seconds, 3),
-                "onnx_seconds": round(result.builds["onnx"].wall_seconds, 3),
-                "server_seconds": round(result.builds["server"].wall_seconds, 3),
-                "decisions": result.builds["onnx"].decisions,
+                **texts,
+                **seconds,
+                "decisions": builds["onnx"].decisions,
                 "output_identical": result.output_identical(),
                 "objects_identical": result.objects_identical(),
             }
-            for result in results
-        ],
+        )
+    return {
+        "programs": programs,
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
         "engines": [engine.summary() for engine in engines],
         "left_out": list(left_out),
@@ -83,72 +78,61 @@ def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[st
     return found
 
 
-def print_table(results: Sequence[Result], console: Console) -> None:
-    """One line for each program, geometric means last."""
-    table = Table(title="Executable bytes and compile time against stock clang -Oz")
-    for heading in (
-        "program", "files", "-Oz bytes", "-O2", "onnx bytes", "onnx", "server",
-        "-Oz s", "onnx s", "server s", "decisions", "output", "objects",
-    ):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "program" else "right")
-    for result in results:
-        oz, o2 = result.builds["oz"], result.builds["o2"]
-        onnx, server = result.builds["onnx"], result.builds["server"]
-        table.add_row(
-            result.program.name,
-            str(len(oz.objects)),
-            f"{oz.text}",
-            f"{o2.text / oz.text:.3f}",
-            f"{onnx.text}",
-            f"{onnx.text / oz.text:.3f}",
-            f"{server.text / oz.text:.3f}",
-            f"{oz.wall_seconds:.2f}",
-            f"{onnx.wall_seconds:.2f}",
-            f"{server.wall_seconds:.2f}",
-            str(onnx.decisions),
-            "same" if result.output_identical() else "DIFFERS",
-            "same" if result.objects_identical() else "DIFFER",
-        )
-    table.add_section()
-    table.add_row(
-        "all",
-        str(sum(len(r.builds["oz"].objects) for r in results)),
-        str(sum(r.builds["oz"].text for r in results)),
-        f"{ratio_mean(results, 'o2', lambda b: b.text):.3f}",
-        str(sum(r.builds["onnx"].text for r in results)),
-        f"{ratio_mean(results, 'onnx', lambda b: b.text):.3f}",
-        f"{ratio_mean(results, 'server', lambda b: b.text):.3f}",
-        f"{sum(r.builds['oz'].wall_seconds for r in results):.1f}",
-        f"{ratio_mean(results, 'onnx', lambda b: b.wall_seconds):.2f} x",
-        f"{ratio_mean(results, 'server', lambda b: b.wall_seconds):.2f} x",
-        str(sum(r.builds["onnx"].decisions for r in results)),
-    )
+def print_columns(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], console: Console
+) -> None:
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading, justify="right" if table.columns else "left")
+    for row in rows:
+        table.add_row(*map(str, row))
     console.print(table)
+
+
+def print_table(results: Sequence[Result], console: Console) -> None:
+    """One line for each program, sums and geometric means last."""
+
+    def row(name: str, some: Sequence[Result]) -> list[object]:
+        def total(way: str, of: Callable[[Build], float]) -> float:
+            return sum(of(result.builds[way]) for result in some)
+
+        return [
+            name,
+            total("oz", lambda b: len(b.objects)),
+            total("oz", lambda b: b.text),
+            f"{ratio_mean(some, 'o2', lambda b: b.text):.3f}",
+            total("onnx", lambda b: b.text),
+            *(f"{ratio_mean(some, way, lambda b: b.text):.3f}" for way in ("onnx", "server")),
+            f"{total('oz', lambda b: b.wall_seconds):.2f}",
+            *(
+                f"{ratio_mean(some, way, lambda b: b.wall_seconds):.2f}"
+                for way in ("onnx", "server")
+            ),
+            total("onnx", lambda b: b.decisions),
+            "same" if all(result.output_identical() for result in some) else "DIFFERS",
+            "same" if all(result.objects_identical() for result in some) else "DIFFER",
+        ]
+
+    headings = ["program", "files", "-Oz bytes", "-O2", "onnx bytes", "onnx", "server", "-Oz s"]
+    headings += ["onnx time", "server time", "decisions", "output", "objects"]
+    rows = [row(result.program.name, [result]) for result in results]
+    title = "Executable bytes and compile time against stock clang -Oz"
+    print_columns(title, headings, [*rows, row("all", results)], console)
     console.print(
-        "bytes: executable sections of the program's own objects; -O2, onnx, server: bytes against "
-        "-Oz; s: wall seconds of compiling.\nLast line: sums, and geometric means of the ratios.",
+        "bytes: executable sections of the program's own objects; s: wall seconds of compiling; the"
+        " rest: bytes and time against -Oz.\nLast line: sums, and geometric means of the ratios.",
         highlight=False,
     )
 
 
 def print_agreements(engines: Sequence[Agreement], console: Console) -> None:
     """How each engine decided beside onnx, and what each near-tie was."""
-    table = Table(title="Decisions beside those of onnx")
-    for heading in (
-        "engine",
-        "decisions",
-        "same",
-        "near-ties",
-        "different",
-        "objects",
-        "same bytes",
-    ):
-        table.add_column(heading, justify="left" if heading == "engine" else "right")
-    for engine in engines:
-        counts = (engine.decisions, engine.same, len(engine.near_ties()), len(engine.different()))
-        objects = (engine.objects, engine.objects - len(engine.other_objects))
-        table.add_row(engine.engine, *map(str, counts + objects))
-    console.print(table)
+    headings = ["engine", "decisions", "same", "near-ties", "different", "objects", "same bytes"]
+    rows = []
+    for e in engines:
+        counts = (e.decisions, e.same, len(e.near_ties()), len(e.different()))
+        rows.append([e.engine, *counts, e.objects, e.objects - len(e.other_objects)])
+    print_columns("Decisions beside those of onnx", headings, rows, console)
     console.print(
         "near-ties: another action, whose score is within the tolerance of the best; the rest of"
         " that module isn't compared.\nobjects: of the modules decided the same.",
@@ -181,14 +165,5 @@ def draw_chart(results: Sequence[Result], path: Path) -> None:
     bottom.margins(y=0.25)
     bottom.legend(loc="upper left", ncols=2, fontsize=8)
     bottom.set_xticks(range(len(names)), names, rotation=35, ha="right")
-    temporary = path.with_suffix(".tmp.png")
-    figure.savefig(temporary, dpi=130)
+    figure.savefig(path, dpi=130)
     plt.close(figure)
-    temporary.replace(path)
-
-
-def write_json(value: Any, path: Path) -> None:
-    """Write `value` so that the file is never seen half written."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(value, indent=1) + "\n")
-    temporary.replace(path)

@@ -13,8 +13,8 @@ made another object, a compiler fell back, no decision was made, or the code gre
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,41 +26,27 @@ from rich.console import Console
 from tqdm import tqdm
 
 from demo.agreement import agreements
-from demo.measure import Configuration, Result, measure
+from demo.measure import Build, Result, build_program
 from demo.report import (
     draw_chart,
     failures,
     print_agreements,
     print_table,
     report,
-    write_json,
 )
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch
-from programs.plugin import MODEL, plugin_flags
+from programs.plugin import LOG, MODEL, compiled, plugin_flags
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
 
 
-def compiled(model: Path, output: Path) -> Path:
-    """The model as a shared object of `mlbridge compile`."""
-    command = [sys.executable, "-m", "mlbridge", "compile", str(model), "--shared"]
-    done = subprocess.run(
-        [*command, "-o", str(output)], capture_output=True, text=True, timeout=600, check=False
-    )
-    if done.returncode != 0:
-        raise ProgramsError(f"the model cannot be compiled:\n{done.stderr.strip()}")
-    return output
-
-
-def configurations(uris: Mapping[str, str]) -> list[Configuration]:
-    """The ways that each program is built: without the model, and with it at each URI."""
-    plain = [Configuration("oz", ("-Oz",)), Configuration("o2", ("-O2",))]
-    return plain + [
-        Configuration(name, ("-Oz", *plugin_flags(uri)), asks=True) for name, uri in uris.items()
-    ]
+def configurations(uris: Mapping[str, str]) -> dict[str, list[str]]:
+    """The flags of each way to build: without the model, and with it at each URI."""
+    asking = {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
+    return {"oz": ["-Oz"], "o2": ["-O2"], **asking}
 
 
 def run(
@@ -78,27 +64,31 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     with ModelServer(model, output / "server.log") as server:
-        ways = configurations(
-            {
-                "onnx": f"onnx:{model}",
-                "server": server.uri,
-                "native": f"native:{model}",
-                "aot": f"aot:{compiled(model, output / 'policy.so')}",
-            }
-        )
+        uris = {
+            "onnx": f"onnx:{model}",
+            "server": server.uri,
+            "native": f"native:{model}",
+            "aot": f"aot:{compiled(model, output / 'policy.so')}",
+        }
+        ways = configurations(uris)
         total = len(programs) * len(ways)
         with tqdm(total=total, desc="demo", unit="build", file=sys.stderr) as bar:
             for program in programs:
-                results.append(
-                    measure(
-                        program, ways, output / "programs", jobs, bar.set_postfix_str, bar.update
-                    )
-                )
+                builds: dict[str, Build] = {}
+                for way, flags in ways.items():
+                    bar.set_postfix_str(f"{program.name} {way}")
+                    place = output / "programs" / program.name / way
+                    builds[way] = build_program(program, flags, place, jobs)
+                    bar.update()
+                if builds["oz"].failure:
+                    raise ProgramsError(f"the plain -Oz build fails: {builds['oz'].failure}")
+                results.append(Result(program, builds))
     engines = agreements(results, model)
     print_table(results, console)
     print_agreements(engines, console)
     if not names:
-        write_json(report(results, engines, left_out), output / "report.json")
+        found = report(results, engines, left_out)
+        (output / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     draw_chart(results, output / "chart.png")
     if left_out:
         console.print(f"left out, because they could not be fetched: {', '.join(left_out)}")

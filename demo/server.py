@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-import selectors
+import select
 import signal
 import subprocess
 import sys
@@ -26,55 +26,39 @@ class ModelServer:
         # Not in the tree: the path of a socket has about a hundred bytes.
         self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-demo-")
         places = {"pipe": f"{self._folder.name}/compilers/", "grpc": "localhost:0"}
-        place = places.get(transport, f"{self._folder.name}/policy.sock")
-        self.uri = f"{transport}:{place}"
+        self.uri = f"{transport}:{places.get(transport, f'{self._folder.name}/policy.sock')}"
         self.statistics: dict[str, int] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The running server."""
-        assert self._process is not None
-        return self._process
 
     def __enter__(self) -> ModelServer:
         serve = ["serve", str(self._model), "--at", self.uri, "--json"]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", "mlbridge", *serve],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 bufsize=0,
             )
-        assert self._process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            line = selector.select(_START_TIMEOUT) and self._process.stdout.readline()
-            if line:
-                self.uri = line.decode().strip().removeprefix("ready ")
-            else:
-                self._end()
-                raise ProgramsError(
-                    f"the model's server did not start:\n{self._log.read_text()[-2000:]}"
-                )
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], _START_TIMEOUT)
+        line = self.process.stdout.readline() if ready else b""
+        if not line:
+            self.__exit__()
+            raise ProgramsError(
+                f"the model's server did not start:\n{self._log.read_text()[-2000:]}"
+            )
+        self.uri = line.decode().strip().removeprefix("ready ")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        process = self._process
-        assert process is not None
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
         try:
-            output, _ = process.communicate(timeout=_STOP_TIMEOUT)
-            lines = output.decode(errors="replace").splitlines()
-            if process.returncode == 0 and lines:
-                self.statistics = json.loads(lines[-1])
+            output = self.process.communicate(timeout=_STOP_TIMEOUT)[0]
+            if self.process.returncode == 0 and (said := output.splitlines()):
+                self.statistics = json.loads(said[-1])
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            self.process.kill()
+            self.process.communicate()
         finally:
             self._folder.cleanup()

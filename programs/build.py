@@ -10,22 +10,16 @@ depend on where the tree lies.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, source_tree
+from programs.fetch import BUILD, Ran, fetch, run, source_tree
 from programs.sizes import file_executable_bytes
 
 COMPILE_TIMEOUT = 300.0
@@ -35,73 +29,12 @@ WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A finished process: exit code (negative: signal), output, and its own times in seconds."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
-    wall_seconds: float
-    cpu_seconds: float
-
-
-@dataclass(frozen=True)
 class Compiled:
     """One compiled file."""
 
     source: str
     object: Path
     ran: Ran
-
-
-def run(
-    command: Sequence[str],
-    cwd: Path,
-    timeout: float,
-    stdin: Path | None = None,
-    env: dict[str, str] | None = None,
-) -> Ran:
-    """Run `command`; its times are those of the process and the children it waited for."""
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-        (stdin or Path(os.devnull)).open("rb") as source,
-    ):
-        start = time.perf_counter()
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                stdin=source,
-                stdout=out,
-                stderr=err,
-                env=env,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
-        timed_out = threading.Event()
-
-        def stop() -> None:
-            timed_out.set()
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-        timer = threading.Timer(timeout, stop)
-        timer.start()
-        try:
-            _, status, usage = os.wait4(process.pid, 0)
-        finally:
-            timer.cancel()
-        wall = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if timed_out.is_set():
-            raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}")
-        out.seek(0)
-        err.seek(0)
-        return Ran(
-            process.returncode, out.read(), err.read(), wall, usage.ru_utime + usage.ru_stime
-        )
 
 
 def compile_command(
@@ -140,10 +73,9 @@ def compile_file(
     command = compile_command(program, compiler, flags, source, target)
     ran = run(command, source_tree(program, build), COMPILE_TIMEOUT)
     if ran.code != 0 or not target.is_file():
-        text = ran.stderr.decode(errors="replace")
         raise ProgramsError(
             f"{program.name}: {source}: the compiler ended with {ran.code}\n"
-            f"{' '.join(command)}\n{text[-4000:]}"
+            f"{' '.join(command)}\n{ran.said[-4000:]}"
         )
     return Compiled(source, target, ran)
 
@@ -194,8 +126,7 @@ def link_program(
         inputs = [str(objects[source]) for source in sources]
         ran = run([*compiler, *inputs, *program.libs, "-o", str(target)], output, COMPILE_TIMEOUT)
         if ran.code != 0:
-            text = ran.stderr.decode(errors="replace")
-            raise ProgramsError(f"{program.name}: linking {name} failed\n{text[-4000:]}")
+            raise ProgramsError(f"{program.name}: linking {name} failed\n{ran.said[-4000:]}")
         linked.append(target)
     return linked
 
@@ -210,13 +141,10 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
     if work.exists():
         shutil.rmtree(work)
     (work / "scratch").mkdir(parents=True)
-    places = {
-        "src": str(source_tree(program, build).resolve()),
-        "inputs": str(program.inputs),
-    }
+    src, inputs = str(source_tree(program, build).resolve()), str(program.inputs)
     report: list[bytes] = []
     for line in program.test:
-        words = [_filled(word, places) for word in line]
+        words = [word.replace("{src}", src).replace("{inputs}", inputs) for word in line]
         stdin = next((word[1:] for word in words if word.startswith("<")), None)
         stdout = next((word[1:] for word in words if word.startswith(">")), None)
         command = [word for word in words if word[:1] not in ("<", ">")]
@@ -230,7 +158,7 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "
-                f"{ran.stderr.decode(errors='replace')[-1000:]}"
+                f"{ran.said[-1000:]}"
             )
         if stdout:
             (work / stdout).write_bytes(ran.stdout)
@@ -241,12 +169,6 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
             report.append(f"\n[file {path.relative_to(work)}]\n".encode())
             report.append(path.read_bytes())
     return b"".join(report)
-
-
-def _filled(word: str, places: dict[str, str]) -> str:
-    for name, value in places.items():
-        word = word.replace("{" + name + "}", value)
-    return word
 
 
 def text_bytes(compiled: Sequence[Compiled]) -> int:
@@ -286,8 +208,7 @@ def main(arguments: list[str]) -> int:
             print(f"build: {error}", file=sys.stderr)
             failed += 1
             continue
-        seconds = sum(item.ran.cpu_seconds for item in compiled)
-        size = f"{len(compiled):3d} files {text_bytes(compiled):8d} bytes {seconds:6.1f} s CPU"
+        size = f"{len(compiled):3d} files {text_bytes(compiled):8d} bytes"
         print(f"{program.set:10s} {program.name:12s} {size}  {tested}")
     return 1 if failed else 0
 

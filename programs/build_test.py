@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from programs import corpus
-from programs.build import compile_program, link_program, run, run_test, text_bytes
+from programs.build import compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
-from programs.fetch import source_tree
+from programs.fetch import run, source_tree
 from programs.sizes import file_executable_bytes
 
 MAIN = """
@@ -61,7 +61,6 @@ def test_compile_link_and_run(build: Path) -> None:
     compiled = compile_program(PROGRAM, build / "o", build=build)
     assert [item.source for item in compiled] == ["main.c", "table.c", "lib/twice.c"]
     assert text_bytes(compiled) == sum(file_executable_bytes(item.object) for item in compiled) > 0
-    assert all(item.ran.cpu_seconds > 0 and item.ran.wall_seconds > 0 for item in compiled)
     link_program(PROGRAM, compiled, build / "bin")
     report = run_test(PROGRAM, build / "bin", build / "work", build)
     assert b"[file first]\n262 word fast\n" in report

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,10 @@ class Program:
                 raise ProgramsError(f"{self.name}: template of {target}: {error}") from error
             for key, value in values:
                 text = text.replace(key, value)
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
             (tree / target).write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-_REQUIRED = ("name", "set", "kind", "package", "files")
 _LISTS = ("files", "exclude", "flags", "libs")
 
 
@@ -84,12 +85,9 @@ def _strings(where: str, value: Any) -> tuple[str, ...]:
 
 def _program(index: int, entry: dict[str, Any]) -> Program:
     where = f"catalog entry {index} ({entry.get('name', 'without a name')})"
-    if missing := [key for key in _REQUIRED if key not in entry]:
-        raise ProgramsError(f"{where}: missing {', '.join(missing)}")
-    if unknown := set(entry) - {field.name for field in fields(Program)}:
-        raise ProgramsError(f"{where}: unknown key {', '.join(sorted(unknown))}")
-    if entry["set"] not in SETS:
-        raise ProgramsError(f"{where}: set is {entry['set']!r}, expected one of {', '.join(SETS)}")
+    if entry.get("set") not in SETS:
+        got = repr(entry.get("set"))
+        raise ProgramsError(f"{where}: set is {got}, expected one of {', '.join(SETS)}")
     made = dict(entry)
     for key in _LISTS:
         if key in entry:
@@ -104,9 +102,9 @@ def _program(index: int, entry: dict[str, Any]) -> Program:
             (item["to"], item["from"], tuple(item.get("values", {}).items()))
             for item in entry.get("generate", [])
         )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ProgramsError(f"{where}: generate: expected {{to, from, values}}: {error}") from error
-    return Program(**made)
+        return Program(**made)
+    except (AttributeError, KeyError, TypeError) as error:  # a key is missing or unknown
+        raise ProgramsError(f"{where}: {error}") from error
 
 
 def load(path: Path = CATALOG) -> list[Program]:
@@ -118,12 +116,10 @@ def load(path: Path = CATALOG) -> list[Program]:
             raise ProgramsError(f"{path}: {error}") from error
     programs = [_program(index, entry) for index, entry in enumerate(entries)]
     for key in ("name", "package"):
-        seen: set[str] = set()
-        for program in programs:
-            value = getattr(program, key)
-            if value in seen:
+        values = Counter(getattr(program, key) for program in programs)
+        for value, count in values.items():
+            if count > 1:
                 raise ProgramsError(f"{path}: {key} {value} is listed twice")
-            seen.add(value)
     return programs
 
 

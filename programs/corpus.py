@@ -15,15 +15,16 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
-from programs.build import COMPILE_TIMEOUT, compile_program, output_name, run
+from programs.build import COMPILE_TIMEOUT, compile_program, output_name
 from programs.catalog import SETS, Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version
+from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.sizes import file_executable_bytes
 
 BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
@@ -31,7 +32,10 @@ BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of a corpus; `bitcode` is relative to the folder of the index."""
+    """One unoptimized module and the executable bytes that plain -Oz makes of it.
+
+    In the index, `bitcode` is relative to its folder.
+    """
 
     program: str
     version: str
@@ -39,30 +43,34 @@ class Entry:
     bitcode: str
     oz_text: int
 
+    @property
+    def name(self) -> str:
+        """Tells files of all programs apart."""
+        return f"{self.program}/{self.source}"
 
-def bitcode_to_object(bitcode: Path, target: Path, compiler: str = "clang-22") -> None:
-    """Compile bitcode at -Oz with nothing added."""
-    command = [compiler, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target)]
+
+def bitcode_to_object(bitcode: Path, target: Path, flags: Sequence[str] = ()) -> int:
+    """Compile bitcode at -Oz; the bytes of executable sections of the object."""
+    command = ["clang-22", "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target), *flags]
     ran = run(command, bitcode.parent, COMPILE_TIMEOUT)
     if ran.code != 0:
-        text = ran.stderr.decode(errors="replace")[-2000:]
-        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{text}")
+        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{ran.said[-2000:]}")
+    return file_executable_bytes(target)
 
 
-def add_program(
-    program: Program, folder: Path, compiler: str = "clang-22", jobs: int = 2
-) -> list[Entry]:
+def add_program(program: Program, folder: Path, jobs: int) -> list[Entry]:
     """Write the bitcode of one fetched program under `folder`; raises if a size isn't kept."""
     place = folder / program.name
-    plain = compile_program(program, place, (compiler,), ("-Oz",), jobs, BUILD)
-    bitcode = compile_program(program, place, (compiler,), BITCODE_FLAGS, jobs, BUILD, ".bc")
+    plain = compile_program(program, place, jobs=jobs, build=BUILD)
+    bitcode = compile_program(
+        program, place, flags=BITCODE_FLAGS, jobs=jobs, build=BUILD, suffix=".bc"
+    )
     version = fetched_version(program, BUILD)
 
     def check(pair: tuple[str, Path, Path]) -> Entry | None:
         source, object_file, bitcode_file = pair
         expected = file_executable_bytes(object_file)
-        bitcode_to_object(bitcode_file, object_file, compiler)
-        got = file_executable_bytes(object_file)
+        got = bitcode_to_object(bitcode_file, object_file)
         object_file.unlink()
         if got != expected:
             raise ProgramsError(

@@ -14,9 +14,12 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -28,6 +31,52 @@ _TIMEOUT = 300
 _ARCHIVE = re.compile(r"\.tar\.(gz|bz2|xz)$")
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A finished process: exit code (negative: signal) and output."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def said(self) -> str:
+        """Standard error as text."""
+        return self.stderr.decode(errors="replace")
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    timeout: float,
+    stdin: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> Ran:
+    """Run `command`; after `timeout` seconds it is killed with what it has started."""
+    with (stdin or Path(os.devnull)).open("rb") as source:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}") from None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return Ran(process.returncode, output, errors)
+
+
 def source_tree(program: Program, build: Path = BUILD) -> Path:
     """Where the program's sources lie once they are fetched."""
     return build / "source" / program.name
@@ -35,26 +84,10 @@ def source_tree(program: Program, build: Path = BUILD) -> Path:
 
 def source_lists(deb822: list[str], one_line: list[str]) -> tuple[str, str]:
     """The machine's apt sources turned into source-package lists: (deb822 text, one-line text)."""
-    stanzas: list[str] = []
-    for text in deb822:
-        for stanza in re.split(r"\n\s*\n", text):
-            lines = [line for line in stanza.splitlines() if line.strip()]
-            if not any(re.match(r"Types\s*:", line, re.IGNORECASE) for line in lines):
-                continue
-            stanzas.append(
-                "\n".join(
-                    "Types: deb-src" if re.match(r"Types\s*:", line, re.IGNORECASE) else line
-                    for line in lines
-                    if not line.startswith("#")
-                )
-            )
-    plain: dict[str, None] = {}
-    for text in one_line:
-        for line in text.splitlines():
-            match = re.match(r"\s*deb(-src)?\s+(.*)", line)
-            if match:
-                plain["deb-src " + match.group(2)] = None
-    return "\n\n".join(stanzas) + "\n", "\n".join(plain) + "\n"
+    stanzas = [re.sub(r"(?im)^Types\s*:.*", "Types: deb-src", text) for text in deb822]
+    entries = [line for text in one_line for line in re.findall(r"(?m)^\s*deb(?:-src)? +.*", text)]
+    plain = dict.fromkeys(re.sub(r"^\s*deb(-src)? +", "deb-src ", line) for line in entries)
+    return "\n\n".join(stanzas), "".join(f"{line}\n" for line in plain)
 
 
 class Apt:
@@ -78,26 +111,9 @@ class Apt:
         return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
 
     def _run(self, arguments: list[str], cwd: Path, tool: str = "apt-get") -> tuple[int, str]:
-        command = [tool, *self._options(), *arguments]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_TIMEOUT,
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
-        except FileNotFoundError as error:
-            raise ProgramsError(
-                f"{tool} is not installed; the programs are fetched as Debian source packages"
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise ProgramsError(f"no answer after {_TIMEOUT} s: {' '.join(command)}") from error
-        return done.returncode, done.stdout
+        env = {**os.environ, "LC_ALL": "C"}
+        ran = run([tool, *self._options(), *arguments], cwd, _TIMEOUT, env=env)
+        return ran.code, ran.stdout.decode(errors="replace") + ran.said
 
     def update(self) -> None:
         """Write the source lists and read the package indexes."""
@@ -158,24 +174,10 @@ def unpack(archives: list[Path], tree: Path) -> None:
         staging = Path(temporary)
         for archive in archives:
             # GNU tar refuses members that lead out of the folder.
-            command = [
-                "tar",
-                "--no-same-owner",
-                "--no-same-permissions",
-                "-xf",
-                str(archive.resolve()),
-            ]
-            done = subprocess.run(
-                command,
-                cwd=staging,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise ProgramsError(f"{archive.name}: {_tail(done.stderr)}")
+            command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf"]
+            ran = run([*command, str(archive.resolve())], staging, _TIMEOUT)
+            if ran.code != 0:
+                raise ProgramsError(f"{archive.name}: {_tail(ran.said)}")
         tops = list(staging.iterdir())
         top = tops[0] if len(tops) == 1 and tops[0].is_dir() else staging
         if tree.exists():
@@ -192,13 +194,15 @@ def version_of(archive: str) -> str:
     return match.group(1) if match else "unknown"
 
 
-def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
-    """Fetch one program unless it is there already; true if it was fetched."""
+def _stamp(program: Program, build: Path) -> Path:
+    return build / "source" / f"{program.name}.version"
+
+
+def fetch_one(program: Program, apt: Apt, build: Path) -> None:
+    """Fetch one program."""
     tree = source_tree(program, build)
-    stamp = build / "source" / f"{program.name}.version"
-    if tree.is_dir() and stamp.is_file():
-        return False
-    with tempfile.TemporaryDirectory(dir=_made(build), prefix=".download-") as temporary:
+    build.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build, prefix=".download-") as temporary:
         folder = Path(temporary)
         apt.download(program.package, folder)
         archives = sorted(path for path in folder.iterdir() if _ARCHIVE.search(path.name))
@@ -208,18 +212,13 @@ def fetch_one(program: Program, apt: Apt, build: Path = BUILD) -> bool:
         unpack(archives, tree)
         program.write_generated(tree)
         program.sources(tree)
-        stamp.write_text(f"{program.package} {version_of(archives[0].name)}\n")
-    return True
-
-
-def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+        version = version_of(archives[0].name)
+        _stamp(program, build).write_text(f"{program.package} {version}\n")
 
 
 def fetched_version(program: Program, build: Path = BUILD) -> str:
     """Package and upstream version of a fetched program."""
-    return (build / "source" / f"{program.name}.version").read_text().strip()
+    return _stamp(program, build).read_text().strip()
 
 
 def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None) -> list[Program]:
@@ -230,8 +229,7 @@ def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None
     missing = [
         program
         for program in programs
-        if not (build / "source" / f"{program.name}.version").is_file()
-        or not source_tree(program, build).is_dir()
+        if not (_stamp(program, build).is_file() and source_tree(program, build).is_dir())
     ]
     if not missing:
         return programs

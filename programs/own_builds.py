@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Build programs by their own build systems, with and without the model, and run their checks.
 
-    python3 -m programs.own_builds [--model URI] [--kill-server] [NAME ...]
+    python3 -m programs.own_builds [--kill-server | --transports] [NAME ...]
 
 Each is configured, made in parallel and checked twice, with CFLAGS=-Oz: with CC=clang-22, and
 with CC="clang-22 $(mlbridge flags phase-ordering ...)". With --kill-server the second build asks a
 Python server that is killed once some files are compiled; the build must be complete and pass, the
 other files be plain -Oz. Writes build/programs/own-builds/report.json. Exits with 1 if a build or
 check fails, no decision was made, or the code is more than 3 % larger in geometric mean.
+
+With --transports one program (zstd unless named) is built in turns with the model in every
+compiler's own process, and in one server that all compilers ask over each transport. Decisions and
+objects must be the same. Writes served.json, whose seconds are medians.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import math
 import os
 import shlex
 import shutil
-import subprocess
+import statistics
 import sys
 import threading
 import time
@@ -29,13 +33,18 @@ from typing import Any
 
 import tomllib
 
+from demo.server import ModelServer
 from programs.catalog import HERE, Program, ProgramsError
-from programs.fetch import BUILD, fetch, source_tree
+from programs.fetch import BUILD, fetch, run, source_tree
 from programs.plugin import LOG, MODEL, Decisions, plugin_flags, read_decisions
 from programs.sizes import executable_bytes
 
 OUTPUT = BUILD / "own-builds"
 MOST_GROWTH = 1.03
+TRANSPORTS = ("unix", "shm", "pipe", "grpc")
+MOST_TIME = {"unix": 1.5, "shm": 1.5}  # over the time in process
+ROUNDS = 3
+LOGGED = ("--log", LOG)
 _TIMEOUT = 900
 _ELF64 = b"\x7fELF\x02\x01"
 
@@ -93,25 +102,12 @@ def objects_in(tree: Path) -> dict[str, bytes]:
 
 
 def _step(what: str, command: Sequence[str], tree: Path, env: dict[str, str], log: Path) -> None:
+    ran = run(command, tree, _TIMEOUT, env=env)
     with log.open("ab") as out:
-        out.write(f"$ {shlex.join(command)}\n".encode())
-        out.flush()
-        try:
-            code = subprocess.run(
-                command,
-                cwd=tree,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                timeout=_TIMEOUT,
-                check=False,
-            ).returncode
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ProgramsError(f"{what}: {error}") from error
-    if code != 0:
+        out.write(f"$ {shlex.join(command)}\n".encode() + ran.stdout + ran.stderr)
+    if ran.code != 0:
         lines = log.read_text(errors="replace").splitlines()[-25:]
-        raise ProgramsError(f"{what} ended with {code}; {log} ends:\n" + "\n".join(lines))
+        raise ProgramsError(f"{what} ended with {ran.code}; {log} ends:\n" + "\n".join(lines))
 
 
 def build(
@@ -162,36 +158,27 @@ def build(
     return outcome
 
 
-class _Killer(threading.Thread):
-    """Kills a process once a folder holds some logs, that is in the middle of a build."""
-
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path, logs: int) -> None:
-        super().__init__(daemon=True)
-        self._process, self._folder, self._logs = process, folder, logs
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        while not self.done.wait(0.02):
-            if len(list(self._folder.glob("*.jsonl"))) >= self._logs:
-                self._process.kill()
-                return
+def _kill_after(logs: int, folder: Path, server: ModelServer, done: threading.Event) -> None:
+    """Kills the server once a folder holds some logs, that is in the middle of a build."""
+    while not done.wait(0.02):
+        if len(list(folder.glob("*.jsonl"))) >= logs:
+            server.process.kill()
+            return
 
 
 def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outcome:
     """As build(), asking a server that dies once `after` files have been decided."""
-    from demo.server import ModelServer
-
-    OUTPUT.mkdir(parents=True, exist_ok=True)
     # The logs of an earlier run would be taken for this one's.
     shutil.rmtree(OUTPUT / entry.name / "killed", ignore_errors=True)
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
-        killer = _Killer(server.process, OUTPUT / entry.name / "killed" / "decisions", after)
+        done = threading.Event()
+        logs = OUTPUT / entry.name / "killed" / "decisions"
+        killer = threading.Thread(target=_kill_after, args=(after, logs, server, done), daemon=True)
+        flags = plugin_flags(server.uri, *LOGGED)
         try:
-            outcome = build(entry, "killed", plugin_flags(server.uri), jobs, killer.start)
+            outcome = build(entry, "killed", flags, jobs, killer.start)
         finally:
-            killer.done.set()
-            if killer.ident is not None:
-                killer.join()
+            done.set()
         if server.process.poll() is None:
             raise ProgramsError(f"{entry.name}: fewer than {after} files were decided")
     return outcome
@@ -219,9 +206,8 @@ def compare(entry: OwnBuild, way: str, plain: Outcome, asked: Outcome) -> list[s
     return wrong
 
 
-def run(entries: Sequence[OwnBuild], model: str, kill: bool, jobs: int) -> list[str]:
+def build_all(entries: Sequence[OwnBuild], kill: bool, jobs: int) -> list[str]:
     """All builds; prints a line for each, writes the report, returns what went wrong."""
-    fetch([entry.program() for entry in entries])
     wrong: list[str] = []
     ratios: list[float] = []
     rows: list[dict[str, Any]] = []
@@ -231,7 +217,7 @@ def run(entries: Sequence[OwnBuild], model: str, kill: bool, jobs: int) -> list[
         asked = (
             build_with_killed_server(entry, jobs)
             if kill
-            else build(entry, "model", plugin_flags(model), jobs)
+            else build(entry, "model", plugin_flags(f"onnx:{MODEL}", *LOGGED), jobs)
         )
         wrong += compare(entry, way, plain, asked)
         ratios.append(asked.text / plain.text)
@@ -254,7 +240,7 @@ def run(entries: Sequence[OwnBuild], model: str, kill: bool, jobs: int) -> list[
             " checks passed",
             flush=True,
         )
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = statistics.geometric_mean(ratios)
     print(f"geometric mean {mean:.4f} x -Oz")
     if mean > MOST_GROWTH:
         wrong.append(f"{mean:.4f} x -Oz in geometric mean, expected <= {MOST_GROWTH}")
@@ -264,24 +250,68 @@ def run(entries: Sequence[OwnBuild], model: str, kill: bool, jobs: int) -> list[
     return wrong
 
 
+def compare_transports(entry: OwnBuild, jobs: int) -> list[str]:
+    """All ways of asking in turns; prints and writes a row for each, returns what went wrong."""
+    wrong: list[str] = []
+    seconds: dict[str, list[float]] = {way: [] for way in ("onnx", *TRANSPORTS)}
+    rows: dict[str, dict[str, Any]] = {}
+    for number in range(ROUNDS):
+        expected = build(entry, "onnx", plugin_flags(f"onnx:{MODEL}", *LOGGED), jobs)
+        seconds["onnx"].append(expected.seconds)
+        decided = expected.decisions.actions
+        for way in TRANSPORTS:
+            with ModelServer(MODEL, OUTPUT / "server.log", way) as server:
+                outcome = build(entry, way, plugin_flags(server.uri, *LOGGED), jobs)
+            seconds[way].append(outcome.seconds)
+            actions, objects = outcome.decisions.actions, outcome.objects
+            row: dict[str, Any] = {
+                "transport": way,
+                "modules": sum(map(len, actions.values())),
+                "decisions": outcome.decisions.made,
+                "fallbacks": outcome.decisions.failed,
+                "decided_differently": sum(decided[s] != actions.get(s) for s in decided),
+                "objects_different": sum(d != objects.get(o) for o, d in expected.objects.items()),
+            }
+            if any(list(row.values())[3:]) or set(actions) != set(decided):
+                wrong.append(f"{entry.name} over {way}, round {number}: {row}")
+            rows[way] = row
+    base = statistics.median(seconds["onnx"])
+    for way, row in rows.items():
+        median = statistics.median(seconds[way])
+        row["seconds"], row["in_process_seconds"] = round(median, 2), round(base, 2)
+        row["ratio"] = round(median / base, 3)
+        if row["ratio"] > MOST_TIME.get(way, math.inf):
+            wrong.append(f"{entry.name} over {way}: {row['ratio']} x the time in process")
+        print(", ".join(f"{key}: {value}" for key, value in row.items()))
+    report = {"program": entry.name, "jobs": jobs, "builds": list(rows.values())}
+    (OUTPUT / "served.json").write_text(json.dumps(report, indent=1) + "\n")
+    return wrong
+
+
 def main(arguments: list[str]) -> int:
     """Command line."""
     about = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(prog="programs.own_builds", description=about)
     parser.add_argument("names", nargs="*", help="only these (default: all of own_builds.toml)")
-    parser.add_argument(
-        "--model", default=f"onnx:{MODEL}", help="URI (default: the shipped policy)"
-    )
-    parser.add_argument("--kill-server", action="store_true")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--kill-server", action="store_true")
+    way.add_argument("--transports", action="store_true")
+    parser.add_argument("--jobs", type=int, help="default: all cores; with --transports 8")
     options = parser.parse_args(arguments)
+    names = options.names or (["zstd"] if options.transports else [])
+    jobs = options.jobs or (8 if options.transports else os.cpu_count() or 1)
     try:
         entries = load_builds()
-        unknown = set(options.names) - {entry.name for entry in entries}
+        unknown = set(names) - {entry.name for entry in entries}
         if unknown:
             raise ProgramsError(f"not in own_builds.toml: {', '.join(sorted(unknown))}")
-        chosen = [entry for entry in entries if not options.names or entry.name in options.names]
-        wrong = run(chosen, options.model, options.kill_server, options.jobs)
+        chosen = [entry for entry in entries if not names or entry.name in names]
+        fetch([entry.program() for entry in chosen])
+        OUTPUT.mkdir(parents=True, exist_ok=True)
+        if options.transports:
+            wrong = compare_transports(chosen[0], jobs)
+        else:
+            wrong = build_all(chosen, options.kill_server, jobs)
     except ProgramsError as error:
         wrong = [str(error)]
     for text in wrong:

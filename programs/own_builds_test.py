@@ -11,7 +11,7 @@ import pytest
 from programs import own_builds
 from programs.catalog import ProgramsError, load
 from programs.own_builds import Outcome, OwnBuild, build, compare, load_builds, objects_in
-from programs.plugin import Decisions, plugin_flags
+from programs.plugin import LOG, Decisions, plugin_flags
 
 FILES = {
     "Makefile": """
@@ -102,7 +102,9 @@ def test_c_assembler_and_a_coroutine_with_warnings_as_errors(tree: Path) -> None
     assert sorted(plain.objects) == ["asm.o", "co.o", "main.o", "sum.o"]
     assert plain.decisions == Decisions()
     # Group 31 promotes memory to registers, 5 combines instructions, 22 simplifies the flow.
-    asked = build(ENTRY, "model", plugin_flags("function:sequence?actions=31,5,22"), 4)
+    asked = build(
+        ENTRY, "model", plugin_flags("function:sequence?actions=31,5,22", "--log", LOG), 4
+    )
     assert compare(ENTRY, "model", plain, asked) == []
     assert asked.decisions == Decisions(made=12, finished=3, failed=0)
     assert asked.objects["asm.o"] == plain.objects["asm.o"]
@@ -111,7 +113,7 @@ def test_c_assembler_and_a_coroutine_with_warnings_as_errors(tree: Path) -> None
 
 def test_a_model_that_is_gone_leaves_plain_objects(tree: Path, tmp_path: Path) -> None:
     plain = build(ENTRY, "oz", (), 4)
-    flags = plugin_flags(f"unix:{tmp_path}/no-such-socket")
+    flags = plugin_flags(f"unix:{tmp_path}/no-such-socket", "--log", LOG)
     asked = build(ENTRY, "killed", flags, 4)
     assert asked.decisions.failed == 3
     assert asked.objects == plain.objects

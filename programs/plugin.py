@@ -5,33 +5,37 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs.catalog import ROOT, ProgramsError
+from programs.fetch import run
 
 MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
-LOG = "{log}"
+LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build begins
 
 
-def plugin_flags(uri: str) -> list[str]:
-    """What `mlbridge flags` adds to ask the model at `uri`; "{log}" stands for a log folder."""
+def plugin_flags(uri: str, *options: str) -> list[str]:
+    """What `mlbridge flags` with these options adds to ask the model at `uri`."""
     tool = Path(sys.executable).with_name("mlbridge")
-    placeholder = "/log-folder-of-one-build"
-    command = [str(tool), "flags", "phase-ordering", "--model", uri, "--log", placeholder]
+    command = [str(tool), "flags", "phase-ordering", "--model", uri, *options]
     command += ["--deadline", "60s"]  # a busy machine is no failure of the model
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except OSError as error:
-        raise ProgramsError(f"{tool} is missing ({error.strerror}); run `make build`") from error
-    if done.returncode != 0:
-        raise ProgramsError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
-    flags = [flag.replace(placeholder, LOG) for flag in shlex.split(done.stdout)]
-    if not any(LOG in flag for flag in flags):
-        raise ProgramsError(f"{shlex.join(command)} printed no log folder: {done.stdout.strip()}")
-    return flags
+    if not tool.is_file():
+        raise ProgramsError(f"{tool} is missing; run `make build`")
+    ran = run(command, ROOT, 60)
+    if ran.code != 0:
+        raise ProgramsError(f"{shlex.join(command)} failed:\n{ran.said.strip()}")
+    return shlex.split(ran.stdout.decode())
+
+
+def compiled(model: Path, output: Path) -> Path:
+    """The model as a shared object of `mlbridge compile`."""
+    command = [sys.executable, "-m", "mlbridge", "compile", str(model), "--shared"]
+    ran = run([*command, "-o", str(output)], ROOT, 600)
+    if ran.code != 0:
+        raise ProgramsError(f"the model cannot be compiled:\n{ran.said.strip()}")
+    return output
 
 
 @dataclass(frozen=True)
@@ -41,28 +45,29 @@ class Decisions:
     made: int = 0
     finished: int = 0
     failed: int = 0
-    #: Of each source file, in order; of one that was compiled several times, the last log's.
-    actions: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    #: For each source file, what was chosen each time that it was compiled, sorted.
+    actions: dict[str, list[list[int]]] = field(default_factory=dict, compare=False)
 
 
 def read_decisions(folder: Path) -> Decisions:
     """The logs that the compiler plugin wrote into `folder`."""
     made = finished = failed = 0
-    actions: dict[str, tuple[int, ...]] = {}
+    actions: dict[str, list[list[int]]] = {}
     for log in sorted(folder.glob("*.jsonl")):
-        source = ""
+        chosen: list[int] = []
         for number, line in enumerate(log.read_text().splitlines(), 1):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
             if "source" in entry:
-                source = entry["source"]
-                actions[source] = ()
+                actions.setdefault(entry["source"], []).append(chosen)
             if "action" in entry:
-                made += 1
-                actions[source] = (*actions.get(source, ()), entry["action"])
+                chosen.append(entry["action"])
             if "outcome" in entry:
                 failed += entry["outcome"] == "failed"
                 finished += entry["outcome"] != "failed"
+        made += len(chosen)
+    for modules in actions.values():
+        modules.sort()
     return Decisions(made, finished, failed, actions)

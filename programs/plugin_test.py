@@ -28,19 +28,16 @@ def script(path: Path, text: str) -> None:
 
 def test_flags_are_split_like_a_shell_does(tool: Path) -> None:
     script(tool, """echo "-Xclang '-model=$4' -Xclang -log=$6 '-fplugin=/a b.so'"\n""")
-    assert plugin_flags("onnx:/x y.onnx") == [
-        "-Xclang", "-model=onnx:/x y.onnx", "-Xclang", "-log={log}", "-fplugin=/a b.so",
+    assert plugin_flags("onnx:/x y.onnx", "--log", "/l") == [
+        "-Xclang", "-model=onnx:/x y.onnx", "-Xclang", "-log=/l", "-fplugin=/a b.so",
     ]  # fmt: skip
 
 
 def test_what_the_command_says_is_passed_on(tool: Path) -> None:
-    with pytest.raises(ProgramsError, match=r"is missing .*run `make build`"):
+    with pytest.raises(ProgramsError, match=r"is missing; run `make build`"):
         plugin_flags("onnx:x")
     script(tool, "echo 'no such model' >&2; exit 1\n")
     with pytest.raises(ProgramsError, match=r"(?s)failed:.*no such model"):
-        plugin_flags("onnx:x")
-    script(tool, "echo -flag\n")
-    with pytest.raises(ProgramsError, match="no log folder: -flag"):
         plugin_flags("onnx:x")
 
 

@@ -16,6 +16,7 @@ import argparse
 import fcntl
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -69,12 +70,6 @@ class BareMachineError(Exception):
 # ------------------------------------------------------------------- what is taken from the machine
 
 
-def codename() -> str:
-    text = Path("/etc/os-release").read_text()
-    found = re.search(r"^VERSION_CODENAME=\"?(\w+)", text, re.MULTILINE)
-    return found.group(1) if found else ""
-
-
 def sources(texts: dict[str, str], machine: str, release: str) -> list[str]:
     """Debian's own entries of the machine's apt sources (file: text), as lines for `release`."""
     suite = re.compile(rf"{machine}(-updates|-security|/updates)?")
@@ -110,7 +105,7 @@ def machine_sources(release: str) -> list[str]:
     texts = {
         str(p): p.read_text() for p in files if p.suffix in (".list", ".sources") and p.is_file()
     }
-    lines = sources(texts, codename(), release)
+    lines = sources(texts, platform.freedesktop_os_release()["VERSION_CODENAME"], release)
     if not lines:
         raise BareMachineError("no apt source of this machine is of Debian's own suites")
     return lines
@@ -349,20 +344,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="instead of the two")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
-        print(
-            "bare-machine: needs root, for chroot and mounts: sudo tools/bare-machine",
-            file=sys.stderr,
-        )
-        return 1
+        parser.exit(1, "bare-machine: needs root, for chroot and mounts: sudo tools/bare-machine\n")
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # chroot, debootstrap
     command = options.command
     commands = [command[0] if len(command) == 1 else shlex.join(command)] if command else COMMANDS
 
-    def stop(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     HOME.mkdir(parents=True, exist_ok=True)
     report_path = HOME / "report.json"
     with (HOME / "lock").open("w") as lock:

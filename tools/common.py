@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,34 @@ def recording() -> dict[str, str]:
     return {"LD_PRELOAD": " ".join(preload), "MLBRIDGE_PROGRAMS": programs}
 
 
+def run_logged(
+    log: Path, *command: str | Path, seconds: float, env: dict[str, str] | None = None
+) -> int:
+    """Runs a program into the log, and ends what it has started if this ends; 124 if it doesn't end
+    in time."""
+    with log.open("a") as out:
+        out.write("$ " + " ".join(map(str, command)) + "\n")
+        out.flush()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=ROOT,
+            env=environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            out.write(f"ended: took longer than {seconds:.0f} s\n")
+            return 124
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
 def jobs() -> int:
     try:
         return max(1, int(os.environ.get("JOBS", "")))
@@ -56,13 +85,10 @@ def jobs() -> int:
         return len(os.sched_getaffinity(0))
 
 
-def source_files(*suffixes: str, under: tuple[str, ...] = ()) -> list[Path]:
+def source_files(*suffixes: str) -> list[Path]:
     """The project's own files with these suffixes, also where there is no git."""
     found = []
-    for base in [ROOT / u for u in under] if under else [ROOT]:
-        for folder, folders, files in os.walk(base):
-            folders[:] = [
-                d for d in folders if d not in ("build", "__pycache__") and not d.startswith(".")
-            ]
-            found += [Path(folder) / f for f in files if f.endswith(suffixes)]
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [d for d in folders if d not in ("build", "__pycache__") and d[0] != "."]
+        found += [Path(folder) / f for f in files if f.endswith(suffixes)]
     return sorted(found)

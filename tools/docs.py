@@ -22,16 +22,9 @@ def main() -> int:
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     doxygen: list[str | Path] = ["doxygen", SOURCE / "Doxyfile"]
-    sphinx: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "sphinx",
-        "--quiet",
-        "--nitpicky",
-        "--fail-on-warning",
-        "--keep-going",
-    ]
-    sphinx += ["--doctree-dir", BUILD / "cache" / "docs", "--fresh-env", SOURCE, TARGET]
+    flags = "--quiet --nitpicky --fail-on-warning --keep-going --fresh-env".split()
+    flags += ["--doctree-dir", str(BUILD / "cache" / "docs")]
+    sphinx: list[str | Path] = [PYTHON, "-m", "sphinx", *flags, SOURCE, TARGET]
     failed = []
     for name, command in (("Doxygen", doxygen), ("Sphinx", sphinx)):
         print(f"== {name}", flush=True)

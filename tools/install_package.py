@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from common import BUILD, PYTHON, ROOT, environment
+from common import BUILD, PYTHON, ROOT, run_logged
 
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
@@ -51,21 +51,10 @@ def main() -> int:
     STAMP.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-v"]
     command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
-    code = 0
-    with LOG.open("w") as log:
-        # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
-        for project in (ROOT, ROOT / "python" / "compat"):
-            code = (
-                code
-                or subprocess.run(
-                    [*command, str(project)],
-                    cwd=ROOT,
-                    env=environment(),
-                    stdout=log,
-                    stderr=log,
-                    check=False,
-                ).returncode
-            )
+    LOG.write_text("")
+    # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
+    code = run_logged(LOG, *command, ROOT, seconds=3600)
+    code = code or run_logged(LOG, *command, ROOT / "python" / "compat", seconds=3600)
     if code != 0:
         lines = LOG.read_text(errors="replace").splitlines()
         print("\n".join(lines[-60:]))

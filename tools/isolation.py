@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 
@@ -34,19 +33,18 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def ask(self, item: str) -> dict[str, Any]:
         if self.process is None or self.process.poll() is not None:
-            self.start()
+            self.end()
+            self.pending = b""
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env
+            )
         process = self.process
-        assert process and process.stdin
+        assert process.stdin
         try:
             process.stdin.write(item.encode() + b"\n")
             process.stdin.flush()
@@ -62,13 +60,6 @@ class Child:
             return {"died": f"signal {-code}" if code < 0 else f"exit status {code}"}
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-    def start(self) -> None:
-        self.end()
-        self.pending = b""
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env
-        )
 
     def line(self, process: subprocess.Popen[bytes]) -> bytes | None:
         """A line; nothing at the end of the file; None if it is not there in time."""

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from cmake_build import build
-from common import BUILD, PYTHON, ROOT, environment, jobs
+from common import BUILD, PYTHON, ROOT, jobs, run_logged
 
 RESULTS = BUILD / "nightly"
+RANDOM_NETWORKS = ROOT / "tests/random-networks/run.py"
 LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of tests of which `make test` runs a sample
 COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
@@ -32,28 +30,8 @@ COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "
 def run(
     log: Path, *command: str | Path, seconds: float = 1800, env: dict[str, str] | None = None
 ) -> bool:
-    """Runs a program into the log; false if it fails, or does not end in this time."""
-    with log.open("a") as out:
-        out.write("$ " + " ".join(map(str, command)) + "\n")
-        out.flush()
-        process = subprocess.Popen(
-            list(map(str, command)),
-            cwd=ROOT,
-            env=environment() | (env or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(seconds) == 0
-        except subprocess.TimeoutExpired:
-            out.write(f"ended: took longer than {seconds:.0f} s\n")
-            return False
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    """Runs a program into the log; false if it fails, or doesn't end in this time."""
+    return run_logged(log, *command, seconds=seconds, env=env) == 0
 
 
 def all_floats(log: Path, seconds: float) -> bool:
@@ -91,14 +69,8 @@ def fuzzers(log: Path, seconds: float) -> bool:
 def random_networks(log: Path, kind: str, count: int, out: str, *options: str) -> bool:
     """The native engine, or a compiled model, against ONNX Runtime; others each night."""
     first = int(time.time()) // 86400 * 100000
-    command: list[str | Path] = [
-        PYTHON,
-        ROOT / "tests/random-networks/run.py",
-        "--networks",
-        str(count),
-    ]
-    command += ["--first", str(first), "--kind", kind, *options]
-    return run(log, *command, "--out", RESULTS / f"{out}.json")
+    command = ["--networks", str(count), "--first", str(first), "--kind", kind, *options]
+    return run(log, PYTHON, RANDOM_NETWORKS, *command, "--out", RESULTS / f"{out}.json")
 
 
 def aliases(log: Path, seconds: float) -> bool:
@@ -114,9 +86,9 @@ def torch_exports(log: Path, _: float) -> bool | str:
         return "PyTorch isn't there: tools/setup --train"
     folder = RESULTS / "torch"
     shutil.rmtree(folder, ignore_errors=True)
-    command: list[str | Path] = [PYTHON, ROOT / "tests/random-networks/run.py", "--files", folder]
+    out = RESULTS / "torch-exports.json"
     exported = run(log, PYTHON, ROOT / "tests/torch-exports/export.py", folder)
-    return exported and run(log, *command, "--out", RESULTS / "torch-exports.json")
+    return exported and run(log, PYTHON, RANDOM_NETWORKS, "--files", folder, "--out", out)
 
 
 def sampled_tests(log: Path, _: float) -> bool:
@@ -138,8 +110,7 @@ def thread_soak(log: Path, seconds: float) -> bool:
     end = time.monotonic() + seconds
     good = True
     while good and time.monotonic() < end:
-        command = ["ctest", "--preset", "tsan", "-j", "4", "--schedule-random"]
-        good = run(log, *command)
+        good = run(log, "ctest", "--preset", "tsan", "-j", "4", "--schedule-random")
     return good
 
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes docs/results.md from what `make demo`, `bench`, `test` and `nightly` left in build/."""
+"""Writes docs/results.md from what `make demo`, `bench`, `test` and `nightly` left in build/, and
+into docs/choosing-a-runner.md the lines that a pass and its build need for each runner (counted in
+sources that `make test` runs) and what MLBridge adds to a compiler.
+
+    tools/results.py [--check]    only whether the counted lines are those of the page
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,13 +23,11 @@ from typing import Any
 from common import BUILD, ROOT, environment
 
 PAGE = ROOT / "docs" / "results.md"
+CHOOSING = ROOT / "docs" / "choosing-a-runner.md"
 
 
 def load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
+    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def first_line(*command: str) -> str:
@@ -37,11 +41,8 @@ def first_line(*command: str) -> str:
 
 
 def machine() -> list[str]:
-    cpu = "unknown processor"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            cpu = line.split(":", 1)[1].strip()
-            break
+    named = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    cpu = named[1] if named else "unknown processor"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     return [
@@ -212,7 +213,7 @@ def served_builds(path: Path, report: Any) -> list[str]:
     head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
     head += ["objects different", "seconds", "over in process"]
     return section(
-        "A parallel build with one server (`python -m programs.served_builds`)",
+        "A parallel build with one server (`python -m programs.own_builds --transports`)",
         f"{measured(path)} {report['program']}, `make -j{report['jobs']}`, all compilers asking one"
         " server.",
         table(head, [[row[key] for key in keys] for row in report["builds"]]),
@@ -340,7 +341,54 @@ def part(make: Callable[..., list[str]], *files: str) -> list[str]:
     return [] if any(found is None for _, found in pairs) else make(*chain(*pairs))
 
 
+def counted(path: str, begin: str, end: str) -> int:
+    """The lines between two marks of a file that aren't blank."""
+    parts = re.findall(rf"{begin}.*\n((?:.*\n)*?).*{end}", (ROOT / path).read_text())
+    return sum(bool(line.strip()) for part in parts for line in part.splitlines())
+
+
+def integration_lines() -> list[str]:
+    """The plugin's pass is quoted in the README, the other two are those of examples/inlining."""
+    example = "examples/inlining/"
+    in_pass = [counted("README.md", "```cpp test=quoted", "```")]
+    in_pass += [counted(f"{example}inlining.{c}", r"\[pass\]", r"\[/pass\]") for c in ("cpp", "c")]
+    cmake = f"{example}CMakeLists.txt"
+    in_build = {
+        "`grpc:` `unix:` `shm:` `pipe:`": 0,
+        "`onnx:` `native:`": 0,
+        "`aot:` as a shared object": 0,
+        "`aot:` linked in": counted(cmake, r"\[aot\]", r"\[/aot\]"),
+        "`tfaot:`": counted(cmake, r"\[tfaot\]", r"\[/tfaot\]"),
+    }
+    head = ["runner", "LLVM pass", "pass in C++", "pass in C", "build"]
+    return table(head, [[name, *in_pass, build] for name, build in in_build.items()])
+
+
+def footprint(_: Path, found: Any) -> list[str]:
+    keys = ["what", "kb", "rss_mb", "build_seconds", "compile_seconds"]
+    rows = []
+    for row in [*found["opt_like"], *found["plugin"]]:
+        what, kb, mb, *seconds = map(row.get, keys)
+        rows.append([what, cell(kb, 0), mb and cell(mb, 1), *seconds])
+    return table(["", "KB", "peak MB", "build, CPU s", "compile, CPU s"], rows)
+
+
+def replaced(text: str, name: str, lines: list[str]) -> str:
+    begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+    start, stop = text.index(begin) + len(begin), text.index(end)
+    return text[:start] + "\n" + "\n".join(lines) + "\n" + text[stop:]
+
+
 def main() -> int:
+    before = CHOOSING.read_text()
+    after = replaced(before, "lines", integration_lines())
+    if "--check" in sys.argv[1:]:
+        if after != before:
+            print(f"{CHOOSING.relative_to(ROOT)} is not what tools/results.py makes")
+        return int(after != before)
+    if added := part(footprint, "bench/footprint.json"):
+        after = replaced(after, "footprint", added)
+    CHOOSING.write_text(after)
     campaign = "nightly" if (BUILD / "nightly/faults.json").is_file() else "test"
     parts = [
         part(demo, "demo/report.json"),

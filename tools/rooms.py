@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 FAMILIES = ("src/engine", "src/serdes", "src/transport")
@@ -97,20 +98,12 @@ def imports(tree: Path) -> Arrows:
 
 def circle(arrows: Arrows) -> list[str]:
     """One way that leads back to where it starts, or nothing."""
-    done: set[str] = set()
-
-    def walk(way: list[str]) -> list[str]:
-        for target in arrows.get(way[-1], {}):
-            if target == way[-1] or target in done:
-                continue
-            if target in way:
-                return [*way[way.index(target) :], target]
-            if found := walk([*way, target]):
-                return found
-        done.add(way[-1])
-        return []
-
-    return next((found for start in sorted(arrows) if (found := walk([start]))), [])
+    try:
+        TopologicalSorter({source: set(arrows[source]) - {source} for source in arrows}).prepare()
+    except CycleError as error:
+        way: list[str] = error.args[1]
+        return way[::-1]
+    return []
 
 
 def main() -> int:

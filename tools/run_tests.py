@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -25,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import tomllib
-from common import BUILD, PYTHON, ROOT, environment, jobs, recording
+from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged
 
 RESULTS = BUILD / "test"
 SHOWN_LINES = 80
@@ -73,27 +71,9 @@ Step = Callable[[str], list[Suite]]
 
 
 def call(name: str, *command: str | Path, env: dict[str, str] | None = None) -> int:
-    """Runs a program into the log of this name, and ends what it has started if this ends."""
-    with (RESULTS / f"{name}.log").open("a") as log:
-        log.write("$ " + " ".join(map(str, command)) + "\n")
-        log.flush()
-        process = subprocess.Popen(
-            list(map(str, command)),
-            cwd=ROOT,
-            env=environment() | recording() | (env or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(3600)
-        except subprocess.TimeoutExpired:
-            return 124
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    """Runs a program into the log of this name."""
+    env = recording() | (env or {})
+    return run_logged(RESULTS / f"{name}.log", *command, seconds=3600, env=env)
 
 
 def tool(*command: str | Path) -> Step:

@@ -3,8 +3,8 @@
 //
 //   batching-client URI|bare:PATH CLIENTS EXPECTED
 //
-// EXPECTED holds what the network answers to each of the observations, of 300 and 15 float32. With
-// bare: the server is bare_server.py.
+// EXPECTED holds what the network answers to each of the observations, of 300 and 15 float32. At
+// bare: there is server.py without the library.
 // Prints "ready"; then each line of standard input, "<requests>", makes every client ask so often,
 // check its answers and prints the nanoseconds that it all took.
 #include "../timed.h"

@@ -4,9 +4,9 @@
     run.py [--rounds N] [--sets N] [--clients N …] [--build FOLDER]
 
 Each round asks, in turns, a PyTorch network behind a server that answers compilers one by one, one
-behind a server that batches, and the same two behind bare sockets (bare_server.py). Each set starts
-new processes, because where they run matters as much as what they do. build/bench/batching.json has
-medians: requests a second, both gains, and their ratio.
+behind a server that batches, and the same two behind bare sockets. Each set starts new processes,
+because where they run matters as much as what they do. build/bench/batching.json has medians:
+requests a second, both gains, and their ratio.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import ROOT, Asker, parser, report, server
+from shared import ROOT, Asker, parser, report, server, show
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = 512
@@ -33,7 +33,7 @@ KINDS = ("bare_one", "bare_batch", "one", "batch")
 def measure(build: Path, clients: int, rounds: int) -> list[dict[str, float]]:
     """Requests a second of all four ways, of each round."""
     import torch
-    from network import INPUTS, network
+    from server import INPUTS, network
 
     examples = torch.randn(EXAMPLES, INPUTS)
     requests = REQUESTS // clients
@@ -42,12 +42,8 @@ def measure(build: Path, clients: int, rounds: int) -> list[dict[str, float]]:
         expected.write_bytes(torch.cat((examples, network()(examples)), 1).numpy().tobytes())
         clients_of = {}
         for kind in KINDS:
-            place = f"{folder}/{kind}"
-            bare, how = kind.startswith("bare"), kind.removeprefix("bare_")
-            program = HERE / ("bare_server.py" if bare else "server.py")
-            command: list[str | Path] = [program, how, place if bare else f"unix:{place}"]
-            stack.enter_context(server(command))
-            uri = f"{'bare' if bare else 'unix'}:{place}"
+            uri = f"{'bare' if kind.startswith('bare') else 'unix'}:{folder}/{kind}"
+            stack.enter_context(server([HERE / "server.py", kind.removeprefix("bare_"), uri]))
             client = build / "bench/batching-client"
             clients_of[kind] = Asker(stack, [client, uri, str(clients), expected])
             clients_of[kind].nanoseconds(requests)
@@ -87,10 +83,8 @@ def main() -> int:
             for _ in range(options.sets):
                 rounds += measure(options.build, clients, options.rounds)
                 progress.update()
-            bare, served = (
-                median(rounds, "bare_batch", "bare_one"),
-                median(rounds, "batch", "one"),
-            )
+            bare = median(rounds, "bare_batch", "bare_one")
+            served = median(rounds, "batch", "one")
             rows.append(
                 {
                     "clients": clients,
@@ -102,13 +96,7 @@ def main() -> int:
             )
     report("batching", rows)
     print("requests a second; with 8 clients the ratio of the gains is to be at least 0.6")
-    print(f"{'clients':>8}{'bare':>10}{'batches':>10}{'gain':>7}", end="")
-    print(f"{'server':>10}{'batches':>10}{'gain':>7}{'ratio':>8}")
-    for row in rows:
-        print(f"{row['clients']:8}", end="")
-        print(f"{row['bare_one_per_second']:10}{row['bare_batch_per_second']:10}", end="")
-        print(f"{row['bare_gain']:7.2f}{row['one_per_second']:10}", end="")
-        print(f"{row['batch_per_second']:10}{row['server_gain']:7.2f}{row['ratio']:8.2f}")
+    show(rows)
     return 0
 
 

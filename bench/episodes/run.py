@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import parser, report
+from shared import parser, report, show
 
 GOAL_US = 0.2
 
@@ -32,11 +32,7 @@ def main() -> int:
         row["overhead_us"] = round((row["step_ns"] - row["floor_ns"]) / 1000, 4)
         row["goal_us"] = GOAL_US
         row["holds"] = row["overhead_us"] <= GOAL_US
-        deadline = "with" if row["deadline"] else "without"
-        print(
-            f"{row['agents']} agents, {deadline} a deadline: {row['step_ns']:.0f} ns a step, by"
-            f" hand {row['floor_ns']:.0f} ns: {row['overhead_us']:.3f} us (goal {GOAL_US} us)"
-        )
+    show(rows)
     report("episodes", rows)
     return 0 if all(row["holds"] for row in rows) else 1
 

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "in-process")]
 
 from networks import perceptron  # noqa: E402
-from shared import ROOT, parser, report, used  # noqa: E402
+from shared import ROOT, parser, report, show, used  # noqa: E402
 from sizes import kilobytes  # noqa: E402
 
 ROUNDS = 7
@@ -114,14 +114,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder:
         found = measure(options.build, Path(folder))
     report("footprint", found)
-    print(
-        f"{'a small opt, LLVM static':30}{'KB':>10}{'peak MB':>10}{'build s':>10}{'compile s':>11}"
-    )
-    for row in found["opt_like"]:
-        line = f"{row['what']:30}{row['kb']:10.0f}{row['rss_mb']:10.2f}"
-        print(f"{line}{row['build_seconds']:10.2f}{row['compile_seconds']:11.3f}")
-    for row in found["plugin"]:
-        print(f"{row['what'] + '.so':30}{row['kb']:10.0f}")
+    for rows in found.values():
+        show(rows)
     return 0
 
 

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -27,17 +25,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from shared import ROOT, parser, report, used
 
-CORPUS = ROOT / "build" / "programs" / "corpus" / "validation"
+sys.path.insert(0, str(ROOT))
+
+from programs.corpus import make
+from programs.fetch import BUILD
+from programs.plugin import MODEL, compiled, plugin_flags
+
+CORPUS = BUILD / "corpus" / "validation"
 LIMITS = {
     "larger": {"function": 1.05, "onnx": 1.10, "native": 1.05, "aot": 1.05},
     "small": {"native": 1.05, "aot": 1.05},
 }
 TINY = "define i32 @f(i32 %x) minsize optsize {\n  ret i32 %x\n}\n"
-
-
-def cpu_seconds(command: list[str]) -> float:
-    """User and system time of a process that must succeed."""
-    return used(command)[0]
 
 
 class Setup:
@@ -47,11 +46,10 @@ class Setup:
         self.model = model
         self.bare = bare
         self.folder = folder
+        self.actions = folder / "actions.json"
 
     def plugin(self, model: str, *settings: str) -> list[str]:
-        command = ["mlbridge", "flags", "phase-ordering", "--model", model, *settings]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return [*shlex.split(done.stdout), "-Werror=backend-plugin"]
+        return [*plugin_flags(model, *settings), "-Werror=backend-plugin"]
 
     def compile(self, file: Path, flags: list[str]) -> list[str]:
         target = str(self.folder / "object.o")
@@ -62,28 +60,23 @@ class Setup:
         """What the model chooses for a file, without stop."""
         log = self.folder / "log"
         limit = ["--max-steps", str(max_steps)] if max_steps else []
-        cpu_seconds(self.compile(file, self.plugin(self.model, "--log", str(log), *limit)))
+        used(self.compile(file, self.plugin(self.model, "--log", str(log), *limit)))
         (path,) = log.iterdir()
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        head, *steps, _ = map(json.loads, path.read_text().splitlines())
         path.unlink()
-        actions = [line["action"] for line in lines[1:-1]]
-        listed = len(lines[0]["actions"]["actions"])
-        (self.folder / "actions.json").write_text(json.dumps(lines[0]["actions"]))
-        return [a for a in actions if a != listed]
+        self.actions.write_text(json.dumps(head["actions"]))
+        return [step["action"] for step in steps if step["name"] != "stop"]
 
     def bare_flags(self, order: list[int]) -> list[str]:
-        text = ",".join(map(str, order))
-        options = [f"-bare-phase-ordering={text}"]
-        options.append(f"-bare-phase-ordering-actions={self.folder / 'actions.json'}")
+        options = [f"={','.join(map(str, order))}", f"-actions={self.actions}"]
         flags = ["-Xclang", f"-fpass-plugin={self.bare}"]
         for option in options:
-            flags += ["-Xclang", "-mllvm", "-Xclang", option]
+            flags += ["-Xclang", "-mllvm", "-Xclang", f"-bare-phase-ordering{option}"]
         return flags
 
     def function_flags(self, order: list[int]) -> list[str]:
         text = ",".join(map(str, order))
-        listed = self.folder / "actions.json"
-        return self.plugin(f"function:sequence?actions={text}&list={listed}")
+        return self.plugin(f"function:sequence?actions={text}&list={self.actions}")
 
 
 def start_up(setup: Setup, rounds: int) -> float:
@@ -93,7 +86,7 @@ def start_up(setup: Setup, rounds: int) -> float:
     order = setup.decisions(tiny, max_steps=1)
     with_model = setup.compile(tiny, setup.plugin(setup.model, "--max-steps", "1"))
     without = setup.compile(tiny, setup.function_flags(order))
-    pairs = [(cpu_seconds(with_model), cpu_seconds(without)) for _ in range(rounds)]
+    pairs = [(used(with_model)[0], used(without)[0]) for _ in range(rounds)]
     return statistics.median(a - b for a, b in pairs)
 
 
@@ -113,24 +106,15 @@ def measured(
         total = dict.fromkeys(names, 0.0)
         for position in range(len(files)):
             for name in names:
-                total[name] += cpu_seconds(ways[name][position])
+                total[name] += used(ways[name][position])[0]
         for name in names:
             seconds[name].append(total[name])
     return seconds, sum(map(len, orders.values()))
 
 
-def compiled(model: Path, output: Path) -> Path:
-    command = ["mlbridge", "compile", str(model), "--shared", "-o", str(output)]
-    subprocess.run(command, check=True)
-    return output
-
-
 def chosen(count: int) -> dict[str, list[Path]]:
     """Files of each set, the same each time."""
-    if not (CORPUS / "index.json").is_file():
-        subprocess.run(
-            [sys.executable, "-m", "programs.corpus", "validation"], cwd=ROOT, check=True
-        )
+    make("validation")
     listed = sorted(CORPUS.rglob("*.bc"), key=lambda path: (-path.stat().st_size, str(path)))
     half = len(listed) // 2
     halves = {"larger": listed[:half], "small": listed[half:]}
@@ -141,9 +125,7 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--pairs", type=int, default=30)
     options.add_argument("--files", type=int, default=8)
-    options.add_argument(
-        "--model", type=Path, default=ROOT / "models" / "phase-ordering-size" / "policy.onnx"
-    )
+    options.add_argument("--model", type=Path, default=MODEL)
     options.add_argument("--only", choices=sorted(LIMITS), help="(then nothing is written)")
     arguments = options.parse_args()
     bare = arguments.build / "lib" / "mlbridge" / "bare-phase-ordering.so"

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from shared import REPORTS, ROOT, Asker, parser, report, server  # noqa: E402
+from shared import REPORTS, ROOT, Asker, parser, report, server, show  # noqa: E402
 
 SMALL_QUERIES = 3000
 SWEEPS = 20
@@ -80,10 +80,7 @@ class Setting:
 
     def __init__(self, build: Path, *, pinned: bool) -> None:
         """`pinned`: everything on one core."""
-        self.client = build / "bench/round-trip-client"
-        self.floor_channel = build / "bench/floor-channel"
-        self.floor_grpc = build / "bench/floor-grpc"
-        self.floor_onnx = build / "bench/floor-onnx"
+        self.programs = build / "bench"
         self.pinned = pinned
         self.cores = os.sched_getaffinity(0)
         self.env = dict(
@@ -94,9 +91,9 @@ class Setting:
             OPENBLAS_NUM_THREADS="1",
         )
 
-    def asker(self, stack: ExitStack, *command: str | Path) -> Asker:
+    def asker(self, stack: ExitStack, program: str, *arguments: str | Path) -> Asker:
         """Start a client."""
-        return Asker(stack, command, self.env, max(self.cores))
+        return Asker(stack, [self.programs / program, *arguments], self.env, max(self.cores))
 
     def server(self, stack: ExitStack, script: Path, *arguments: str | Path, waits: bool) -> int:
         """Start a server, on the client's core if pinned, otherwise on another; its process id."""
@@ -166,16 +163,16 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                 address = f"grpc:{free_place()}" if kind == "grpc" else f"{kind}:{path}"
                 here = setting.server(stack, HERE / "server.py", which, address, waits=False)
                 ours = setting.asker(
-                    stack, setting.client, which, f"{address}?serdes={serdes}&wait=60s"
+                    stack, "round-trip-client", which, f"{address}?serdes={serdes}&wait=60s"
                 )
                 if kind == "grpc":
                     script, low = ROOT / "bench/floor/grpc_server.py", free_place()
                     there = setting.server(stack, script, which, low, waits=True)
-                    floor = setting.asker(stack, setting.floor_grpc, which, low)
+                    floor = setting.asker(stack, "floor-grpc", which, low)
                 else:
                     script, low = ROOT / "bench/floor/channel_server.py", f"{path}-floor"
                     there = setting.server(stack, script, which, kind, wire, low, waits=True)
-                    floor = setting.asker(stack, setting.floor_channel, which, kind, wire, low)
+                    floor = setting.asker(stack, "floor-channel", which, kind, wire, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
                 times.append(
                     measure(ours, floor, passes, count, 0 if setting.pinned else PLACING_SECONDS)
@@ -197,8 +194,8 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
     for which, passes, models in (("sweep", SWEEPS, sweep), ("small", 20 * SMALL_QUERIES, [small])):
         with ExitStack() as stack:
             uris = [f"onnx:{model}" for model in models]
-            ours = setting.asker(stack, setting.client, which, *uris)
-            floor = setting.asker(stack, setting.floor_onnx, library, which, *models)
+            ours = setting.asker(stack, "round-trip-client", which, *uris)
+            floor = setting.asker(stack, "floor-onnx", library, which, *models)
             found[which] = medians([measure(ours, floor, passes, rounds)])
             bar.update(rounds)
     return result("onnx", "none", setting.pinned, found)
@@ -217,21 +214,10 @@ def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float,
     }
 
 
-def table(rows: list[Any]) -> str:
-    """The report as text."""
-    lines = [
-        f"{'runner':8}{'serdes':11}{'pinned':8}{'sweep ms':>10}{'floor':>10}{'ratio':>7}"
-        f"{'small us':>12}{'floor':>10}{'ratio':>7}"
-    ]
-    for row in rows:
-        sweep = row["sweep_ms"] / row["floor_sweep_ms"]
-        small = row["small_us"] / row["floor_small_us"]
-        lines.append(
-            f"{row['runner']:8}{row['serdes']:11}{'yes' if row['pinned'] else 'no':8}"
-            f"{row['sweep_ms']:10.3f}{row['floor_sweep_ms']:10.3f}{sweep:7.2f}"
-            f"{row['small_us']:12.2f}{row['floor_small_us']:10.2f}{small:7.2f}"
-        )
-    return "\n".join(lines)
+def with_ratios(row: Any) -> Any:
+    """For people."""
+    ratios = ("sweep_ratio", "sweep_ms"), ("small_ratio", "small_us")
+    return row | {name: round(row[key] / row[f"floor_{key}"], 2) for name, key in ratios}
 
 
 def save(rows: list[Any]) -> None:
@@ -285,7 +271,7 @@ def main() -> int:
             else:
                 rows.append(channel(setting, Path(name), kind, serdes, arguments.rounds, bar))
     save(rows)
-    print(table(rows))
+    show([with_ratios(row) for row in rows])
     return 0
 
 

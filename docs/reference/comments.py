@@ -26,7 +26,6 @@ SPECIAL = (
     (re.compile(r"\s*explicit operator bool\("), "Whether it went well, or there is something."),
 )
 TRAILING = re.compile(r"/\*\*<|///<")
-SCOPE = re.compile(r"\b(namespace|class|struct|union|extern)\b")
 
 
 def marked(text: str) -> str:
@@ -59,61 +58,41 @@ def is_documentation(comment: str) -> bool:
 
 
 def repeated(text: str) -> str:
-    """The same with a comment before each of the functions that it is about."""
+    """The same with a comment before each of the functions that it is about.
+
+    In formatted headers these have the comment's indentation; bodies and continued lines have more.
+    """
     out: list[str] = []
     documentation: list[str] = []  # the last comment of this paragraph
     own: list[str] = []  # the comment right before what comes next
-    bodies = 0  # depth of braces in which nothing is declared
-    statement = ""  # what has been read of a declaration
-    parentheses = 0
+    previous = ";"
     blank = TOKEN.sub(blanked, text)
-    for line, code in zip(text.splitlines(), blank.splitlines(), strict=True):
-        in_comment = bool(line.strip()) and not code.strip()
-        at_start = not statement and bodies == 0
-        if at_start and in_comment:
+    for line, code in zip(text.splitlines(), map(str.strip, blank.splitlines()), strict=True):
+        if not line.strip():
+            documentation, own = [], []
+        elif not code:
             if own or is_documentation(line.strip()):
                 own.append(line)
-            out.append(line)
-            continue
-        if at_start and not line.strip():
-            documentation, own = [], []
-            out.append(line)
-            continue
-        if at_start and code.strip() and not code.lstrip().startswith("#"):
+        elif not code.startswith(("#", "}")) and previous.endswith((";", "}", "{", ":")):
             if own:
                 documentation = own if looks_like_function(code) else []
             elif meaning := meaning_of(code):
                 out.append(f"/// {meaning}")
-            elif documentation and looks_like_function(code) and not TRAILING.search(line):
+            elif is_beside(line, documentation) and looks_like_function(code):
                 out += documentation
             own = []
         out.append(line)
-        if code.lstrip().startswith("#"):
-            continue
-        for character in code.strip() + "\n":
-            if bodies:
-                bodies += (character == "{") - (character == "}")
-                if bodies == 0:
-                    statement = "" if parentheses == 0 else statement
-                continue
-            if character == "(":
-                parentheses += 1
-            elif character == ")":
-                parentheses -= 1
-            if character == "{":
-                if SCOPE.search(statement) and "(" not in statement:
-                    statement, documentation = "", []
-                else:
-                    bodies = 1
-            elif character == "}":
-                statement, documentation = "", []
-            elif (character == ";" and parentheses == 0) or (
-                character == ":" and statement.strip() in ("public", "private", "protected")
-            ):
-                statement = ""
-            elif statement or not character.isspace():
-                statement += character
+        if code and not code.startswith("#"):
+            previous = code
     return "\n".join(out) + "\n"
+
+
+def is_beside(line: str, documentation: list[str]) -> bool:
+    """Whether a comment may be about this line, which has none of its own."""
+    if not documentation or TRAILING.search(line):
+        return False
+    indentations = [len(text) - len(text.lstrip()) for text in (line, documentation[0])]
+    return indentations[0] == indentations[1]
 
 
 def meaning_of(code: str) -> str | None:

@@ -8,13 +8,12 @@ given an episode id in its model's URI, by which decisions and object are brough
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,14 @@ from corpus import ActionList, File
 from numpy.typing import NDArray
 
 import mlbridge
-from mlbridge import files as installed
+from programs.catalog import ProgramsError
+from programs.corpus import bitcode_to_object
+from programs.plugin import plugin_flags
+from programs.sizes import ElfError
 
-COMPILE_SECONDS = 120.0
+OBSERVATION = "phase-ordering-counts-1"
+MAX_STEPS = 12
+EPISODE = "EPISODE"  # in flags, until an episode begins
 
 
 @dataclass
@@ -39,8 +43,6 @@ class Episode:
     forced: tuple[int, ...] = ()
     seed: int = 0
     deviate: int = -1
-    label: str = ""
-    identity: str = ""
     observations: list[NDArray[np.float32]] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
     size: int | None = None
@@ -49,12 +51,7 @@ class Episode:
     @property
     def ratio(self) -> float:
         """Executable bytes over those of -Oz."""
-        return (self.size or self.file.oz_text) / self.file.oz_text
-
-
-def geometric_mean(ratios: list[float]) -> float:
-    """Of positive numbers."""
-    return float(np.exp(np.mean(np.log(np.maximum(ratios, 1e-3)))))
+        return max(1, self.file.oz_text if self.size is None else self.size) / self.file.oz_text
 
 
 # What to do in a state: (episode, features, mask, history, step) -> action.
@@ -63,40 +60,16 @@ Chooser = Callable[
 ]
 
 
-def plugin_path() -> Path:
-    """The plugin to train with: $MLBRIDGE_PLUGIN or the installed package's."""
-    return Path(os.environ.get("MLBRIDGE_PLUGIN") or installed.plugin("phase-ordering"))
+def asking_flags(uri: str, *options: str, max_steps: int = MAX_STEPS) -> list[str]:
+    """What makes stock clang-22 ask the model at `uri`, and fail if the model does."""
+    return plugin_flags(uri, "--max-steps", str(max_steps), "--on-failure", "fail", *options)
 
 
-def compiler_flags(plugin: Path, model: str, max_steps: int, on_failure: str = "fail") -> list[str]:
-    """What makes stock clang-22 ask `model`."""
-    options = [
-        f"-phase-ordering-model={model}",
-        f"-phase-ordering-max-steps={max_steps}",
-        f"-phase-ordering-on-failure={on_failure}",
-        "-phase-ordering-deadline=60s",
-    ]
-    flags = ["-Xclang", f"-fpass-plugin={plugin}"]
-    for option in options:
-        flags += ["-Xclang", "-mllvm", "-Xclang", option]
-    return flags
-
-
-def compile_with(
-    file: File, target: Path, flags: Iterable[str], compiler: str = "clang-22"
-) -> tuple[int | None, str]:
+def compile_with(file: File, target: Path, flags: Sequence[str]) -> tuple[int | None, str]:
     """Executable bytes of the object of `file` at -Oz with `flags`, or why there is none."""
-    from programs.sizes import ElfError, file_executable_bytes
-
-    command = [compiler, "-Oz", "-x", "ir", "-c", str(file.bitcode), "-o", str(target), *flags]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_SECONDS
-        )
-        if done.returncode != 0:
-            return None, done.stderr.decode(errors="replace")[-500:]
-        return file_executable_bytes(target), ""
-    except (subprocess.TimeoutExpired, OSError, ElfError) as error:
+        return bitcode_to_object(Path(file.bitcode), target, flags), ""
+    except (ProgramsError, ElfError) as error:
         return None, str(error)
     finally:
         target.unlink(missing_ok=True)
@@ -105,22 +78,19 @@ def compile_with(
 class Bridge:
     """A policy server on a unix socket, and the compilers that ask it."""
 
-    def __init__(
-        self, actions: ActionList, *, plugin: Path | None = None, max_steps: int = 12, jobs: int = 2
-    ) -> None:
-        self._plugin = plugin or plugin_path()
-        self._max_steps = max_steps
+    def __init__(self, actions: ActionList, *, max_steps: int = MAX_STEPS, jobs: int = 2) -> None:
         self._jobs = jobs
         self._folder = tempfile.TemporaryDirectory(prefix="phase-ordering-")
         self._live: dict[str, Episode] = {}
         self._choose: Chooser | None = None
-        self._count = 0
+        self._numbers = count()
         metadata = {
             "phase-ordering.actions": actions.text,
-            "phase-ordering.observation": "phase-ordering-counts-1",
+            "phase-ordering.observation": OBSERVATION,
         }
-        self._address = f"unix:{self._folder.name}/policy.sock"
-        self._server = mlbridge.Server(self._address, None, metadata)
+        address = f"unix:{self._folder.name}/policy.sock"
+        self._flags = asking_flags(f"{address}?episode={EPISODE}", max_steps=max_steps)
+        self._server = mlbridge.Server(address, None, metadata)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(self._policy,))
         self._thread.start()
 
@@ -149,30 +119,20 @@ class Bridge:
         return int(action)
 
     def _compile(self, episode: Episode) -> Episode:
-        model = f"{self._address}?episode={episode.identity}"
-        flags = compiler_flags(self._plugin, model, self._max_steps)
-        target = Path(self._folder.name) / f"{episode.identity}.o"
+        identity = f"e{next(self._numbers)}"
+        self._live[identity] = episode
+        flags = [flag.replace(EPISODE, identity) for flag in self._flags]
+        target = Path(self._folder.name) / f"{identity}.o"
         episode.size, episode.error = compile_with(episode.file, target, flags)
-        del self._live[episode.identity]
+        del self._live[identity]
         return episode
 
     def run(self, episodes: Iterable[Episode], choose: Chooser | None = None) -> Iterator[Episode]:
         """Compile all, several at once, in the order in which they end."""
         self._choose = choose
-        queue = iter(episodes)
-        pending: set[Future[Episode]] = set()
-        with ThreadPoolExecutor(self._jobs) as pool:
-            while True:
-                while len(pending) < self._jobs:
-                    episode = next(queue, None)
-                    if episode is None:
-                        break
-                    self._count += 1
-                    episode.identity = f"e{self._count}"
-                    self._live[episode.identity] = episode
-                    pending.add(pool.submit(self._compile, episode))
-                if not pending:
-                    return
-                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield future.result()
+        pool = ThreadPoolExecutor(self._jobs)
+        try:
+            for done in as_completed([pool.submit(self._compile, one) for one in episodes]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

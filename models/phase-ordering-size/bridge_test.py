@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,12 +13,17 @@ import pytest
 from corpus import POLICY, File, load_actions
 
 pytest.importorskip("mlbridge", reason="the package mlbridge isn't installed")
-from bridge import Bridge, Episode, compile_with, compiler_flags, plugin_path
+from bridge import Bridge, Episode, asking_flags, compile_with
+
+from mlbridge import files as installed
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(shutil.which("clang-22") is None, reason="no clang-22"),
-    pytest.mark.skipif(not plugin_path().exists(), reason="the phase-ordering plugin isn't built"),
+    pytest.mark.skipif(
+        not Path(installed.plugin("phase-ordering")).exists(),
+        reason="the phase-ordering plugin isn't built",
+    ),
 ]
 
 SOURCE = """
@@ -37,10 +43,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[File]:
         source.write_text(SOURCE.replace("9", str(9 + number)))
         command = ["clang-22", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"]
         subprocess.run([*command, str(source), "-o", str(bitcode)], check=True)
-        file = File("made-up", "1", source.name, bitcode, 0)
+        file = File("made-up", "1", source.name, str(bitcode), 0)
         size, error = compile_with(file, folder / "plain.o", [])
         assert size, error
-        made.append(File("made-up", "1", source.name, bitcode, size))
+        made.append(dataclasses.replace(file, oz_text=size))
     return made
 
 
@@ -74,7 +80,7 @@ def test_a_failed_episode_says_why_and_the_others_end_well(files: list[File]) ->
 
 
 def test_shipped_policy_decides_in_process(files: list[File], tmp_path: Path) -> None:
-    flags = compiler_flags(plugin_path(), f"onnx:{POLICY}", 12)
+    flags = asking_flags(f"onnx:{POLICY}")
     size, error = compile_with(files[0], tmp_path / "f.o", flags)
     assert size, error
     assert size <= 1.5 * files[0].oz_text
@@ -96,9 +102,8 @@ def test_fixed_orders_are_measured_by_their_objects(files: list[File]) -> None:
 
 def test_a_few_rounds_of_training(files: list[File]) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
-    from improve import Memory
     from network import Policy
-    from train import chooser
+    from train import Memory, chooser
 
     actions = load_actions()
     torch.manual_seed(0)

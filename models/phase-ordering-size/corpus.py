@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -19,21 +20,9 @@ FIXED_ORDER = HERE / "best-fixed-order.json"
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from programs.corpus import Entry, make  # noqa: E402
 
-@dataclass(frozen=True)
-class File:
-    """One unoptimized module and the executable bytes that plain -Oz makes of it."""
-
-    program: str
-    version: str
-    source: str
-    bitcode: Path
-    oz_text: int
-
-    @property
-    def name(self) -> str:
-        """Tells files of all programs apart."""
-        return f"{self.program}/{self.source}"
+File = Entry
 
 
 @dataclass(frozen=True)
@@ -59,13 +48,8 @@ def load_actions(path: Path = ACTIONS) -> ActionList:
 
 def load(name: str) -> list[File]:
     """The files of "training", "validation" or "demo"; what is missing is fetched and made."""
-    from programs.corpus import make
-
     folder = ROOT / "build" / "programs" / "corpus" / name
-    return [
-        File(entry.program, entry.version, entry.source, folder / entry.bitcode, entry.oz_text)
-        for entry in make(name)
-    ]
+    return [replace(entry, bitcode=str(folder / entry.bitcode)) for entry in make(name)]
 
 
 def interleaved(files: list[File], seed: int, low: int = 0, high: int = 1 << 40) -> list[File]:
@@ -75,10 +59,5 @@ def interleaved(files: list[File], seed: int, low: int = 0, high: int = 1 << 40)
     queues: dict[str, list[File]] = {}
     for file in chosen:
         queues.setdefault(file.program, []).append(file)
-    mixed: list[File] = []
-    while queues:
-        for program in list(queues):
-            mixed.append(queues[program].pop())
-            if not queues[program]:
-                del queues[program]
-    return mixed
+    turns = zip_longest(*map(reversed, queues.values()))
+    return [file for turn in turns for file in turn if file]

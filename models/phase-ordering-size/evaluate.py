@@ -14,53 +14,38 @@ import json
 import random
 import sys
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-from bridge import Bridge, Episode, compile_with, compiler_flags, geometric_mean, plugin_path
+from bridge import Bridge, Episode, asking_flags, compile_with
 from corpus import FIXED_ORDER, POLICY, WORK, ActionList, File, load, load_actions
 from tqdm import tqdm
 
-MAX_STEPS = 12
+from programs.plugin import read_decisions
+
 RANDOM_LENGTH = (4, 10)
+COLUMNS = ("policy", "fixed", "random")
 
 
-@dataclass(frozen=True)
-class Result:
-    """Executable bytes of one file, each way, and the groups that the policy chose."""
-
-    file: File
-    policy_text: int
-    sequence: list[int]
-    seconds: float
-
-    @property
-    def ratio(self) -> float:
-        """Over -Oz."""
-        return max(self.policy_text, 1) / self.file.oz_text
-
-
-def decisions_of(log: Path) -> list[int]:
-    """The groups that a log of the plugin tells, without stop."""
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return [line["action"] for line in lines if "action" in line and line["name"] != "stop"]
-
-
-def ask_policy(file: File, plugin: Path, policy: Path) -> Result:
+def ask_policy(file: File, actions: ActionList) -> dict[str, Any]:
     """Compile one file with the policy in process."""
     with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
-        flags = compiler_flags(plugin, f"onnx:{policy}", MAX_STEPS)
-        flags += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-log={folder}/log"]
-        begin = time.monotonic()
+        flags = asking_flags(f"onnx:{POLICY}", "--log", f"{folder}/log")
         size, error = compile_with(file, Path(folder) / "out.o", flags)
-        seconds = time.monotonic() - begin
         if size is None:
             raise RuntimeError(f"{file.name}: {error}")
-        logs = list(Path(folder, "log").glob("*.jsonl"))
-        return Result(file, size, decisions_of(logs[0]) if logs else [], seconds)
+        (modules,) = read_decisions(Path(folder) / "log").actions.values() or [[[]]]
+    return {
+        "program": file.program,
+        "version": file.version,
+        "source": file.source,
+        "oz_text": file.oz_text,
+        "policy_text": size,
+        "policy": max(size, 1) / file.oz_text,
+        "sequence": [actions.names[a] for a in modules[0] if a != actions.stop],
+    }
 
 
 def random_order(generator: random.Random, actions: ActionList) -> tuple[int, ...]:
@@ -72,24 +57,17 @@ def random_order(generator: random.Random, actions: ActionList) -> tuple[int, ..
 
 
 def measure_orders(
-    files: list[File],
-    orders: dict[str, tuple[int, ...]],
-    actions: ActionList,
-    jobs: int,
-) -> dict[str, dict[str, float]]:
+    files: list[File], orders: list[tuple[int, ...]], actions: ActionList, jobs: int
+) -> dict[tuple[str, tuple[int, ...]], float]:
     """Size over -Oz of each file with each order, asked for over a socket."""
-    episodes = [
-        Episode(file, forced=(*order, actions.stop), label=label)
-        for file in files
-        for label, order in orders.items()
-    ]
-    ratios: dict[str, dict[str, float]] = {label: {} for label in orders}
-    with Bridge(actions, max_steps=MAX_STEPS, jobs=jobs) as bridge:
+    episodes = [Episode(file, forced=(*order, actions.stop)) for file in files for order in orders]
+    ratios = {}
+    with Bridge(actions, jobs=jobs) as bridge:
         done = bridge.run(episodes)
         for episode in tqdm(done, total=len(episodes), desc="fixed and random", unit="file"):
             if episode.size is None:
                 raise RuntimeError(f"{episode.file.name}: {episode.forced}: {episode.error}")
-            ratios[episode.label][episode.file.name] = episode.ratio
+            ratios[episode.file.name, episode.forced[:-1]] = episode.ratio
     return ratios
 
 
@@ -101,7 +79,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         by.setdefault(row["program"], []).append(row)
     by["all"] = rows
     for program, group in by.items():
-        means = [geometric_mean([row[k] for row in group]) for k in ("policy", "fixed", "random")]
+        means = [geometric_mean([row[k] for row in group]) for k in COLUMNS]
         worst = max(row["policy"] for row in group)
         lines.append(
             f"{program:20}{len(group):6}" + "".join(f"{mean:9.4f}" for mean in (*means, worst))
@@ -113,48 +91,34 @@ def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--set", default="demo", choices=["training", "validation", "demo"])
-    parser.add_argument("--policy", type=Path, default=POLICY)
     parser.add_argument("--random", type=int, default=5, help="random orders for each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
-    plugin, actions = plugin_path(), load_actions()
+    actions = load_actions()
     files = load(options.set)
     fixed = json.loads(FIXED_ORDER.read_text())
     generator = random.Random(options.seed)
-    orders = {"fixed": tuple(fixed["order"])}
-    for number in range(options.random):
-        orders[f"random {number}"] = random_order(generator, actions)
+    order = tuple(fixed["order"])
+    others = [random_order(generator, actions) for _ in range(options.random)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        work = pool.map(lambda file: ask_policy(file, plugin, options.policy.resolve()), files)
-        results = list(tqdm(work, total=len(files), desc="policy", unit="file"))
-    ratios = measure_orders(files, orders, actions, options.jobs)
-    rows: list[dict[str, Any]] = [
-        {
-            "program": result.file.program,
-            "version": result.file.version,
-            "source": result.file.source,
-            "oz_text": result.file.oz_text,
-            "policy_text": result.policy_text,
-            "policy": result.ratio,
-            "fixed": ratios["fixed"][result.file.name],
-            "random": geometric_mean([ratios[k][result.file.name] for k in orders if k != "fixed"]),
-            "sequence": [actions.names[a] for a in result.sequence],
-        }
-        for result in results
-    ]
-    oz_total = sum(result.file.oz_text for result in results)
+        work = pool.map(lambda file: ask_policy(file, actions), files)
+        rows = list(tqdm(work, total=len(files), desc="policy", unit="file"))
+    ratios = measure_orders(files, [order, *others], actions, options.jobs)
+    for row, file in zip(rows, files, strict=True):
+        row["fixed"] = ratios[file.name, order]
+        row["random"] = geometric_mean([ratios[file.name, other] for other in others])
+    sequences = [tuple(row["sequence"]) for row in rows]
     summary: dict[str, Any] = {
         "set": options.set,
         "files": len(rows),
-        "policy_over_oz": geometric_mean([r["policy"] for r in rows]),
-        "policy_total_over_oz": sum(r.policy_text for r in results) / oz_total,
-        "fixed_over_oz": geometric_mean([r["fixed"] for r in rows]),
-        "random_over_oz": geometric_mean([r["random"] for r in rows]),
+        **{f"{k}_over_oz": geometric_mean([r[k] for r in rows]) for k in COLUMNS},
+        "policy_total_over_oz": sum(r["policy_text"] for r in rows)
+        / sum(r["oz_text"] for r in rows),
         "fixed_order": fixed["names"],
         "fixed_orders_tried": fixed["orders_tried"],
-        "distinct_sequences": len({tuple(result.sequence) for result in results}),
-        "mean_groups": sum(len(result.sequence) for result in results) / max(1, len(rows)),
+        "distinct_sequences": len(set(sequences)),
+        "mean_groups": sum(map(len, sequences)) / len(rows),
         "losses": sum(r["policy"] > 1.0 for r in rows),
         "worst": max(r["policy"] for r in rows),
     }

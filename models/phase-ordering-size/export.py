@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
+from bridge import OBSERVATION
 from corpus import POLICY, WORK, load_actions
 from network import Policy
 from train import load_policy
-
-OBSERVATION = "phase-ordering-counts-1"
 
 
 def write(policy: Policy, path: Path, metadata: dict[str, str]) -> None:

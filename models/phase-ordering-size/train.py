@@ -13,25 +13,129 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import geometric_mean
+from typing import Any, cast
 
 import numpy as np
 import torch
-from bridge import Bridge, Chooser, Episode, geometric_mean
+from bridge import Bridge, Chooser, Episode
 from corpus import FIXED_ORDER, WORK, File, interleaved, load, load_actions
-from improve import Memory, score
-from network import Policy
+from network import Member, Policy
 from numpy.typing import NDArray
-from tqdm import tqdm
+from torch import Tensor
 
 CHECKPOINT = "checkpoint.pt"
 FEATURES = 120
 TRIED_FIRST = 12  # most deviations are among the policy's next choices
+CLONE_EPOCHS = 60
+EPOCHS = 20  # of fitting after each round
+GROUP_COST = 0.001  # in log size: what a group must gain to be worth its compile time
+LARGEST = 0.06  # gains and losses beyond this count as this much
+OWN_SHARE = 0.5  # how sure the demonstrated policy is of its own action
+NOISE = 0.15  # of the inputs, in standard deviations, while fitting
+BATCH = 128
+
+
+def score(episode: Episode, stop: int) -> float:
+    """Log size over -Oz plus the cost of the groups; less is better."""
+    groups = sum(action != stop for action in episode.actions)
+    return math.log(episode.ratio) + GROUP_COST * groups
+
+
+@dataclass
+class Memory:
+    """States with the action to keep to, and states with a deviation and what it gained or lost."""
+
+    policy: Policy
+    margin: float = 0.002  # a deviation takes over if it gains more than this on average
+    kept_inputs: list[NDArray[np.float32]] = field(default_factory=list)
+    kept_actions: list[int] = field(default_factory=list)
+    inputs: list[NDArray[np.float32]] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+
+    def _encode(self, episode: Episode, step: int) -> NDArray[np.float32]:
+        history = np.bincount(episode.actions[:step], minlength=self.policy.choices)
+        return self.policy.encode(
+            torch.from_numpy(episode.observations[step]),
+            torch.from_numpy(history.astype(np.float32)),
+            torch.tensor([step]),
+        ).numpy()
+
+    def keep_to(self, episode: Episode) -> None:
+        """Remember a demonstration."""
+        for step, action in enumerate(episode.actions):
+            self.kept_inputs.append(self._encode(episode, step))
+            self.kept_actions.append(action)
+
+    def compare(self, own: Episode, deviating: Episode) -> float | None:
+        """Remember the first step in which two episodes of a file differ, and what it changed."""
+        steps = range(min(len(own.actions), len(deviating.actions)))
+        step = next((k for k in steps if own.actions[k] != deviating.actions[k]), None)
+        if step is None:
+            return None
+        stop = self.policy.choices - 1
+        change = score(deviating, stop) - score(own, stop)
+        self.inputs.append(self._encode(deviating, step))
+        self.actions.append(deviating.actions[step])
+        self.changes.append(max(-LARGEST, min(LARGEST, change)))
+        return change
+
+    def normalise(self) -> None:
+        """Set the policy's input scaling from the demonstrations."""
+        inputs = torch.from_numpy(np.array(self.kept_inputs))
+        for module in self.policy.members:
+            member = cast(Member, module)
+            member.mean.copy_(inputs.mean(0))
+            member.deviation.copy_(inputs.std(0).clamp(min=0.1))
+
+    def fit(self, *, seed: int, epochs: int, rate: float = 1e-3) -> None:
+        """Fit each member: imitate what is kept to, prefer what gained more than the margin.
+
+        Minimises the cross-entropy with a soft copy of the demonstrated action plus the expected
+        change of size over the margin; where a deviation gains more than that on average, its
+        probability passes that of the demonstrated action.
+        """
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        kept = torch.from_numpy(np.array(self.kept_inputs))
+        target = torch.full((len(kept), self.policy.choices), (1 - OWN_SHARE) / self.policy.choices)
+        target[torch.arange(len(kept)), torch.tensor(self.kept_actions)] += OWN_SHARE
+        for module in self.policy.members:
+            self._fit_member(cast(Member, module), kept, target, epochs, rate)
+
+    def _fit_member(
+        self, member: Member, kept: Tensor, target: Tensor, epochs: int, rate: float
+    ) -> None:
+        tried = torch.from_numpy(np.array(self.inputs)) if self.inputs else None
+        actions = torch.tensor(self.actions)
+        changes = torch.tensor(self.changes, dtype=torch.float32)
+        optimizer = torch.optim.AdamW(member.parameters(), lr=rate, weight_decay=0.02)
+        member.train()
+        for _ in range(epochs):
+            order = torch.randperm(len(kept))
+            for start in range(0, len(kept), BATCH):
+                rows = order[start : start + BATCH]
+                noisy = kept[rows] + NOISE * member.deviation * torch.randn_like(kept[rows])
+                votes = torch.log_softmax(member(noisy), 1)
+                loss = -(target[rows] * votes).sum(1).mean()
+                if tried is not None:
+                    some = torch.randint(len(tried), (BATCH,))
+                    probability = torch.softmax(member(tried[some]), 1)
+                    chosen = probability.gather(1, actions[some, None]).squeeze(1)
+                    # Deviations are spread over the actions, so each stands for a few.
+                    loss = loss + (chosen * changes[some]).mean() / self.margin * 8
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+                optimizer.step()
+        member.eval()
 
 
 def chooser(policy: Policy) -> Chooser:
@@ -71,9 +175,8 @@ class Trainer:
     memory: Memory
     training: list[File]
     validation: list[File]
-    curve: list[dict[str, Any]]
-    best: float = 9.0
-    best_row: dict[str, float] = field(default_factory=dict)
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    best_row: dict[str, float] = field(default_factory=lambda: {"score": math.inf})
     episodes: int = 0
 
     def validate(self) -> dict[str, float]:
@@ -89,8 +192,7 @@ class Trainer:
             "groups": float(np.mean([len([a for a in e.actions if a != stop]) for e in done])),
             "orders": len({tuple(e.actions) for e in done}),
         }
-        if found["score"] < self.best:
-            self.best = found["score"]
+        if found["score"] < self.best_row["score"]:
             self.best_row = found
             self.save()
         return found
@@ -105,31 +207,31 @@ class Trainer:
         files = self.training[: self.options.demonstrations]
         generator = random.Random(self.options.seed)
         shown = [Episode(file, forced=(*order, stop)) for file in files]
-        shown += [
-            Episode(file, forced=(*shortened(order, generator), stop), label="shortened")
-            for file in files
-        ]
+        shown += [Episode(file, forced=(*shortened(order, generator), stop)) for file in files]
         ratios: list[float] = []
         for episode in self.bridge.run(shown):
             self.episodes += 1
             if episode.size is not None:
                 self.memory.keep_to(episode)
-                if not episode.label:
+                if episode.forced == (*order, stop):
                     ratios.append(episode.ratio)
         self.memory.normalise()
-        self.memory.fit(seed=self.options.seed, epochs=self.options.clone_epochs)
+        self.memory.fit(seed=self.options.seed, epochs=CLONE_EPOCHS)
         return geometric_mean(ratios)
+
+    def _successful(self, episodes: list[Episode]) -> Iterator[Episode]:
+        """With the policy's own choices."""
+        for episode in self.bridge.run(episodes, chooser(self.policy)):
+            if episode.size is None:
+                print(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
+            else:
+                yield episode
 
     def round(self, number: int) -> dict[str, Any]:
         """Compile a few files in a few ways, then fit."""
         start = number * self.options.files
         files = [self.training[(start + k) % len(self.training)] for k in range(self.options.files)]
-        own: dict[str, Episode] = {}
-        for episode in self.bridge.run([Episode(file) for file in files], chooser(self.policy)):
-            if episode.size is None:
-                tqdm.write(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
-            else:
-                own[episode.file.name] = episode
+        own = {e.file.name: e for e in self._successful([Episode(file) for file in files])}
         generator = random.Random(f"{self.options.seed} {number}")
         deviating = [
             Episode(
@@ -141,14 +243,11 @@ class Trainer:
             for way in range(self.options.ways)
         ]
         better = 0
-        for episode in self.bridge.run(deviating, chooser(self.policy)):
-            if episode.size is None:
-                tqdm.write(f"failed: {episode.file.name} {episode.actions}: {episode.error}")
-                continue
+        for episode in self._successful(deviating):
             change = self.memory.compare(own[episode.file.name], episode)
             better += change is not None and change < -0.001
         self.episodes += len(files) + len(deviating)
-        self.memory.fit(seed=number, epochs=self.options.epochs)
+        self.memory.fit(seed=number, epochs=EPOCHS)
         mean = geometric_mean([episode.ratio for episode in own.values()])
         return {"training": mean, "deviations": len(deviating), "better": better}
 
@@ -205,18 +304,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
     parser.add_argument("--demonstrations", type=int, default=150, help="training files")
-    parser.add_argument("--clone-epochs", type=int, default=60)
     parser.add_argument("--files", type=int, default=40, help="files of a round")
     parser.add_argument("--ways", type=int, default=5, help="deviations for each file in a round")
-    parser.add_argument("--epochs", type=int, default=20, help="of fitting after each round")
     parser.add_argument("--margin", type=float, default=0.002, help="mean gain, in log size")
-    parser.add_argument("--members", type=int, default=3)
-    parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--validate-every", type=int, default=4, help="rounds")
     parser.add_argument(
         "--high", type=int, default=30000, help="train with files up to so many -Oz bytes"
     )
-    parser.add_argument("--max-steps", type=int, default=12)
     options = parser.parse_args(arguments)
     WORK.mkdir(parents=True, exist_ok=True)
     actions = load_actions()
@@ -224,19 +318,15 @@ def main(arguments: list[str]) -> int:
     validation = interleaved(load("validation"), options.seed, 120)
     order = tuple(json.loads(FIXED_ORDER.read_text())["order"])
     begin = time.monotonic()
-    with (
-        Bridge(actions, max_steps=options.max_steps, jobs=options.jobs) as bridge,
-        tqdm(total=options.minutes, unit="min", bar_format="{l_bar}{bar}|{postfix}") as bar,
-    ):
+    with Bridge(actions, jobs=options.jobs) as bridge:
         torch.manual_seed(options.seed)
-        policy = Policy(FEATURES, actions.stop + 1, options.width, options.members)
-        trainer = Trainer(
-            options, bridge, policy, Memory(policy, options.margin), training, validation, []
-        )
+        policy = Policy(FEATURES, actions.stop + 1)
+        memory = Memory(policy, options.margin)
+        trainer = Trainer(options, bridge, policy, memory, training, validation)
         shown = trainer.demonstrate(order)
         row = {"episodes": trainer.episodes, "demonstration": shown, **trainer.validate()}
         trainer.curve.append(row)
-        tqdm.write(f"demonstration: {row}")
+        print(f"demonstration: {row}")
         number = 0
         while number < options.rounds and time.monotonic() - begin < 60 * options.minutes:
             row = trainer.round(number)
@@ -247,11 +337,9 @@ def main(arguments: list[str]) -> int:
             if number % options.validate_every == 0:
                 row.update(trainer.validate())
             (WORK / "curve.json").write_text(json.dumps(trainer.curve, indent=1) + "\n")
-            bar.n = min(row["minutes"], options.minutes)
-            bar.set_postfix_str(f"round {number} {row} best score {trainer.best:.4f}")
-            tqdm.write(str(row))
+            print(f"round {number}: {row}", flush=True)
         plot(trainer.curve, WORK / "curve.png")
-    print(f"best score {trainer.best:.4f} after {trainer.episodes} episodes")
+    print(f"best score {trainer.best_row['score']:.4f} after {trainer.episodes} episodes")
     return 0
 
 

@@ -3,7 +3,6 @@
 // promises: a shape is checked before storage is given, and every tensor comes exactly once.
 #include "serdes/serdes.h"
 #include "core/component.h"
-#include "core/component_buffer.h"
 #include "core/component_values.h"
 #include "core/registry.h"
 
@@ -97,9 +96,9 @@ public:
     for (const TensorSpec &spec : specs_)
       if (Status s = spec.check(); !s)
         return s.withContext(name_);
-    ComponentSpecs specs(specs_);
+    const std::vector<mlb_tensor_spec> specs = toComponent(specs_);
     ComponentError error;
-    const ComponentOptions given(options);
+    const std::vector<mlb_option> given = toComponent(options.options);
     const mlb_code code =
         given.size() ? table_->create_with(specs.data(), specs.size(), static_cast<uint32_t>(side),
                                            given.data(), given.size(), &codec_, error.get())

@@ -35,7 +35,7 @@ def test_they_are_three() -> None:
 
 
 def test_the_lines_of_each_runner_are_counted() -> None:
-    command = [sys.executable, str(ROOT / "tools/integration_lines.py"), "--check"]
+    command = [sys.executable, str(ROOT / "tools/results.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -23,7 +23,8 @@ def test_without_root_it_says_so_in_one_line(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(bare_machine, "HOME", tmp_path / "untouched")
-    assert bare_machine.main(["--cache", str(tmp_path), "make", "demo"]) == 1
+    with pytest.raises(SystemExit, match="1"):
+        bare_machine.main(["--cache", str(tmp_path), "make", "demo"])
     said = capsys.readouterr()
     assert said.out == "" and len(said.err.splitlines()) == 1 and "needs root" in said.err
     assert not (tmp_path / "untouched").exists()

@@ -36,6 +36,7 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
     return failure("expected a non-empty array \"actions\"");
 
   ActionList List;
+  List.Text = Text.str();
   List.Builder = std::make_unique<PassBuilder>();
   StringSet<> Names;
   std::string Canonical;
@@ -59,16 +60,6 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
   }
   List.Digest = utohexstr(xxh3_64bits(Canonical), /*LowerCase=*/true, /*Width=*/16);
   return List;
-}
-
-std::string ActionList::toJson() const {
-  json::Array Items;
-  for (const PassGroup &Group : Groups)
-    Items.push_back(json::Object{{"name", Group.Name}, {"passes", Group.Passes}});
-  std::string Text;
-  raw_string_ostream(Text) << json::Value(
-      json::Object{{"version", 1}, {"actions", std::move(Items)}});
-  return Text;
 }
 
 Error runPipeline(PassBuilder &Builder, StringRef Passes, Module &M, ModuleAnalysisManager &MAM) {

@@ -35,8 +35,8 @@ public:
   const PassGroup &operator[](size_t Index) const { return Groups[Index]; }
   /// Identifies names and passes: 16 hexadecimal digits.
   const std::string &digest() const { return Digest; }
-  /// Text that parses to an equal list.
-  std::string toJson() const;
+  /// What was parsed.
+  const std::string &json() const { return Text; }
 
   /// Runs group `Index` on the module with the host's analyses. Requires Index < size().
   llvm::Error run(size_t Index, llvm::Module &M, llvm::ModuleAnalysisManager &MAM) const;
@@ -44,7 +44,7 @@ public:
 private:
   ActionList() = default;
   std::vector<PassGroup> Groups;
-  std::string Digest;
+  std::string Text, Digest;
   std::unique_ptr<llvm::PassBuilder> Builder;
 };
 

@@ -6,13 +6,41 @@
 #include "actions.h"
 #include "episode_log.h"
 #include "ir_features.h"
-#include "working_copy.h"
 
 #include <mlbridge/environment.h>
 
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+
+#include <memory>
 #include <optional>
 
 namespace mlbridge::phase_ordering {
+
+/// A copy of the module that groups run on, so that giving up leaves the original as it was: down
+/// to the order of its use lists it is not touched before commit(). Copies on construction. The
+/// copy and what the host's analyses know of it die with this object.
+class WorkingCopy {
+public:
+  WorkingCopy(llvm::Module &Original, llvm::ModuleAnalysisManager &MAM);
+  ~WorkingCopy();
+  WorkingCopy(const WorkingCopy &) = delete;
+  WorkingCopy &operator=(const WorkingCopy &) = delete;
+
+  /// Requires that commit() was not called.
+  llvm::Module &module() { return *Copy; }
+  const llvm::Module &module() const { return *Copy; }
+  /// Replaces the contents of the original by those of the copy. All analyses of the original are
+  /// forgotten.
+  void commit();
+
+private:
+  void forgetAnalyses();
+
+  llvm::Module &Original;
+  llvm::ModuleAnalysisManager &MAM;
+  std::unique_ptr<llvm::Module> Copy;
+};
 
 /// Why no pass can change anything in this module: it has no function, or each of them is optnone.
 /// Empty if passes can.

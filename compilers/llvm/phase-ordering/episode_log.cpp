@@ -61,27 +61,21 @@ static void print(const EpisodeLog &Log, raw_ostream &OS) {
 Error EpisodeLog::write(StringRef Folder) const {
   if (std::error_code EC = sys::fs::create_directories(Folder))
     return failure(Folder, "cannot make the folder: " + EC.message());
-  SmallString<256> Model(Folder), Temporary;
-  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + LogExtension + ".tmp");
-  int Descriptor = -1;
-  if (std::error_code EC = sys::fs::createUniqueFile(Model, Descriptor, Temporary))
-    return failure(Folder, "cannot write a log: " + EC.message());
-  std::error_code Failed;
-  {
-    raw_fd_ostream OS(Descriptor, /*shouldClose=*/true);
+  SmallString<256> Model(Folder), Path;
+  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + LogExtension);
+  sys::fs::createUniquePath(Model, Path, /*MakeAbsolute=*/false);
+  const auto Print = [this](raw_ostream &OS) {
     print(*this, OS);
-    OS.close();
-    Failed = OS.error();
-    OS.clear_error();
-  }
-  if (!Failed)
-    Failed = sys::fs::rename(Temporary, StringRef(Temporary).drop_back(4));
-  if (!Failed)
-    return Error::success();
-  // Whether the rest can be removed makes no difference to the caller.
-  const std::error_code Ignored = sys::fs::remove(Temporary);
-  (void)Ignored;
-  return failure(Temporary, "cannot write: " + Failed.message());
+    OS.flush();
+    // The stream's destructor would abort.
+    auto &File = static_cast<raw_fd_ostream &>(OS);
+    const std::error_code Failed = File.error();
+    File.clear_error();
+    return errorCodeToError(Failed);
+  };
+  if (Error E = writeToOutput(Path, Print))
+    return failure(Path, "cannot write: " + toString(std::move(E)));
+  return Error::success();
 }
 
 static bool readHeader(const json::Object &Line, EpisodeLog &Log) {

@@ -16,12 +16,6 @@ namespace mlbridge::phase_ordering {
 
 namespace {
 
-constexpr StringLiteral CountNames[] = {
-#define X(NAME) #NAME,
-    PHASE_ORDERING_COUNTS(X)
-#undef X
-};
-
 // log2 of the ratio to the count at reset.
 constexpr Count Changes[] = {
     Count::functions,
@@ -337,21 +331,6 @@ std::string featuresDigest(ArrayRef<float> Values) {
 
 size_t Features::size() {
   return NumCounts + std::size(Changes) + std::size(Densities) + std::size(LastSteps);
-}
-
-std::string Features::name(size_t Index) {
-  const auto Label = [](StringRef Kind, Count Which) {
-    return (Kind + "(" + CountNames[unsigned(Which)] + ")").str();
-  };
-  if (Index < NumCounts)
-    return Label("log", Count(Index));
-  Index -= NumCounts;
-  if (Index < std::size(Changes))
-    return Label("change", Changes[Index]);
-  Index -= std::size(Changes);
-  if (Index < std::size(Densities))
-    return Label("density", Densities[Index]);
-  return Label("last", LastSteps[Index - std::size(Densities)]);
 }
 
 void Features::reset(const Counts &First) { Initial = Previous = First; }

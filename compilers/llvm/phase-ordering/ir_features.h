@@ -104,8 +104,6 @@ class Features {
 public:
   static constexpr llvm::StringLiteral Version = "phase-ordering-counts-1";
   static size_t size();
-  /// "log(instructions)", "change(loads)", …; requires Index < size().
-  static std::string name(size_t Index);
 
   /// The counts before the first group; later observations are relative to them.
   void reset(const Counts &First);

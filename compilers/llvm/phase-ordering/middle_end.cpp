@@ -7,11 +7,14 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Module.h"
 
+#include <memory>
+
 using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-bool isOptimization(StringRef PassClass) {
+/// Whether this pass (by class name) of the stock pipelines only makes code smaller or faster.
+static bool isOptimization(StringRef PassClass) {
   // A pass that is not named here runs: instrumentation, sanitizers, lowering, other plugins.
   static const StringSet<> Names = {
       "ADCEPass",
@@ -117,6 +120,13 @@ bool isOptimization(StringRef PassClass) {
 }
 
 namespace {
+
+/// What was decided for the module that one pipeline is compiling. One for each PassBuilder, hence
+/// never shared between modules that are compiled at the same time.
+struct PipelineState {
+  bool Replaced = false; ///< whether the rest of the host's optimizations is skipped
+  ThinOrFullLTOPhase Phase = ThinOrFullLTOPhase::None;
+};
 
 class ReplaceMiddleEndPass : public PassInfoMixin<ReplaceMiddleEndPass> {
 public:

@@ -10,17 +10,8 @@
 #include "llvm/Support/Error.h"
 
 #include <functional>
-#include <memory>
 
 namespace mlbridge::phase_ordering {
-
-/// What was decided for the module that one pipeline is compiling. One for each PassBuilder, hence
-/// never shared between modules that are compiled at the same time.
-struct PipelineState {
-  /// Whether the rest of the host's optimizations is skipped.
-  bool Replaced = false;
-  llvm::ThinOrFullLTOPhase Phase = llvm::ThinOrFullLTOPhase::None;
-};
 
 /// Is given the module and the level of its pipeline, such as "Oz". True: it has been optimized.
 using Chooser =
@@ -35,9 +26,6 @@ void replaceMiddleEnd(llvm::PassBuilder &PB, Chooser Choose,
 /// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
 /// exit instrumentation, variable locations.
 llvm::Error runMandatoryLowering(llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
-
-/// Whether this pass (by class name) of the stock pipelines only makes code smaller or faster.
-bool isOptimization(llvm::StringRef PassClass);
 
 } // namespace mlbridge::phase_ordering
 

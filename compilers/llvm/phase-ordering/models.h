@@ -6,13 +6,11 @@
 namespace mlbridge::phase_ordering {
 
 /// Registers, once for the process:
-///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, that list
-///   of
-///                                    actions
+///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, actions of
+///                                    that list
 ///   function:stop                    stops at once
 ///   function:fail-at?step=K          the first allowed action that was taken least, and an error
-///   at
-///                                    step K
+///                                    at step K
 ///   replay:FILE, replay:FOLDER       the answers of a log; of the folder's logs, the one of the
 ///                                    module that asks
 /// Thread-safe.

@@ -1,22 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Opens the model, runs the environment, keeps or drops the result.
-#include "phase_ordering_pass.h"
-
+// The pass: asks a model for the groups to run on a module, and reports what came of it.
+//   clang-22 -Oz -Xclang -fpass-plugin=mlbridge-phase-ordering.so -Xclang -mllvm
+//     -Xclang -phase-ordering-model=URI
+//   opt-22 -load-pass-plugin mlbridge-phase-ordering.so -passes=phase-ordering
+//     -phase-ordering-model=URI
 #include "environment.h"
+#include "middle_end.h"
+#include "models.h"
 #include "served_environment.h"
 
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
+#include <mlbridge/uri.h>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LLVMRemarkStreamer.h"
+#include "llvm/Plugins/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
 
 using namespace llvm;
 
+static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
+                                           cl::desc("The model that chooses the passes"));
+static cl::opt<std::string> ServeUriOption("phase-ordering-serve", cl::value_desc("URI"),
+                                           cl::desc("Be driven at this address, for training"));
+static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12),
+                                        cl::value_desc("N"),
+                                        cl::desc("The most groups of passes to run on a module"));
+static cl::opt<std::string>
+    DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
+                   cl::desc("The longest wait for the model: 5s, 250ms, or a "
+                            "number of seconds"));
+static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::init("stock"),
+                                            cl::value_desc("stock|fail"),
+                                            cl::desc("If the model fails: the usual passes and a "
+                                                     "warning, or an error"));
+static cl::opt<std::string>
+    LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
+                    cl::desc("Write the decisions to a file of this folder"));
+static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
+                                         cl::value_desc("LIST"),
+                                         cl::desc("The -O levels at which the model is asked"));
+
 namespace mlbridge::phase_ordering {
+
+namespace {
+
+/// What the command line says; see README.md.
+struct Settings {
+  std::string ModelUri;
+  std::string ServeUri; ///< the pass waits there to be driven, instead of asking a model
+  uint32_t MaxSteps = 0;
+  Duration Deadline{};
+  bool FailIsError = false;
+  std::string LogFolder;
+  std::vector<std::string> Levels; ///< of default pipelines, at which the model is asked
+
+  /// From -phase-ordering-…; an option that makes no sense is an error that names it.
+  static Expected<Settings> fromCommandLine();
+};
+
+} // namespace
+
+static Status wrong(const char *Option, const std::string &Want, const std::string &Got) {
+  return Status(Code::InvalidArgument, std::string("-phase-ordering-") + Option + ": expected " +
+                                           Want + ", got '" + Got + "'");
+}
+
+mlbridge::Expected<Settings> Settings::fromCommandLine() {
+  Settings S;
+  S.ModelUri = ModelUriOption;
+  S.ServeUri = ServeUriOption;
+  S.LogFolder = LogFolderOption;
+  if (!S.ServeUri.empty() && !S.ModelUri.empty())
+    return Status(Code::InvalidArgument,
+                  "-phase-ordering-serve and -phase-ordering-model exclude each other");
+  if (MaxStepsOption == 0)
+    return wrong("max-steps", "1 or more", "0");
+  S.MaxSteps = MaxStepsOption;
+  if (OnFailureOption != "stock" && OnFailureOption != "fail")
+    return wrong("on-failure", "stock or fail", OnFailureOption);
+  S.FailIsError = OnFailureOption == "fail";
+  const std::string Text = DeadlineOption;
+  const mlbridge::Expected<Duration> Parsed = parseDuration(Text);
+  if (!Parsed || Parsed->count() <= 0)
+    return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Text);
+  S.Deadline = *Parsed;
+  SmallVector<StringRef> Levels;
+  StringRef(LevelsOption).split(Levels, ',');
+  for (StringRef Level : Levels) {
+    if (!is_contained({"O1", "O2", "O3", "Os", "Oz"}, Level))
+      return wrong("levels", "O1, O2, O3, Os, Oz, or several with commas between", LevelsOption);
+    S.Levels.push_back(Level.str());
+  }
+  return S;
+}
 
 static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
   const std::string Text = "phase-ordering: " + Message;
@@ -45,7 +126,8 @@ static const Function *firstDefinition(const Module &M) {
 
 static constexpr const char *Name = "phase-ordering";
 
-void leaveAlone(Module &M, StringRef Why) {
+/// A remark that the module is left to the usual passes, and why.
+static void leaveAlone(Module &M, StringRef Why) {
   const Function *F = firstDefinition(M);
   if (!F)
     return;
@@ -91,7 +173,11 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Setting
   return mlbridge::serve(Environment, *At).status;
 }
 
-bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+/// Runs one episode. True if the module now is what the model made of it; otherwise it is as it
+/// was, and one diagnostic says why: a remark where there was nothing to decide. `Level` is that of
+/// the pipeline ("Oz"), or empty where the pass was named itself, which asks the model whatever the
+/// levels. Several modules at once, in as many threads, do not disturb each other.
+static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
   if (!Set) {
     giveUp(M, /*FailIsError=*/true, Set.status().message());
@@ -151,7 +237,7 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
     EpisodeLog Log = Environment.log();
     Log.Model = Set->ModelUri;
     if (const ActionList *Actions = Environment.actions())
-      Log.Actions = Actions->toJson();
+      Log.Actions = Actions->json();
     if (!End) {
       Log.End = Outcome::Failed;
       Log.Message = End.toString();
@@ -162,4 +248,34 @@ bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   return bool(End);
 }
 
+namespace {
+
+/// For opt's -passes=phase-ordering.
+class PhaseOrderingPass : public PassInfoMixin<PhaseOrderingPass> {
+public:
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    return choosePasses(M, MAM, "") ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
+} // namespace
+
+static void registerCallbacks(PassBuilder &PB) {
+  registerModels();
+  replaceMiddleEnd(PB, choosePasses, leaveAlone);
+  PB.registerPipelineParsingCallback(
+      [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+        if (Name != "phase-ordering")
+          return false;
+        MPM.addPass(PhaseOrderingPass());
+        return true;
+      });
+}
+
 } // namespace mlbridge::phase_ordering
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "PhaseOrdering", "1",
+          mlbridge::phase_ordering::registerCallbacks, nullptr};
+}

@@ -1,16 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "served_environment.h"
 
-#include "code_size.h"
-
 #include <mlbridge/model.h>
 
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IRReader/IRReader.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
 
 namespace mlbridge::phase_ordering {
+
+/// Bytes of the executable sections of the object that code generation makes of a copy of the
+/// module, for the module's own target. Errors: Unsupported (no such target in this process).
+static mlbridge::Expected<uint64_t> codeSize(const Module &M) {
+  std::string Why;
+  const Triple &For = M.getTargetTriple();
+  const Target *T = TargetRegistry::lookupTarget(For, Why);
+  if (!T)
+    return Status(Code::Unsupported, "code size: " + Why);
+  TargetOptions Options;
+  Options.FunctionSections = false;
+  const std::unique_ptr<TargetMachine> TM(
+      T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
+  if (!TM)
+    return Status(Code::Unsupported, "code size: no code generator for " + For.str());
+  const std::unique_ptr<Module> Copy = CloneModule(M);
+  SmallVector<char, 0> Bytes;
+  raw_svector_ostream Out(Bytes);
+  legacy::PassManager Passes;
+  if (TM->addPassesToEmitFile(Passes, Out, nullptr, CodeGenFileType::ObjectFile))
+    return Status(Code::Unsupported, "code size: no objects are made for " + For.str());
+  Passes.run(*Copy);
+  const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
+  llvm::Expected<std::unique_ptr<object::ObjectFile>> Made =
+      object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
+  if (!Made)
+    return Status(Code::Internal, "code size: " + toString(Made.takeError()));
+  uint64_t Size = 0;
+  for (const object::SectionRef &Section : (*Made)->sections())
+    if (Section.isText())
+      Size += Section.getSize();
+  return Size;
+}
 
 ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps)
     : Host(Host), MAM(MAM), MaxSteps(MaxSteps) {
@@ -24,7 +61,7 @@ Metadata ServedEnvironment::metadata() const {
   Metadata Values;
   Values["phase-ordering.observation"] = Features::Version.str();
   if (const ActionList *Actions = Inner->actions())
-    Values["phase-ordering.actions"] = Actions->toJson();
+    Values["phase-ordering.actions"] = Actions->json();
   return Values;
 }
 

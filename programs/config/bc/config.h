@@ -5,6 +5,4 @@
 #define DC_COPYRIGHT "dc"
 #define DC_VERSION "1.4.1"
 #define PACKAGE "bc"
-#define PACKAGE_NAME "bc"
-#define PACKAGE_VERSION "1.07.1"
 #define VERSION "1.07.1"

@@ -2,10 +2,8 @@
    Build settings that the configure step of Berkeley Yacc would write. */
 #include "../common/posix_have.h"
 #define HAVE_STDNORETURN_H 1
-#define HAVE_STRCASECMP 1
 #define HAVE_VSNPRINTF 1
 #define GCC_NORETURN __attribute__((noreturn))
 #define GCC_UNUSED __attribute__((unused))
 #define MAXTABLE INT_MAX
-#define SYSTEM_NAME "linux-gnu"
 #include <limits.h>

@@ -3,11 +3,7 @@
 #include "../common/posix_have.h"
 #define BYTEORDER 1234
 #define HAVE_GETRANDOM 1
-#define PACKAGE_NAME "expat"
-#define PACKAGE_STRING "expat 2.5.0"
-#define PACKAGE_VERSION "2.5.0"
 #define XML_CONTEXT_BYTES 1024
 #define XML_DEV_URANDOM 1
 #define XML_DTD 1
-#define XML_GE 1
 #define XML_NS 1

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
    Build settings that the configure step of FLAC would write. */
 #include "../common/posix_have.h"
-#define CPU_IS_BIG_ENDIAN 0
 #define ENABLE_64_BIT_WORDS 1
 #define FLAC__ALIGN_MALLOC_DATA 1
 #define FLAC__HAS_OGG 0
-#define OGG_FOUND 0
-#define FLAC__HAS_X86INTRIN 0
-#define FLAC__HAS_NEONINTRIN 0
-#define FLAC__HAS_A64NEONINTRIN 0
 #define FLAC__NO_ASM 1
-#define FLAC__SYS_LINUX 1
 #define HAVE_LANGINFO_CODESET 1
 #define NDEBUG 1
 #define PACKAGE_VERSION "1.4.2"
-#define SIZEOF_OFF_T 8
-#define SIZEOF_VOIDP 8
 #define _GNU_SOURCE 1

@@ -4,13 +4,10 @@
 #define HAVE_STRUCT_STAT_ST_BLKSIZE 1
 #define HAVE_STRUCT_STAT_ST_MTIM 1
 #define HAVE_SYS_FILE_H 1
-#define HAVE_UNSIGNED_LONG_LONG_INT 1
 #define GDBM_THREAD_LOCAL __thread
 #define SIZEOF_OFF_T 8
 #define PACKAGE "gdbm"
 #define PACKAGE_NAME "gdbm"
-#define PACKAGE_STRING "gdbm 1.23"
-#define PACKAGE_TARNAME "gdbm"
 #define PACKAGE_URL ""
 #define PACKAGE_VERSION "1.23"
 #define PACKAGE_BUGREPORT ""

@@ -4,9 +4,6 @@
 #define DEFAULT_PAPERFORMAT "a4"
 #define DEFAULT_PAPERWIDTH 595
 #define DEFAULT_PAPERHEIGHT 842
-#define HAVE_GETOPT_LONG 1
-#define HAVE_UINT64_T 1
-#define PACKAGE_VERSION "1.16"
 #define POTRACE "potrace"
 #define MKBITMAP "mkbitmap"
 #define VERSION "1.16"

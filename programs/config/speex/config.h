@@ -3,7 +3,6 @@
 #include "../common/posix_have.h"
 #define EXPORT __attribute__((visibility("default")))
 #define FLOATING_POINT 1
-#define USE_SMALLFT 1
 #define VAR_ARRAYS 1
 #define SPEEX_VERSION "1.2.1"
 #define SPEEX_MAJOR_VERSION 1

@@ -4,9 +4,5 @@
 #include "tre-config.h"
 #define TRE_REGEX_T_FIELD value
 #define TRE_USE_ALLOCA 1
-#define HAVE_WCHAR_H 1
 #define NDEBUG 1
-#define PACKAGE "tre"
-#define PACKAGE_NAME "TRE"
-#define PACKAGE_STRING "TRE 0.8.0"
 #define PACKAGE_BUGREPORT ""

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
    Features of TRE that its configure step would write. */
-#ifndef TRE_CONFIG_OWN_H
-#define TRE_CONFIG_OWN_H
-#define HAVE_SYS_TYPES_H 1
-#ifndef HAVE_WCHAR_H
 #define HAVE_WCHAR_H 1
-#endif
 #define TRE_APPROX 1
 #define TRE_MULTIBYTE 1
 #define TRE_WCHAR 1
 #define TRE_VERSION "0.8.0"
-#define TRE_VERSION_1 0
-#define TRE_VERSION_2 8
-#define TRE_VERSION_3 0
-#endif

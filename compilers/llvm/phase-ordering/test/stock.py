@@ -57,13 +57,17 @@ class Compiler:
         **settings: object,
     ) -> tuple[bytes, str]:
         """The object's bytes and what the compiler said."""
-        target = self.folder / "object.o"
-        target.unlink(missing_ok=True)
-        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
         extra = self.options(model, **settings) if plugin else []
+        target, said = self.compile(source, "object.o", "-c", *flags, *extra)
+        return target.read_bytes(), said
+
+    def compile(self, source: str | Path, target: str, *flags: str) -> tuple[Path, str]:
+        """The file that was made and what the compiler said."""
+        made = self.folder / target
+        made.unlink(missing_ok=True)
+        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
         path = source if isinstance(source, Path) else SOURCES / source
-        done = self.run(compiler, *flags, *extra, "-c", path, "-o", target)
-        return target.read_bytes(), done.stderr
+        return made, self.run(compiler, *flags, path, "-o", made).stderr
 
     def plain(self, source: str | Path, *flags: str) -> bytes:
         return self.object(source, *flags, plugin=False)[0]
@@ -72,13 +76,9 @@ class Compiler:
         self, source: str | Path, *flags: str, model: str | None = None, plugin: bool = True
     ) -> Path:
         """Compiles and links in one command."""
-        target = self.folder / "program"
-        target.unlink(missing_ok=True)
-        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
         extra = self.options(model) if plugin else []
-        path = source if isinstance(source, Path) else SOURCES / source
-        done = self.run(compiler, *flags, *extra, path, "-o", target)
-        assert "-Wbackend-plugin" not in done.stderr, done.stderr
+        target, said = self.compile(source, "program", *flags, *extra)
+        assert "-Wbackend-plugin" not in said, said
         return target
 
     def log(self, name: str = "log") -> list[dict[str, Any]]:
