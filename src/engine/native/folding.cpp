@@ -87,6 +87,7 @@ static uint64_t slowestOf(KernelId kernel) {
   MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_F32)
   MLBRIDGE_F64(Add) MLBRIDGE_F64(Sub) MLBRIDGE_F64(Mul) MLBRIDGE_F64(Div)
   MLBRIDGE_BOTH(PackGemm)
+  case KernelId::PackRecurrent:
   case KernelId::F32FromF16:
   case KernelId::F16FromF32:
   case KernelId::Copy:
@@ -168,16 +169,6 @@ bool Planner::hasTimeFor(uint64_t work) {
   return bool(status_);
 }
 
-bool Planner::mayFold(uint64_t bytes, uint64_t work, uint64_t slowest) {
-  if (bytes > foldedBytes_ || work > foldedWork_)
-    return false;
-  if (!hasTimeFor(std::max(work, slowest)))
-    return false;
-  foldedBytes_ -= bytes;
-  foldedWork_ -= work;
-  return true;
-}
-
 // What depends on constants alone is computed now, and is a constant then.
 Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   if (firstStep == steps_.size())
@@ -191,12 +182,14 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
     if (values_[id].root == &values_[id] && !values_[id].constant)
       bytes += std::max<size_t>(values_[id].capacity, Buffer::Padding);
   const std::optional<uint64_t> work = workOf(firstStep, steps_.size());
-  if (!work)
-    return status_;
+  if (!work || bytes > foldedBytes_ || *work > foldedWork_)
+    return status_; // it is done in each evaluation
   // Memory is slow when it is new, and given back: about a nanosecond for each byte.
   const uint64_t slowest = workOf(firstStep, steps_.size(), true).value_or(*work) + bytes;
-  if (!mayFold(bytes, *work, slowest))
+  if (!hasTimeFor(std::max(*work, slowest)))
     return status_;
+  foldedBytes_ -= bytes;
+  foldedWork_ -= *work;
   if (Status s = execute(firstStep, steps_.size()); !s)
     return s;
   steps_.resize(firstStep);
@@ -211,6 +204,29 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
     memory_.erase(memory);
   }
   return Status();
+}
+
+Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x,
+                       const std::vector<int64_t> &parameters) {
+  std::shared_ptr<const Buffer> *kept = nullptr;
+  if (const onnx::Tensor *tensor = x->root->initializer) {
+    std::vector<int64_t> key{static_cast<int64_t>(kernel), static_cast<int64_t>(x->offset)};
+    key.insert(key.end(), parameters.begin(), parameters.end());
+    kept = &weights_.packed(tensor, std::move(key));
+    if (*kept)
+      return constant(x->type, shape, *kept);
+  }
+  const size_t firstStep = steps_.size();
+  Value *y = make(x->type, shape);
+  emit(kernel, {y}, {x}, parameters);
+  if (x->isConstant() && status_) // all of it is written: it needn't be zeroed
+    fail(memory_[y].resize(std::max<size_t>(y->capacity, 64)));
+  if (Status s = fold(firstStep, y->id); !s)
+    fail(s);
+  memory_.erase(y);
+  if (kept)
+    *kept = y->constant;
+  return y;
 }
 
 // ---- values on which shapes depend -------------------------------------------------------------

@@ -2,7 +2,7 @@
 // What tools ask of a file. Apart from what a compiler needs, which is not to carry it along.
 #include "engine/file.h"
 #include "engine/native/network.h"
-#include "engine/native/nodes.h"
+#include "engine/native/onnx/model.h"
 #include "engine/native/registry.h"
 
 #include <algorithm>
@@ -21,24 +21,6 @@ void addWeights(const onnx::Tensor &tensor, Inspection &report) {
   auto &files = report.externalFiles;
   if (!file.empty() && std::find(files.begin(), files.end(), file) == files.end())
     files.push_back(file);
-}
-
-void addWeights(const onnx::Graph &graph, Inspection &report);
-
-void addWeights(const std::vector<onnx::Node> &nodes, Inspection &report) {
-  for (const onnx::Node &node : nodes)
-    for (const onnx::Attribute &attribute : node.attributes) {
-      if (attribute.tensor)
-        addWeights(*attribute.tensor, report);
-      if (attribute.graph)
-        addWeights(*attribute.graph, report);
-    }
-}
-
-void addWeights(const onnx::Graph &graph, Inspection &report) {
-  for (const onnx::Tensor &tensor : graph.initializers)
-    addWeights(tensor, report);
-  addWeights(graph.nodes, report);
 }
 
 std::string toString(const onnx::ValueInfo &value) {
@@ -71,10 +53,10 @@ std::string signatureOf(const onnx::Graph &graph) {
 
 Expected<Inspection> inspect(const std::string &path) {
   const Limits limits = toolLimits();
-  Expected<Buffer> file = engine::readFile(path, ModelLimit, limits.deadline);
+  Expected<Buffer> file = engine::readFile(path, onnx::ModelLimit, limits.deadline);
   if (!file)
     return file.status();
-  Expected<onnx::Model> model = onnx::readModel(textOf(*file), limits.deadline);
+  Expected<onnx::Model> model = onnx::readModel(file->span(), limits.deadline);
   if (!model)
     return model.status().withContext(path);
   Inspection report;
@@ -92,18 +74,16 @@ Expected<Inspection> inspect(const std::string &path) {
           (version != opsets.end() && findOperator(node.domain, node.op, version->second));
     };
   };
-  eachNode(model->graph.nodes, count(model->opsets));
+  onnx::eachNode(model->graph.nodes, count(model->opsets));
   for (const onnx::Function &function : model->functions)
-    eachNode(function.nodes, count(function.opsets));
+    onnx::eachNode(function.nodes, count(function.opsets));
   for (auto &[name, use] : uses)
     report.operators.push_back(std::move(use));
-  addWeights(model->graph, report);
-  for (const onnx::Function &function : model->functions)
-    addWeights(function.nodes, report);
+  onnx::eachTensor(*model, [&](const onnx::Tensor &tensor) { addWeights(tensor, report); });
   for (const auto &[domain, version] : model->opsets)
     report.opsets[domain.empty() ? "ai.onnx" : std::string(domain)] = version;
   report.signature = signatureOf(model->graph);
-  report.metadata = metadataOf(*model);
+  report.metadata = onnx::metadataOf(*model);
   Expected<std::shared_ptr<Network>> network = Network::open(path, limits);
   if (!network) {
     report.native = network.status();

@@ -30,7 +30,7 @@ const onnx::Attribute *Lowering::attribute(std::string_view name) const {
 static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->type && attribute->type != type) {
-    (void)l.invalid("its attribute '" + std::string(name) + "' is of another type");
+    l.invalid("its attribute '" + std::string(name) + "' is of another type");
     return nullptr;
   }
   return attribute;
@@ -53,19 +53,19 @@ const std::vector<int64_t> *Lowering::integers(std::string_view name) {
   return attribute ? &attribute->integers : nullptr;
 }
 
-Status Lowering::status() const { return planner.status(); }
-Status Lowering::invalid(const std::string &why) { return planner.fail({Code::InvalidModel, why}); }
-Status Lowering::unsupported(const std::string &why) {
-  return planner.fail({Code::Unsupported, why});
+const Status &Lowering::status() const { return planner.status(); }
+Refused Lowering::invalid(const std::string &why) {
+  return {planner.fail({Code::InvalidModel, why})};
+}
+Refused Lowering::unsupported(const std::string &why) {
+  return {planner.fail({Code::Unsupported, why})};
 }
 
 bool Lowering::axis(int64_t &axis, size_t rank) {
   const auto count = static_cast<int64_t>(rank);
-  if (axis < -count || axis >= count) {
-    (void)invalid("axis " + std::to_string(axis) + " of a tensor of " + std::to_string(rank) +
-                  " dimensions");
-    return false;
-  }
+  if (axis < -count || axis >= count)
+    return invalid("axis " + std::to_string(axis) + " of a tensor of " + std::to_string(rank) +
+                   " dimensions");
   axis += axis < 0 ? count : 0;
   return true;
 }
@@ -75,10 +75,8 @@ bool Lowering::axes(std::vector<int64_t> &axes, size_t rank) {
   for (int64_t &a : axes) {
     if (!axis(a, rank))
       return false;
-    if (seen[static_cast<size_t>(a)]) {
-      (void)invalid("axis " + std::to_string(a) + " is named twice");
-      return false;
-    }
+    if (seen[static_cast<size_t>(a)])
+      return invalid("axis " + std::to_string(a) + " is named twice");
     seen[static_cast<size_t>(a)] = true;
   }
   return true;
@@ -102,8 +100,7 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
         for (const Value *v : values)
           if (v)
             shapes += (shapes.empty() ? "" : " and ") + toString(v->shape);
-        (void)invalid("the shapes " + shapes + " don't fit each other");
-        return false;
+        return invalid("the shapes " + shapes + " don't fit each other");
       }
       length = value->shape[i];
     }
@@ -111,26 +108,32 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
   return true;
 }
 
-bool Lowering::settle(const std::vector<Value *> &values) { return planner.settle(values); }
-const uint8_t *Lowering::readBytes(Value *value) { return planner.bytesOf(value); }
+static void cast(const Value *value, const uint8_t *bytes, ElementType type, void *out) {
+  void *const operands[] = {out, const_cast<uint8_t *>(bytes)};
+  const int64_t parameters[] = {static_cast<int64_t>(value->type), static_cast<int64_t>(type),
+                                static_cast<int64_t>(value->count)};
+  kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::Cast)](operands, parameters);
+}
+
+bool Lowering::read(size_t i, std::string_view attribute, std::vector<int64_t> &out,
+                    bool isOptional) {
+  if (in(i))
+    return read(in(i), out);
+  if (const std::vector<int64_t> *given = integers(attribute))
+    out = *given;
+  else if (!isOptional)
+    return invalid("its '" + std::string(attribute) + "' is missing");
+  return bool(status());
+}
 
 bool Lowering::read(Value *value, std::vector<int64_t> &out) {
-  const uint8_t *bytes = readBytes(value);
+  if (value->type != ElementType::Int64 && value->type != ElementType::Int32)
+    return invalid(std::string("lengths or indices are ") + name(value->type));
+  const uint8_t *bytes = planner.bytesOf(value);
   if (!bytes)
     return false;
   out.resize(value->count);
-  for (size_t i = 0; i < value->count; ++i) {
-    if (value->type == ElementType::Int64) {
-      std::memcpy(&out[i], bytes + 8 * i, 8);
-    } else if (value->type == ElementType::Int32) {
-      int32_t number;
-      std::memcpy(&number, bytes + 4 * i, 4);
-      out[i] = number;
-    } else {
-      (void)invalid(std::string("lengths or indices are ") + name(value->type));
-      return false;
-    }
-  }
+  cast(value, bytes, ElementType::Int64, out.data());
   return true;
 }
 
@@ -138,59 +141,19 @@ bool Lowering::read(Value *value, int64_t &out) {
   std::vector<int64_t> all;
   if (!read(value, all))
     return false;
-  if (all.size() != 1) {
-    (void)invalid("expected one number, not " + std::to_string(all.size()));
-    return false;
-  }
+  if (all.size() != 1)
+    return invalid("expected one number, not " + std::to_string(all.size()));
   out = all[0];
   return true;
 }
 
 bool Lowering::read(Value *value, double &out) {
-  if (value->count != 1) {
-    (void)invalid("expected one number, not " + std::to_string(value->count));
-    return false;
-  }
-  const uint8_t *bytes = readBytes(value);
-  if (!bytes)
-    return false;
-  const auto as = [&](auto number) {
-    std::memcpy(&number, bytes, sizeof number);
-    out = static_cast<double>(number);
-    return true;
-  };
-  switch (value->type) {
-  case ElementType::Int8:
-    return as(int8_t());
-  case ElementType::Int16:
-    return as(int16_t());
-  case ElementType::Int32:
-    return as(int32_t());
-  case ElementType::Int64:
-    return as(int64_t());
-  case ElementType::UInt8:
-  case ElementType::Bool:
-    return as(uint8_t());
-  case ElementType::UInt16:
-    return as(uint16_t());
-  case ElementType::UInt32:
-    return as(uint32_t());
-  case ElementType::UInt64:
-    return as(uint64_t());
-  case ElementType::Float16: {
-    Half half;
-    std::memcpy(&half, bytes, sizeof half);
-    out = static_cast<double>(toFloat(half));
-    return true;
-  }
-  case ElementType::Float32:
-    return as(float());
-  case ElementType::Float64:
-    return as(double());
-  case ElementType::String:
-    break;
-  }
-  return false;
+  if (value->count != 1)
+    return invalid("expected one number, not " + std::to_string(value->count));
+  const uint8_t *bytes = planner.bytesOf(value);
+  if (bytes)
+    cast(value, bytes, ElementType::Float64, &out);
+  return bytes != nullptr;
 }
 
 Value *Lowering::make(ElementType type, const Shape &shape) { return planner.make(type, shape); }
@@ -209,7 +172,7 @@ Value *Lowering::constant(ElementType type, const Shape &shape, const void *elem
   Buffer bytes;
   const size_t size = elementCount(shape).value_or(0) * sizeOf(type);
   if (Status s = bytes.resize(std::max<size_t>(size, 8)); !s) {
-    (void)planner.fail(s);
+    planner.fail(s);
     return make(type, shape);
   }
   std::memset(bytes.data(), 0, bytes.size());
@@ -227,11 +190,11 @@ Value *Lowering::constantReal(ElementType type, double value) {
 
 Value *Lowering::fault() { return planner.fault(); }
 
-void Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
-                    const std::vector<Value *> &reads, const std::vector<int64_t> &parameters) {
+const Status &Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
+                             const std::vector<Value *> &reads,
+                             const std::vector<int64_t> &parameters) {
   planner.emit(kernel, results, reads, parameters);
+  return status();
 }
-
-void Lowering::countMultiplyAdds(uint64_t count) { planner.countMultiplyAdds(count); }
 
 } // namespace mlbridge::native

@@ -37,6 +37,13 @@ struct Value {
   const uint8_t *constantBytes() const { return root->constant->data() + offset; }
 };
 
+/// What invalid() and unsupported() give back: the failure, or false where a bool tells.
+struct Refused {
+  const Status &status;
+  operator Status() const { return status; }
+  operator bool() const { return false; }
+};
+
 /// The node at hand. What fails is remembered and makes the whole plan fail, so that most calls
 /// need no check: values can still be made and steps emitted, to no effect.
 class Lowering {
@@ -55,6 +62,11 @@ public:
   /// Whether somebody may read output i.
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   void setResult(size_t i, Value *value);
+  /// The only result.
+  Status give(Value *value) {
+    setResult(0, value);
+    return status();
+  }
 
   // Attributes. One of another type than asked for is a failure.
   const onnx::Attribute *attribute(std::string_view name) const;
@@ -64,9 +76,9 @@ public:
   const std::vector<int64_t> *integers(std::string_view name);
 
   // Failures.
-  Status status() const;
-  Status invalid(const std::string &why);
-  Status unsupported(const std::string &why);
+  const Status &status() const;
+  Refused invalid(const std::string &why);
+  Refused unsupported(const std::string &why);
 
   /// From −rank … rank − 1 to 0 … rank − 1.
   bool axis(int64_t &axis, size_t rank);
@@ -74,17 +86,16 @@ public:
   /// The shape that all can be broadcast to.
   bool broadcast(const std::vector<const Value *> &values, Shape &out);
 
+  /// Numbers that are input i or, in older versions, an attribute. False without them unless they
+  /// are optional, and on failure.
+  bool read(size_t i, std::string_view attribute, std::vector<int64_t> &out,
+            bool isOptional = false);
   /// The value of an int32 or int64 tensor on which shapes depend.
   bool read(Value *value, std::vector<int64_t> &out);
   /// One such number.
   bool read(Value *value, int64_t &out);
   /// Of any number type.
   bool read(Value *value, double &out);
-  /// Shapes depend on these values; null is left out. False if they aren't known yet, or on
-  /// failure.
-  bool settle(const std::vector<Value *> &values);
-  /// All bytes of a value on which shapes depend; null on failure.
-  const uint8_t *readBytes(Value *value);
 
   /// A new tensor in the workspace.
   Value *make(ElementType type, const Shape &shape);
@@ -101,9 +112,8 @@ public:
   Value *fault();
 
   /// Operands are results, then what is read. Null operands are allowed.
-  void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
-            const std::vector<int64_t> &parameters);
-  void countMultiplyAdds(uint64_t count);
+  const Status &emit(KernelId kernel, const std::vector<Value *> &results,
+                     const std::vector<Value *> &reads, const std::vector<int64_t> &parameters);
 };
 
 /// The float32 kernel of a pair, or the float64 one.

@@ -3,7 +3,6 @@
 #include "engine/native/network.h"
 
 #include "engine/file.h"
-#include "engine/native/nodes.h"
 #include "engine/native/planner.h"
 #include "engine/native/registry.h"
 
@@ -50,9 +49,9 @@ Status checkOperators(const onnx::Model &model, const Deadline &deadline) {
         status = status.withContext("the node that makes '" + std::string(node.outputs[0]) + "'");
     };
   };
-  eachNode(model.graph.nodes, check(model.opsets));
+  onnx::eachNode(model.graph.nodes, check(model.opsets));
   for (const onnx::Function &function : model.functions)
-    eachNode(function.nodes, check(function.opsets));
+    onnx::eachNode(function.nodes, check(function.opsets));
   return status;
 }
 
@@ -91,8 +90,8 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
   network->path_ = path;
   network->folder_ = memory ? std::string() : folderOf(path);
   network->memory_ = limits.memory;
-  Expected<Buffer> file = memory ? engine::copyBytes(*memory, ModelLimit)
-                                 : engine::readFile(path, ModelLimit, limits.deadline);
+  Expected<Buffer> file = memory ? engine::copyBytes(*memory, onnx::ModelLimit)
+                                 : engine::readFile(path, onnx::ModelLimit, limits.deadline);
   if (!file)
     return file.status();
   if (file->empty())
@@ -108,7 +107,7 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
 }
 
 Status Network::load(const Deadline &deadline) {
-  Expected<onnx::Model> model = onnx::readModel(textOf(file_), deadline);
+  Expected<onnx::Model> model = onnx::readModel(file_.span(), deadline);
   if (!model)
     return model.status();
   model_ = std::make_unique<onnx::Model>(std::move(*model));
@@ -150,21 +149,6 @@ Status Network::load(const Deadline &deadline) {
   return Status();
 }
 
-Metadata metadataOf(const onnx::Model &model) {
-  Metadata metadata;
-  for (const auto &[key, value] : model.metadata)
-    metadata.emplace(std::string(key), std::string(value));
-  const std::pair<const char *, std::string_view> fields[] = {
-      {"onnx.producer", model.producer},
-      {"onnx.graph", model.graph.name},
-      {"onnx.domain", model.domain},
-      {"onnx.description", model.description}};
-  for (const auto &[key, value] : fields)
-    if (!value.empty())
-      metadata.emplace(key, std::string(value));
-  return metadata;
-}
-
 Status Network::readSignature() {
   std::set<std::string_view> initializers;
   for (const onnx::Tensor &tensor : model_->graph.initializers)
@@ -188,7 +172,7 @@ Status Network::readSignature() {
   if (Status s = signature_.check(); !s)
     return {Code::InvalidModel, s.message()};
 
-  metadata_ = metadataOf(*model_);
+  metadata_ = onnx::metadataOf(*model_);
   return Status();
 }
 

@@ -10,6 +10,7 @@
 namespace mlbridge::native {
 namespace {
 
+constexpr size_t MostNodes = size_t(1) << 16;
 constexpr size_t MostSteps = size_t(1) << 17;
 constexpr size_t MostValues = size_t(1) << 20;
 constexpr size_t BetweenLooks = 256; ///< at the clock: one node may make very many values and steps
@@ -64,7 +65,7 @@ Expected<std::shared_ptr<const Buffer>> Planner::elements(const onnx::Tensor &te
   return weights_.elements(tensor);
 }
 
-Value *Planner::newValue(ElementType type, const Shape &shape) {
+Value *Planner::make(ElementType type, const Shape &shape) {
   Value &v = values_.emplace_back();
   v.id = static_cast<uint32_t>(values_.size() - 1);
   v.type = type;
@@ -87,10 +88,8 @@ Value *Planner::newValue(ElementType type, const Shape &shape) {
   return &v;
 }
 
-Value *Planner::make(ElementType type, const Shape &shape) { return newValue(type, shape); }
-
 Value *Planner::view(Value *value, const Shape &shape, uint64_t offset) {
-  Value *v = newValue(value->type, shape);
+  Value *v = make(value->type, shape);
   v->root = value->root;
   v->offset = value->offset + offset;
   v->producer = value->producer;
@@ -99,21 +98,21 @@ Value *Planner::view(Value *value, const Shape &shape, uint64_t offset) {
 }
 
 Value *Planner::unknown() {
-  Value *v = newValue(ElementType::Bool, {});
+  Value *v = make(ElementType::Bool, {});
   v->isUnknown = true;
   return v;
 }
 
 Value *Planner::constant(ElementType type, const Shape &shape,
                          std::shared_ptr<const Buffer> bytes) {
-  Value *v = newValue(type, shape);
+  Value *v = make(type, shape);
   v->place = Place::Constant;
   v->constant = std::move(bytes);
   return v;
 }
 
 Value *Planner::fault() {
-  Value *v = newValue(ElementType::Int64, {});
+  Value *v = make(ElementType::Int64, {});
   faults_.push_back(v);
   return v;
 }
@@ -262,7 +261,7 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   const onnx::Graph &graph = model_.graph;
   std::vector<std::pair<std::string_view, Value *>> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Value *value = newValue(inputs[i].type, inputs[i].shape);
+    Value *value = make(inputs[i].type, inputs[i].shape);
     value->place = Place::Input;
     value->index = static_cast<uint32_t>(i);
     values.emplace_back(inputs[i].name, value);
@@ -361,8 +360,9 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
 }
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
-  if (++planned_ > onnx::MostNodes)
-    return onnx::tooManyNodes();
+  if (++planned_ > MostNodes)
+    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
+                                     " nodes, those of functions and loops included"};
   if (isLate())
     return status_;
   std::vector<Value *> inputs;

@@ -22,15 +22,16 @@ public:
   uint64_t size() const { return size_ + files_.size(); }
   Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
   /// What was made of an initializer under a key, or null.
-  std::shared_ptr<const Buffer> &packed(const onnx::Tensor *tensor, const std::string &key) {
-    return packed_[{tensor, key}];
+  std::shared_ptr<const Buffer> &packed(const onnx::Tensor *tensor, std::vector<int64_t> key) {
+    return packed_[{tensor, std::move(key)}];
   }
 
 private:
   onnx::ExternalFiles files_;
   uint64_t size_;
   std::map<const onnx::Tensor *, std::weak_ptr<const Buffer>> elements_;
-  std::map<std::pair<const onnx::Tensor *, std::string>, std::shared_ptr<const Buffer>> packed_;
+  std::map<std::pair<const onnx::Tensor *, std::vector<int64_t>>, std::shared_ptr<const Buffer>>
+      packed_;
 };
 
 class Planner {
@@ -81,19 +82,20 @@ public:
   Value *fault();
   void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
             const std::vector<int64_t> &parameters);
+  /// What the kernel makes of x: once for all plans if x is a constant of the file.
+  Value *packed(KernelId kernel, const Shape &shape, Value *x,
+                const std::vector<int64_t> &parameters);
+  /// All bytes of a value on which shapes depend; null on failure.
   const uint8_t *bytesOf(Value *value);
-  /// See Lowering::settle.
+  /// Shapes depend on these values; null is left out. False if they aren't known yet, or on
+  /// failure.
   bool settle(const std::vector<Value *> &values);
-  /// Whether so much may be computed and kept beforehand; else it is done in each evaluation. Work
-  /// is as a rule, which counts against the budget, and at worst, for which there has to be time.
-  bool mayFold(uint64_t bytes, uint64_t work, uint64_t slowest = 0);
   /// Fails if the deadline has passed.
   bool isLate();
   /// Fails if there is no time for so much work.
   bool hasTimeFor(uint64_t work);
   /// Those of a tensor in the file.
   Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
-  Weights &weights() { return weights_; }
   /// The step that made `value`, if changing it changes nothing else.
   Draft *onlyProducer(Value *value);
   /// Of the last step.
@@ -138,7 +140,6 @@ private:
   Expected<std::shared_ptr<const Plan>> finish(const std::vector<TensorSpec> &inputs,
                                                const std::vector<TensorSpec> &outputs,
                                                const std::vector<Value *> &results);
-  Value *newValue(ElementType type, const Shape &shape);
   void removeDeadSteps(const std::vector<Value *> &results);
   Status placeValues(Plan &plan);
 

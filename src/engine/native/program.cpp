@@ -7,54 +7,43 @@ namespace mlbridge::native {
 
 void Program::add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
                   const int64_t *parameters) {
-  added_.push_back({kind, kernel, operands_.size(), parameters});
+  const Kernel *kernels = kernelsFor(bestInstructionSet());
+  const bool isKernel = kind == Step::Kind::Kernel;
+  code_.push_back({isKernel ? kernels[static_cast<size_t>(kernel)] : nullptr, nullptr, parameters});
+  controls_.push_back({kind, operands_.size(), code_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 
 Status Program::finish(bool isLong) {
-  const Kernel *kernels = kernelsFor(bestInstructionSet());
+  Status notNested(Code::Internal, "native: control flow that isn't nested");
   std::vector<size_t> open;
   bool hasControl = isLong;
-  code_.reserve(added_.size());
-  for (const Added &step : added_) {
-    Kernel kernel = nullptr;
-    if (step.kind == Step::Kind::Kernel) {
-      kernel = kernels ? kernels[static_cast<size_t>(step.kernel)] : nullptr;
-      if (!kernel)
-        return {Code::Internal,
-                "native: there is no kernel " + std::to_string(static_cast<int>(step.kernel))};
-    } else {
-      hasControl = true;
+  for (size_t i = 0; i < code_.size(); ++i) {
+    code_[i].operands = operands_.data() + controls_[i].firstOperand;
+    const Step::Kind kind = controls_[i].kind;
+    if (kind == Step::Kind::Kernel)
+      continue;
+    hasControl = true;
+    if (kind == Step::Kind::If || kind == Step::Kind::Loop) {
+      open.push_back(i);
+      continue;
     }
-    code_.push_back({kernel, operands_.data() + step.firstOperand, step.parameters});
-  }
-  if (hasControl) {
-    controls_.resize(added_.size());
-    for (size_t i = 0; i < added_.size(); ++i) {
-      const Step::Kind kind = added_[i].kind;
-      controls_[i] = {kind, i + 1};
-      if (kind == Step::Kind::If || kind == Step::Kind::Loop) {
-        open.push_back(i);
-        continue;
-      }
-      if (kind == Step::Kind::Kernel)
-        continue;
-      if (open.empty())
-        return {Code::Internal, "native: control flow that isn't nested"};
-      const size_t begin = open.back();
-      controls_[begin].target = i + 1;
-      if (kind == Step::Kind::Else) {
-        open.back() = i;
-        continue;
-      }
-      open.pop_back();
-      if (kind == Step::Kind::EndLoop)
-        controls_[i].target = begin;
+    if (open.empty())
+      return notNested;
+    const size_t begin = open.back();
+    controls_[begin].target = i + 1;
+    if (kind == Step::Kind::Else) {
+      open.back() = i;
+      continue;
     }
-    if (!open.empty())
-      return {Code::Internal, "native: control flow that isn't nested"};
+    open.pop_back();
+    if (kind == Step::Kind::EndLoop)
+      controls_[i].target = begin;
   }
-  added_ = {};
+  if (!open.empty())
+    return notNested;
+  if (!hasControl)
+    controls_ = {};
   isLong_ = isLong;
   isFinished_ = true;
   return Status();

@@ -14,7 +14,8 @@ public:
   /// `parameters` are read in every run, from where they are.
   void add(Step::Kind kind, KernelId kernel, Span<void *const> operands, const int64_t *parameters);
   void reserve(size_t steps, size_t operands) {
-    added_.reserve(steps);
+    code_.reserve(steps);
+    controls_.reserve(steps);
     operands_.reserve(operands);
   }
   bool isEmpty() const { return !isFinished_; }
@@ -32,18 +33,12 @@ private:
   };
   struct Control {
     Step::Kind kind;
-    size_t target; ///< where to go on otherwise
-  };
-  struct Added {
-    Step::Kind kind;
-    KernelId kernel;
     size_t firstOperand;
-    const int64_t *parameters;
+    size_t target; ///< where to go on otherwise
   };
   bool runWithControl(Duration left) const;
 
   bool isFinished_ = false, isLong_ = false;
-  std::vector<Added> added_;
   std::vector<void *> operands_;
   std::vector<Instruction> code_;
   std::vector<Control> controls_; ///< empty if there is none, else one for each instruction

@@ -6,55 +6,30 @@
 namespace mlbridge::native {
 
 bool isIn(ElementType type, uint16_t types) {
-  switch (type) {
-  case ElementType::Float16:
-    return types & Real16;
-  case ElementType::Float32:
-    return types & Real32;
-  case ElementType::Float64:
-    return types & Real64;
-  case ElementType::Bool:
-    return types & Bools;
-  case ElementType::Int8:
-  case ElementType::Int16:
-  case ElementType::Int32:
-  case ElementType::Int64:
-    return types & Ints;
-  case ElementType::String:
-    return false;
-  default:
-    return types & UInts;
-  }
-}
-
-Span<const Span<const Operator>> operatorFamilies() {
-  static const Span<const Operator> Families[] = {
-      ElementwiseOperators, MatrixOperators,        MovementOperators,
-      ReductionOperators,   NormalizationOperators, RecurrentOperators,
-      ControlOperators,     IndexingOperators,      ShapeOperators};
-  return Families;
+  constexpr uint16_t Sets[] = {0,     Ints,  Ints,   Ints,   Ints,   UInts, UInts,
+                               UInts, UInts, Real16, Real32, Real64, Bools};
+  const auto index = static_cast<size_t>(type);
+  return index < std::size(Sets) && (Sets[index] & types) != 0;
 }
 
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version) {
   const Operator *best = nullptr;
   if (!domain.empty())
     return best;
-  for (const Span<const Operator> &family : operatorFamilies())
-    for (const Operator &op : family)
+  for (const Span<const Operator> *family :
+       {&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
+        &ControlOperators, &ShapeOperators})
+    for (const Operator &op : *family)
       if (name == op.name && op.first <= version && (!best || op.first > best->first))
         best = &op;
   return best;
-}
-
-const Operator *findOperator(std::string_view domain, std::string_view name) {
-  return findOperator(domain, name, INT64_MAX);
 }
 
 Status unsupportedOperator(const onnx::Node &node, int64_t version) {
   std::string name(node.op);
   if (!node.domain.empty())
     name = std::string(node.domain) + "." + name;
-  if (findOperator(node.domain, node.op))
+  if (findOperator(node.domain, node.op, INT64_MAX)) // in a later version
     return {Code::Unsupported, "native does not run version " + std::to_string(version) +
                                    " of the operator " + name + ", only later ones"};
   return {Code::Unsupported, "native does not run the operator " + name + " (version " +

@@ -43,21 +43,15 @@ constexpr uint8_t SelfDeciding = 0x80;
 
 /// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
-/// Whether the name is known in some version.
-const Operator *findOperator(std::string_view domain, std::string_view name);
 
 /// Names what is lacking.
 Status unsupportedOperator(const onnx::Node &node, int64_t version);
 /// Number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
 Status checkInputs(const Operator &op, std::vector<Value *> &inputs);
 
-/// All tables, for listing.
-Span<const Span<const Operator>> operatorFamilies();
-
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
-    ReductionOperators, NormalizationOperators, RecurrentOperators, ControlOperators,
-    IndexingOperators, ShapeOperators;
+    ReductionOperators, ControlOperators, ShapeOperators;
 
 } // namespace mlbridge::native
 

@@ -2,9 +2,8 @@
 #include "engine/native/compile/generate.h"
 
 #include "engine/file.h"
-#include "engine/native/compile/print.h"
 #include "engine/native/network.h"
-#include "engine/native/nodes.h"
+#include "engine/native/onnx/model.h"
 
 #include <algorithm>
 #include <set>
@@ -33,27 +32,6 @@ bool isReserved(const std::string &text) {
       "template this thread_local throw true try typedef typeid typename union unsigned "
       "using virtual void volatile wchar_t while xor xor_eq ";
   return Words.find(" " + text + " ") != std::string_view::npos;
-}
-
-/// Files beside the model in which weights lie.
-std::vector<std::string> filesBeside(const std::string &path, const native::onnx::Model &model) {
-  std::set<std::string_view> names;
-  const auto add = [&](const native::onnx::Tensor &tensor) {
-    if (const std::string_view file = native::onnx::externalFile(tensor); !file.empty())
-      names.insert(file);
-  };
-  for (const native::onnx::Tensor &tensor : model.graph.initializers)
-    add(tensor);
-  native::eachNode(model.graph.nodes, [&](const native::onnx::Node &node) {
-    for (const native::onnx::Attribute &attribute : node.attributes)
-      if (attribute.tensor)
-        add(*attribute.tensor);
-  });
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  std::vector<std::string> files;
-  for (const std::string_view name : names)
-    files.push_back(std::string(folder).append(name));
-  return files;
 }
 
 /// The lengths of one input. `used` gets the names of dimensions that were needed.
@@ -101,10 +79,10 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
   if (!network)
     return network.status();
-  Expected<Buffer> file = engine::readFile(path, native::ModelLimit);
+  Expected<Buffer> file = engine::readFile(path, native::onnx::ModelLimit);
   if (!file)
     return file.status();
-  const Expected<native::onnx::Model> model = native::onnx::readModel(native::textOf(*file));
+  const Expected<native::onnx::Model> model = native::onnx::readModel(file->span());
   if (!model)
     return model.status();
   const Signature &signature = (*network)->signature();
@@ -139,7 +117,12 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
                   path + ": shapes depend on the values of inputs, which a compiled network's "
                          "can't; native: runs it");
   Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
-  made.files = filesBeside(path, *model);
+  std::set<std::string> files;
+  native::onnx::eachTensor(*model, [&](const native::onnx::Tensor &tensor) {
+    if (const std::string_view file = native::onnx::externalFile(tensor); !file.empty())
+      files.insert(path.substr(0, path.rfind('/') + 1).append(file));
+  });
+  made.files.assign(files.begin(), files.end());
   return made;
 }
 

@@ -4,7 +4,9 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
 #define MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
 
-#include <mlbridge/status.h>
+#include "engine/native/plan.h"
+
+#include <mlbridge/model.h>
 
 #include <cstdint>
 #include <map>
@@ -39,6 +41,10 @@ struct Generated {
 /// Errors: those of native::Network::open; InvalidArgument (the name, a length that is missing or
 /// of no dimension); Unsupported (shapes that depend on values); LimitExceeded (the memory).
 Expected<Generated> generate(const std::string &path, const GenerateOptions &options);
+
+/// Its last part, of a plan without decisions. `file`: the network's, for comments.
+Generated print(const native::Plan &plan, const Metadata &metadata, const std::string &file,
+                const GenerateOptions &options);
 
 } // namespace mlbridge::aot
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A plan as C++: each kernel call becomes a function with constant parameters, so that the compiler
 // specializes it, and calls that are alike share one.
-#include "engine/native/compile/print.h"
+#include "engine/native/compile/generate.h"
 
 #include <mlbridge/aot.h>
 
@@ -79,6 +79,14 @@ uint64_t bytesOf(const TensorSpec &spec) {
 }
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 
+/// How source calls a kernel: "Gemm<F32>", "F32FromF16<Isa>", or the plain name.
+std::string expressionOf(native::KernelId kernel) {
+  const std::string name = native::nameOf(kernel);
+  if (kernel < native::KernelId::F32FromF16)
+    return name.substr(0, name.size() - 3) + "<" + name.substr(name.size() - 3) + ">";
+  return kernel <= native::KernelId::F16FromF32 ? name + "<Isa>" : name;
+}
+
 class Printer {
 public:
   Printer(const native::Plan &plan, const Metadata &metadata, const std::string &file,
@@ -145,7 +153,7 @@ private:
     for (uint32_t i = 0; i < step.parameterCount; ++i)
       body += number64(plan_.parameters[step.firstParameter + i]) + ", ";
     body += step.parameterCount ? "};\n" : "0};\n";
-    body += "  " + std::string(native::expressionOf(step.kernel)) + "(o, p);\n}\n";
+    body += "  " + expressionOf(step.kernel) + "(o, p);\n}\n";
     const auto [it, isNew] = callees_.emplace(body, "step" + number(callees_.size()));
     if (isNew)
       functions += "static void " + it->second + "(void *const *o) {\n" + body;

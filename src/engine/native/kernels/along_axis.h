@@ -162,8 +162,9 @@ template <class V> MLBRIDGE_INLINE void CountLess(void *const *operands, const s
     const auto at = [&](std::int64_t i) {
       const V x = p[4] ? loadUpTo<V>(a + i, n - i) : V::broadcast(*a);
       const V z = p[6] ? loadUpTo<V>(b + i, n - i) : V::broadcast(*b);
-      return V::select(orEqual ? V::lessEqual(x, z) : V::less(x, z), V::broadcast(1),
-                       V::broadcast(0));
+      const V one = V::broadcast(1), zero = V::broadcast(0);
+      return orEqual ? V::select(V::lessEqual(x, z), one, zero)
+                     : V::select(V::less(x, z), one, zero);
     };
     V even = V::broadcast(0), odd = even;
     std::int64_t i = 0;
@@ -233,7 +234,7 @@ MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSu
           sum = sum + e;
         }
       }
-      const L logarithm = keeps ? sum : log(sum);
+      const L logarithm = keeps ? sum : LogFunction::of(sum, Parameters<L>{});
       if (total) {
         storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;
@@ -303,7 +304,6 @@ template <class V> MLBRIDGE_INLINE void ArgMin(void *const *operands, const std:
   argBest<V>(operands, p, false);
 }
 
-/// A heap of the best k whose root is the worst of them, then sorted in place.
 template <class V> MLBRIDGE_INLINE void TopK(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   E *values = static_cast<E *>(operands[0]);
@@ -314,45 +314,13 @@ template <class V> MLBRIDGE_INLINE void TopK(void *const *operands, const std::i
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t i = 0; i < inner; ++i) {
       const E *from = x + o * n * inner + i;
-      E *best = values + o * k * inner + i;
-      std::int64_t *where = indices + o * k * inner + i;
-      const auto before = [largest](E a, std::int64_t ai, E b, std::int64_t bi) {
-        return precedes(a, b, largest) || (!precedes(b, a, largest) && ai < bi);
-      };
-      // Puts a value into the heap of `size` at its root, or below.
-      const auto sink = [&](std::int64_t at, std::int64_t size, E value, std::int64_t index) {
-        for (;;) {
-          std::int64_t child = 2 * at + 1;
-          if (child >= size)
-            break;
-          if (child + 1 < size && before(best[child * inner], where[child * inner],
-                                         best[(child + 1) * inner], where[(child + 1) * inner]))
-            ++child;
-          if (!before(value, index, best[child * inner], where[child * inner]))
-            break;
-          best[at * inner] = best[child * inner];
-          where[at * inner] = where[child * inner];
-          at = child;
-        }
-        best[at * inner] = value;
-        where[at * inner] = index;
-      };
-      for (std::int64_t j = 0; j < k; ++j) {
-        best[j * inner] = from[j * inner];
-        where[j * inner] = j;
-      }
-      for (std::int64_t j = k / 2; j-- > 0;)
-        sink(j, k, best[j * inner], where[j * inner]);
-      for (std::int64_t j = k; k > 0 && j < n; ++j)
-        if (before(from[j * inner], j, best[0], where[0]))
-          sink(0, k, from[j * inner], j);
-      for (std::int64_t j = k; j-- > 1;) {
-        const E value = best[j * inner];
-        const std::int64_t index = where[j * inner];
-        best[j * inner] = best[0];
-        where[j * inner] = where[0];
-        sink(0, j, value, index);
-      }
+      const std::int64_t to = o * k * inner + i;
+      bestOf(indices + to, k, n, inner, [&](std::int64_t a, std::int64_t b) {
+        const E va = from[a * inner], vb = from[b * inner];
+        return precedes(va, vb, largest) || (!precedes(vb, va, largest) && a < b);
+      });
+      for (std::int64_t j = 0; j < k; ++j)
+        values[to + j * inner] = from[indices[to + j * inner] * inner];
     }
 }
 

@@ -5,24 +5,24 @@
 
 #include "kernel.h"
 #include "math.h"
+#include "movement.h"
 
 namespace mlbridge::native::kernels {
 
-/// Computes f in double and rounds once.
-#define MLBRIDGE_IN_DOUBLE(Name, Function)                                                         \
-  template <class V> MLBRIDGE_INLINE V Name(V x) {                                                 \
-    if constexpr (sizeof(typename V::Element) == 8) {                                              \
-      return Function(x);                                                                          \
-    } else {                                                                                       \
-      typename WideOf<V>::Type half[2];                                                            \
-      widen(x, half[0], half[1]);                                                                  \
-      half[0] = Function(half[0]);                                                                 \
-      if constexpr (V::Lanes > 1)                                                                  \
-        half[1] = Function(half[1]);                                                               \
-      narrow(half[0], half[1], x);                                                                 \
-      return x;                                                                                    \
-    }                                                                                              \
+/// Computes f of double vectors and rounds once.
+template <class V, class F> MLBRIDGE_INLINE V inDouble(V x, const F &f) {
+  if constexpr (sizeof(typename V::Element) == 8) {
+    return f(x);
+  } else {
+    typename WideOf<V>::Type half[2];
+    widen(x, half[0], half[1]);
+    half[0] = f(half[0]);
+    if constexpr (V::Lanes > 1)
+      half[1] = f(half[1]);
+    narrow(half[0], half[1], x);
+    return x;
   }
+}
 
 template <class V> MLBRIDGE_INLINE V cosDouble(V x) { return sinDouble(x, 1); }
 template <class V> MLBRIDGE_INLINE V sineDouble(V x) { return sinDouble(x, 0); }
@@ -81,25 +81,6 @@ template <class V> MLBRIDGE_RARE V geluTanhDouble(V x) {
   return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
 }
 
-MLBRIDGE_IN_DOUBLE(acos, acosDouble)
-MLBRIDGE_IN_DOUBLE(acosh, acoshDouble)
-MLBRIDGE_IN_DOUBLE(asin, asinDouble)
-MLBRIDGE_IN_DOUBLE(asinh, asinhDouble)
-MLBRIDGE_IN_DOUBLE(atan, atanDouble)
-MLBRIDGE_IN_DOUBLE(atanh, atanhDouble)
-MLBRIDGE_IN_DOUBLE(cos, cosDouble)
-MLBRIDGE_IN_DOUBLE(cosh, coshDouble)
-MLBRIDGE_IN_DOUBLE(erf, erfDouble)
-MLBRIDGE_IN_DOUBLE(gelu, geluDouble)
-MLBRIDGE_IN_DOUBLE(geluTanh, geluTanhDouble)
-MLBRIDGE_IN_DOUBLE(log, logDouble)
-MLBRIDGE_IN_DOUBLE(mish, mishDouble)
-MLBRIDGE_IN_DOUBLE(sin, sineDouble)
-MLBRIDGE_IN_DOUBLE(sinh, sinhDouble)
-MLBRIDGE_IN_DOUBLE(softplus, softplusDouble)
-MLBRIDGE_IN_DOUBLE(tan, tanDouble)
-#undef MLBRIDGE_IN_DOUBLE
-
 // ---- one operand --------------------------------------------------------------------------------
 
 template <class V> struct Parameters {
@@ -113,36 +94,38 @@ template <class V> struct Parameters {
       return expression;                                                                           \
     }                                                                                              \
   };
+#define MLBRIDGE_IN_DOUBLE(Name, function)                                                         \
+  MLBRIDGE_FUNCTION(Name, inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
 #define MLBRIDGE_ZERO constant<V>(0)
 #define MLBRIDGE_ONE constant<V>(1)
 // What is written as a < b ? ... takes NaN to the second branch, which passes it.
 MLBRIDGE_FUNCTION(Abs, absolute(x))
-MLBRIDGE_FUNCTION(Acos, acos(x))
-MLBRIDGE_FUNCTION(Acosh, acosh(x))
+MLBRIDGE_IN_DOUBLE(Acos, acosDouble)
+MLBRIDGE_IN_DOUBLE(Acosh, acoshDouble)
 MLBRIDGE_FUNCTION(Affine, V::fma(p.alpha, x, p.beta))
-MLBRIDGE_FUNCTION(Asin, asin(x))
-MLBRIDGE_FUNCTION(Asinh, asinh(x))
-MLBRIDGE_FUNCTION(Atan, atan(x))
-MLBRIDGE_FUNCTION(Atanh, atanh(x))
+MLBRIDGE_IN_DOUBLE(Asin, asinDouble)
+MLBRIDGE_IN_DOUBLE(Asinh, asinhDouble)
+MLBRIDGE_IN_DOUBLE(Atan, atanDouble)
+MLBRIDGE_IN_DOUBLE(Atanh, atanhDouble)
 MLBRIDGE_FUNCTION(Ceil, V::ceil(x))
 MLBRIDGE_FUNCTION(Celu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x / p.alpha), x))
 MLBRIDGE_FUNCTION(Clamp, V::least(p.beta, V::greatest(p.alpha, x)))
-MLBRIDGE_FUNCTION(Cos, cos(x))
-MLBRIDGE_FUNCTION(Cosh, cosh(x))
+MLBRIDGE_IN_DOUBLE(Cos, cosDouble)
+MLBRIDGE_IN_DOUBLE(Cosh, coshDouble)
 MLBRIDGE_FUNCTION(Elu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x), x))
-MLBRIDGE_FUNCTION(Erf, erf(x))
+MLBRIDGE_IN_DOUBLE(Erf, erfDouble)
 MLBRIDGE_FUNCTION(Exp, exp(x))
 MLBRIDGE_FUNCTION(Floor, V::floor(x))
-MLBRIDGE_FUNCTION(Gelu, gelu(x))
-MLBRIDGE_FUNCTION(GeluTanh, geluTanh(x))
+MLBRIDGE_IN_DOUBLE(Gelu, geluDouble)
+MLBRIDGE_IN_DOUBLE(GeluTanh, geluTanhDouble)
 MLBRIDGE_FUNCTION(HardSigmoid,
                   V::least(MLBRIDGE_ONE, V::greatest(MLBRIDGE_ZERO, V::fma(p.alpha, x, p.beta))))
 MLBRIDGE_FUNCTION(HardSwish, x *V::least(MLBRIDGE_ONE,
                                          V::greatest(MLBRIDGE_ZERO, V::fma(constant<V>(1.0 / 6), x,
                                                                            constant<V>(0.5)))))
 MLBRIDGE_FUNCTION(LeakyRelu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *x, x))
-MLBRIDGE_FUNCTION(Log, log(x))
-MLBRIDGE_FUNCTION(Mish, mish(x))
+MLBRIDGE_IN_DOUBLE(Log, logDouble)
+MLBRIDGE_IN_DOUBLE(Mish, mishDouble)
 MLBRIDGE_FUNCTION(Neg, negate(x))
 MLBRIDGE_FUNCTION(Reciprocal, MLBRIDGE_ONE / x)
 MLBRIDGE_FUNCTION(Relu, V::greatest(MLBRIDGE_ZERO, x))
@@ -154,17 +137,18 @@ MLBRIDGE_FUNCTION(Shrink, V::select(V::less(x, negate(p.alpha)), x + p.beta,
 MLBRIDGE_FUNCTION(Sigmoid, sigmoid(x))
 MLBRIDGE_FUNCTION(Sign, V::select(V::less(MLBRIDGE_ZERO, absolute(x)), withSign(MLBRIDGE_ONE, x),
                                   V::bitAnd(x, absolute(x))))
-MLBRIDGE_FUNCTION(Sin, sin(x))
-MLBRIDGE_FUNCTION(Sinh, sinh(x))
-MLBRIDGE_FUNCTION(Softplus, softplus(x))
+MLBRIDGE_IN_DOUBLE(Sin, sineDouble)
+MLBRIDGE_IN_DOUBLE(Sinh, sinhDouble)
+MLBRIDGE_IN_DOUBLE(Softplus, softplusDouble)
 MLBRIDGE_FUNCTION(Softsign, x / (MLBRIDGE_ONE + absolute(x)))
 MLBRIDGE_FUNCTION(Sqrt, V::sqrt(x))
 MLBRIDGE_FUNCTION(Square, x *x)
 MLBRIDGE_FUNCTION(Swish, x *sigmoid(p.alpha *x))
-MLBRIDGE_FUNCTION(Tan, tan(x))
+MLBRIDGE_IN_DOUBLE(Tan, tanDouble)
 MLBRIDGE_FUNCTION(Tanh, tanh(x))
 MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::less(p.alpha, x), x, MLBRIDGE_ZERO))
 #undef MLBRIDGE_FUNCTION
+#undef MLBRIDGE_IN_DOUBLE
 #undef MLBRIDGE_ZERO
 #undef MLBRIDGE_ONE
 
@@ -338,47 +322,27 @@ MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *cons
   E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
-  const int rank = static_cast<int>(p[0]);
-  const std::int64_t *dimensions = p + 1;
   const std::int64_t one[3] = {1, 0, 0};
-  const std::int64_t *inner = rank > 0 ? dimensions + 3 * (rank - 1) : one;
-  std::int64_t at[MostLoops];
-  for (int d = 0; d < rank; ++d) {
-    if (dimensions[3 * d] == 0)
-      return;
-    at[d] = 0;
-  }
+  const std::int64_t *inner = p[0] > 0 ? p + 1 + 3 * (p[0] - 1) : one;
   const std::int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
-  const bool apartA = strideA >> 1 != 0, apartB = strideB >> 1 != 0;
-  for (;;) {
-    if (!apartA && !apartB) {
-      row(y, a, strideA, b, strideB, n);
+  const bool apart = strideA >> 1 != 0 || strideB >> 1 != 0;
+  eachRow<2>(p[0], p + 1, [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+    const E *rowA = a + at[0], *rowB = b + at[1];
+    if (!apart) {
+      row(y, rowA, strideA, rowB, strideB, n);
     } else { // brought together first
       E as[Piece], bs[Piece];
       for (std::int64_t i = 0; i < n; i += Piece) {
         const std::int64_t count = n - i < Piece ? n - i : Piece;
         for (std::int64_t k = 0; k < count; ++k) {
-          as[k] = a[(i + k) * strideA];
-          bs[k] = b[(i + k) * strideB];
+          as[k] = rowA[(i + k) * strideA];
+          bs[k] = rowB[(i + k) * strideB];
         }
         row(y + i, as, 1, bs, 1, count);
       }
     }
     y += n;
-    int d = rank - 2;
-    for (; d >= 0; --d) {
-      const std::int64_t *dimension = dimensions + 3 * d;
-      a += dimension[1];
-      b += dimension[2];
-      if (++at[d] < dimension[0])
-        break;
-      a -= dimension[1] * dimension[0];
-      b -= dimension[2] * dimension[0];
-      at[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
+  });
 }
 
 #define MLBRIDGE_BINARY(Name)                                                                      \

@@ -263,49 +263,27 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
 
 template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
-  E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
   const E *c = static_cast<const E *>(operands[3]);
   const std::int64_t m = p[0], k = p[1], n = p[2];
   const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
   const bool activates = !relu && static_cast<Activation>(p[10]) != Activation::None;
-  const int rank = static_cast<int>(p[13]);
-  const std::int64_t *dimensions = p + 14;
-  std::int64_t at[MostLoops];
-  for (int d = 0; d < rank; ++d) {
-    if (dimensions[5 * d] == 0)
+  const auto one = [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+    E *y = static_cast<E *>(operands[0]) + at[3];
+    multiply<V>(
+        a + at[0], p[3], p[4], m, b + at[1], k, n,
+        {y, p[5], c ? c + at[2] : nullptr, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
+    if (!activates)
       return;
-    at[d] = 0;
-  }
-  for (;;) {
-    multiply<V>(a, p[3], p[4], m, b, k, n,
-                {y, p[5], c, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
-    if (activates) {
-      if (p[5] == n)
-        activate<V>(y, m * n, p + 10);
-      else
-        for (std::int64_t row = 0; row < m; ++row)
-          activate<V>(y + row * p[5], n, p + 10);
-    }
-    int d = rank - 1;
-    for (; d >= 0; --d) {
-      const std::int64_t *dimension = dimensions + 5 * d;
-      // Back to the start of the dimension when it ends.
-      const bool more = ++at[d] < dimension[0];
-      const std::int64_t steps = more ? 1 : 1 - dimension[0];
-      a += steps * dimension[1];
-      b += steps * dimension[2];
-      if (c)
-        c += steps * dimension[3];
-      y += steps * dimension[4];
-      if (more)
-        break;
-      at[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
+    const bool dense = p[5] == n;
+    for (std::int64_t row = 0; row < (dense ? 1 : m); ++row)
+      activate<V>(y + row * p[5], dense ? m * n : n, p + 10);
+  };
+  constexpr std::int64_t First[4] = {};
+  if (p[13] == 0) // without a walk, as in most networks
+    return one(First);
+  eachIndex<4>(p[13], p + 14, one);
 }
 
 /// Moves only: the same for all vectors.
@@ -313,28 +291,8 @@ template <class V> MLBRIDGE_INLINE void PackGemm(void *const *operands, const st
   using E = typename V::Element;
   E *packed = static_cast<E *>(operands[0]);
   const E *b = static_cast<const E *>(operands[1]);
-  const std::int64_t k = p[0], n = p[1], rowStride = p[2], columnStride = p[3];
-  // What lies side by side in the packed matrix: pieces of columns, or of rows.
-  const bool columns = packedByColumns(k, n);
-  const std::int64_t lines = columns ? n : k, length = columns ? k : n;
-  const std::int64_t lineStride = columns ? columnStride : rowStride;
-  const std::int64_t stride = columns ? rowStride : columnStride;
-  const std::int64_t width = columns ? length : PanelsOfBlock * V::Lanes;
-  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5])
-    for (std::int64_t first = 0; first < length; first += width)
-      for (std::int64_t line = 0; line < lines; ++line) {
-        const E *from = b + line * lineStride + first * stride;
-        std::int64_t count = length - first < width ? length - first : width;
-        if (stride == 1) {
-          __builtin_memcpy(packed, from, static_cast<std::size_t>(count) * sizeof(E));
-          packed += count;
-        } else {
-          for (std::int64_t c = 0; c < count; ++c)
-            *packed++ = from[c * stride];
-        }
-        for (; count % V::Lanes; ++count)
-          *packed++ = 0;
-      }
+  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5], packed += packedGemmSize<E>(p[0], p[1]))
+    packGemm(packed, b, p[0], p[1], p[2], p[3]);
 }
 
 } // namespace mlbridge::native::kernels

@@ -50,72 +50,10 @@ enum class ReduceOp : std::int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 namespace mlbridge::native::kernels {
 
-struct Half16 {
-  std::uint16_t bits;
-};
-
-inline float widen(Half16 half) {
-  const std::uint32_t sign = std::uint32_t(half.bits & 0x8000u) << 16;
-  const std::uint32_t magnitude = half.bits & 0x7fffu;
-  std::uint32_t bits;
-  if (magnitude < 0x400u) { // subnormal or zero: an exact product
-    float value = static_cast<float>(magnitude) * 5.9604644775390625e-8f;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-  } else if (magnitude >= 0x7c00u) {
-    bits = 0x7f800000u | (magnitude & 0x3ffu) << 13;
-  } else {
-    bits = (magnitude << 13) + (112u << 23);
-  }
-  bits |= sign;
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-inline Half16 narrow(double wide) {
-  std::uint64_t bits;
-  __builtin_memcpy(&bits, &wide, sizeof bits);
-  const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000u);
-  const std::uint64_t magnitude = bits & 0x7fffffffffffffffu;
-  if (magnitude > 0x7ff0000000000000u)
-    return {static_cast<std::uint16_t>(sign | 0x7e00u)};
-  if (magnitude >= 0x40effe0000000000u) // 65520, the least that rounds to infinity
-    return {static_cast<std::uint16_t>(sign | 0x7c00u)};
-  if (magnitude <= 0x3e60000000000000u) // 2^-25, the greatest that rounds to zero
-    return {sign};
-  std::uint64_t mantissa = magnitude;
-  std::uint64_t shift = 42;
-  if (magnitude < 0x3f10000000000000u) { // subnormal as a half
-    mantissa = (magnitude & 0xfffffffffffffu) | 0x10000000000000u;
-    shift = 42 + 1009 - (magnitude >> 52);
-  } else {
-    mantissa -= 1008ull << 52;
-  }
-  const std::uint64_t rest = mantissa & ((1ull << shift) - 1);
-  const std::uint64_t half = 1ull << (shift - 1);
-  std::uint64_t result = mantissa >> shift;
-  result += rest > half || (rest == half && (result & 1));
-  return {static_cast<std::uint16_t>(sign | result)};
-}
-
 /// Bytes of an element of a type.
 inline std::int64_t widthOf(std::int64_t type) {
-  switch (type) {
-  case 2:
-  case 6:
-  case 9:
-    return 2;
-  case 3:
-  case 7:
-  case 10:
-    return 4;
-  case 4:
-  case 8:
-  case 11:
-    return 8;
-  default:
-    return 1;
-  }
+  constexpr std::uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1};
+  return Widths[type];
 }
 inline bool isReal(std::int64_t type) { return type >= 9 && type <= 11; }
 inline bool isUnsigned(std::int64_t type) { return (type >= 5 && type <= 8) || type == 12; }
@@ -370,6 +308,28 @@ inline void IntegerBinary(void *const *o, const std::int64_t *p) {
                  });
 }
 
+inline std::int64_t integerOf(UnaryOp op, std::int64_t x, bool isSigned) {
+  const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+  switch (op) {
+  case UnaryOp::Neg:
+    return negative;
+  case UnaryOp::Abs:
+    return isSigned && x < 0 ? negative : x;
+  case UnaryOp::Sign:
+    return isSigned && x < 0 ? -1 : x != 0;
+  case UnaryOp::Not:
+    return x == 0;
+  default:
+    return ~x;
+  }
+}
+inline bool classOf(UnaryOp op, double x) {
+  if (op == UnaryOp::IsNaN)
+    return x != x;
+  return (x == __builtin_inf() && op != UnaryOp::IsNegInf) ||
+         (x == -__builtin_inf() && op != UnaryOp::IsPosInf);
+}
+
 inline void IntegerUnary(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<UnaryOp>(p[0]);
   const std::int64_t type = p[1];
@@ -382,36 +342,8 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
       loadReals(reals, x, type, 1, n);
     else
       loadIntegers(values, x, type, 1, n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t value = values[i];
-      const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value));
-      switch (op) {
-      case UnaryOp::Neg:
-        values[i] = negative;
-        break;
-      case UnaryOp::Abs:
-        values[i] = isSigned && value < 0 ? negative : value;
-        break;
-      case UnaryOp::Sign:
-        values[i] = isSigned && value < 0 ? -1 : value != 0;
-        break;
-      case UnaryOp::Not:
-        values[i] = value == 0;
-        break;
-      case UnaryOp::Invert:
-        values[i] = ~value;
-        break;
-      case UnaryOp::IsNaN:
-        values[i] = reals[i] != reals[i];
-        break;
-      default: {
-        const bool up = reals[i] > 1.7976931348623157e308,
-                   down = reals[i] < -1.7976931348623157e308;
-        values[i] = (up && op != UnaryOp::IsNegInf) || (down && op != UnaryOp::IsPosInf);
-        break;
-      }
-      }
-    }
+    for (std::int64_t i = 0; i < n; ++i)
+      values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
     const std::int64_t result = ofReals ? 12 : type;
     storeIntegers(element(o[0], result, first), result, 1, values, n);
   });
@@ -561,32 +493,7 @@ inline void IntegerTopK(void *const *o, const std::int64_t *p) {
       const std::int64_t y = orderedAt(o[2], type, from + b * inner);
       return x == y ? a < b : (x > y) == largest;
     };
-    // As TopK's: a heap of the best whose root is the worst of them, then sorted in place.
-    const auto sink = [&](std::int64_t at, std::int64_t size, std::int64_t index) {
-      for (;;) {
-        std::int64_t child = 2 * at + 1;
-        if (child >= size)
-          break;
-        child += child + 1 < size && before(indices[child * inner], indices[(child + 1) * inner]);
-        if (!before(index, indices[child * inner]))
-          break;
-        indices[at * inner] = indices[child * inner];
-        at = child;
-      }
-      indices[at * inner] = index;
-    };
-    for (std::int64_t j = 0; j < count; ++j)
-      indices[j * inner] = j;
-    for (std::int64_t j = count / 2; j-- > 0;)
-      sink(j, count, indices[j * inner]);
-    for (std::int64_t j = count; count > 0 && j < n; ++j)
-      if (before(j, indices[0]))
-        sink(0, count, j);
-    for (std::int64_t j = count; j-- > 1;) {
-      const std::int64_t index = indices[j * inner];
-      indices[j * inner] = indices[0];
-      sink(0, j, index);
-    }
+    bestOf(indices, count, n, inner, before);
     for (std::int64_t m = 0; m < count; ++m)
       moveOne(element(o[0], type, to + m * inner),
               element(o[2], type, from + indices[m * inner] * inner), width);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/native/kernels/chosen.h"
 #include "engine/native/kernels/cpu.h"
+#include "engine/native/kernels/kernel.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -18,7 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#define MLBRIDGE_INLINE inline __attribute__((always_inline))
+#define MLBRIDGE_ALWAYS __attribute__((always_inline))
+#define MLBRIDGE_INLINE inline MLBRIDGE_ALWAYS
 // What several kernels share: one function in the library, inlined where the ahead-of-time compiler
 // makes code for one network.
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
@@ -128,7 +129,7 @@
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
-// that plain.h includes, documented there.
+// that indexed.h includes, documented there.
 // movement.h, generic.h and indexed.h say what each does. The busy ones are compiled for speed,
 // the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare)
@@ -194,6 +195,12 @@ MLBRIDGE_INLINE std::int64_t real(double value) {
   return bits;
 }
 
+/// A kernel in place of that of a lesser instruction set. A list ends with KernelId::Count.
+struct ChosenKernel {
+  KernelId id;
+  Kernel kernel;
+};
+
 /// From the least to the most preferred.
 enum class InstructionSet { Portable, Neon, Avx2, Avx512 };
 
@@ -206,8 +213,6 @@ const Kernel *kernelsFor(InstructionSet set);
 const char *nameOf(InstructionSet set);
 /// "GemmF32".
 const char *nameOf(KernelId id);
-/// How generated source calls it: "Gemm<F32>", "F32FromF16<Isa>", or the plain name.
-const char *expressionOf(KernelId id);
 
 } // namespace mlbridge::native
 

@@ -33,71 +33,139 @@
 
 namespace mlbridge::native::kernels {
 
-/// Calls body(offsets) for each index of the outer dimensions: those of `rank` but the last. Each
-/// dimension has 1 + N parameters: its length and N strides.
+/// Calls body(offsets) for each index of the dimensions. Each has 1 + N parameters: its length and
+/// N strides.
 template <int N, class Body>
-inline void eachRow(std::int64_t rank, const std::int64_t *dimensions, const Body &body) {
+MLBRIDGE_INLINE void eachIndex(std::int64_t rank, const std::int64_t *dimensions,
+                               const Body &body) {
   constexpr int Width = 1 + N;
   std::int64_t at[MostLoops];
   std::int64_t offsets[N] = {};
   for (std::int64_t d = 0; d < rank; ++d) {
     if (dimensions[d * Width] == 0)
       return;
-    if (d + 1 < rank)
-      at[d] = 0;
+    at[d] = 0;
   }
   while (true) {
     body(offsets);
-    std::int64_t d = rank - 2;
+    std::int64_t d = rank - 1;
     for (; d >= 0; --d) {
       const std::int64_t *dimension = dimensions + d * Width;
-      if (++at[d] < dimension[0]) {
-        for (int i = 0; i < N; ++i)
-          offsets[i] += dimension[1 + i];
-        break;
-      }
-      at[d] = 0;
+      // Back to the start of the dimension when it ends.
+      const bool more = ++at[d] < dimension[0];
+      const std::int64_t steps = more ? 1 : 1 - dimension[0];
       for (int i = 0; i < N; ++i)
-        offsets[i] -= dimension[1 + i] * (dimension[0] - 1);
+        offsets[i] += steps * dimension[1 + i];
+      if (more)
+        break;
+      at[d] = 0;
     }
     if (d < 0)
       return;
   }
 }
+/// The same of the outer dimensions: those of `rank` but the last.
+template <int N, class Body>
+MLBRIDGE_INLINE void eachRow(std::int64_t rank, const std::int64_t *dimensions, const Body &body) {
+  if (rank == 0 || dimensions[(rank - 1) * (1 + N)] != 0)
+    eachIndex<N>(rank - 1, dimensions, body);
+}
 
-template <class Body> inline void withWidth(std::int64_t width, const Body &body) {
+/// The numbers of the best k of n, sorted, `stride` apart: a heap whose root is the worst of them.
+template <class Before>
+MLBRIDGE_INLINE void bestOf(std::int64_t *best, std::int64_t k, std::int64_t n, std::int64_t stride,
+                            const Before &before) {
+  const auto sink = [&](std::int64_t at, std::int64_t size, std::int64_t number) {
+    for (;;) {
+      std::int64_t child = 2 * at + 1;
+      if (child >= size)
+        break;
+      child += child + 1 < size && before(best[child * stride], best[(child + 1) * stride]);
+      if (!before(number, best[child * stride]))
+        break;
+      best[at * stride] = best[child * stride];
+      at = child;
+    }
+    best[at * stride] = number;
+  };
+  for (std::int64_t i = 0; i < k; ++i)
+    best[i * stride] = i;
+  for (std::int64_t i = k / 2; i-- > 0;)
+    sink(i, k, best[i * stride]);
+  for (std::int64_t i = k; k > 0 && i < n; ++i)
+    if (before(i, best[0]))
+      sink(0, k, i);
+  for (std::int64_t i = k; i-- > 1;) {
+    const std::int64_t number = best[i * stride];
+    best[i * stride] = best[0];
+    sink(0, i, number);
+  }
+}
+
+template <class Body> MLBRIDGE_INLINE void withWidth(std::int64_t width, const Body &body) {
   switch (width) {
   case 1:
-    body(std::uint8_t());
-    break;
+    return body(std::uint8_t());
   case 2:
-    body(std::uint16_t());
-    break;
+    return body(std::uint16_t());
   case 4:
-    body(std::uint32_t());
-    break;
+    return body(std::uint32_t());
   default:
-    body(std::uint64_t());
-    break;
+    return body(std::uint64_t());
   }
 }
 
 /// One element of a width.
 MLBRIDGE_INLINE void moveOne(void *y, const void *x, std::int64_t width) {
-  switch (width) {
-  case 1:
-    __builtin_memcpy(y, x, 1);
-    break;
-  case 2:
-    __builtin_memcpy(y, x, 2);
-    break;
-  case 4:
-    __builtin_memcpy(y, x, 4);
-    break;
-  default:
-    __builtin_memcpy(y, x, 8);
-    break;
+  withWidth(width, [&](auto element) { __builtin_memcpy(y, x, sizeof element); });
+}
+
+struct Half16 {
+  std::uint16_t bits;
+};
+
+inline float widen(Half16 half) {
+  const std::uint32_t sign = std::uint32_t(half.bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = half.bits & 0x7fffu;
+  std::uint32_t bits;
+  if (magnitude < 0x400u) { // subnormal or zero: an exact product
+    float value = static_cast<float>(magnitude) * 5.9604644775390625e-8f;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+  } else if (magnitude >= 0x7c00u) {
+    bits = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+  } else {
+    bits = (magnitude << 13) + (112u << 23);
   }
+  bits |= sign;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline Half16 narrow(double wide) {
+  std::uint64_t bits;
+  __builtin_memcpy(&bits, &wide, sizeof bits);
+  const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000u);
+  const std::uint64_t magnitude = bits & 0x7fffffffffffffffu;
+  if (magnitude > 0x7ff0000000000000u)
+    return {static_cast<std::uint16_t>(sign | 0x7e00u)};
+  if (magnitude >= 0x40effe0000000000u) // 65520, the least that rounds to infinity
+    return {static_cast<std::uint16_t>(sign | 0x7c00u)};
+  if (magnitude <= 0x3e60000000000000u) // 2^-25, the greatest that rounds to zero
+    return {sign};
+  std::uint64_t mantissa = magnitude;
+  std::uint64_t shift = 42;
+  if (magnitude < 0x3f10000000000000u) { // subnormal as a half
+    mantissa = (magnitude & 0xfffffffffffffu) | 0x10000000000000u;
+    shift = 42 + 1009 - (magnitude >> 52);
+  } else {
+    mantissa -= 1008ull << 52;
+  }
+  const std::uint64_t rest = mantissa & ((1ull << shift) - 1);
+  const std::uint64_t half = 1ull << (shift - 1);
+  std::uint64_t result = mantissa >> shift;
+  result += rest > half || (rest == half && (result & 1));
+  return {static_cast<std::uint16_t>(sign | result)};
 }
 
 inline void setFault(void *fault) { *static_cast<std::int64_t *>(fault) = 1; }

@@ -16,19 +16,4 @@ const char *nameOf(KernelId id) {
   return Names[static_cast<std::size_t>(id)];
 }
 
-const char *expressionOf(KernelId id) {
-  static const char *const Expressions[] = {
-#define MLBRIDGE_EXPRESSION(name) #name "<F32>", #name "<F64>",
-      MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-#define MLBRIDGE_EXPRESSION(name) #name "<Isa>",
-          MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-#define MLBRIDGE_EXPRESSION(name) #name,
-              MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_EXPRESSION)
-#undef MLBRIDGE_EXPRESSION
-  };
-  return Expressions[static_cast<std::size_t>(id)];
-}
-
 } // namespace mlbridge::native

@@ -16,8 +16,8 @@ template <class V> struct Recurrent {
   std::int64_t gates, steps, batch, input, hidden, padded;
   bool reverse;
   std::int64_t xStep, xBatch, yStep, yBatch, stateStride;
-  E *y, *lastH;
-  const E *x, *w, *r;
+  E *y;
+  const E *x, *w, *r, *b, *h0;
   const std::int32_t *lengths;
   // In the workspace, rows of `gates * padded` or of `padded`.
   E *inputs, *sums, *bias, *recurrentBias, *h, *c, *rest;
@@ -35,11 +35,19 @@ template <class V> struct Recurrent {
     return step >= n ? -1 : reverse ? n - 1 - step : step;
   }
 
-  MLBRIDGE_SHARED Recurrent(std::int64_t gateCount, const std::int64_t *p, E *workspace)
+  /// The operands from `first` on are x, w, r, the bias, lengths and h0; the last is the workspace.
+  MLBRIDGE_SHARED Recurrent(std::int64_t gateCount, const std::int64_t *p, void *const *operands,
+                            int first, int last)
       : gates(gateCount), steps(p[0]), batch(p[1]), input(p[2]), hidden(p[3]),
         padded((hidden + V::Lanes - 1) / V::Lanes * V::Lanes), reverse(p[4] != 0), xStep(p[5]),
-        xBatch(p[6]), yStep(p[7]), yBatch(p[8]), stateStride(p[9]) {
-    inputs = workspace;
+        xBatch(p[6]), yStep(p[7]), yBatch(p[8]), stateStride(p[9]),
+        y(static_cast<E *>(operands[0])), x(static_cast<const E *>(operands[first])),
+        w(static_cast<const E *>(operands[first + 1])),
+        r(static_cast<const E *>(operands[first + 2])),
+        b(static_cast<const E *>(operands[first + 3])),
+        h0(static_cast<const E *>(operands[first + 5])),
+        lengths(static_cast<const std::int32_t *>(operands[first + 4])),
+        inputs(static_cast<E *>(operands[last])) {
     sums = inputs + steps * batch * width();
     bias = sums + batch * width();
     recurrentBias = bias + width();
@@ -56,7 +64,7 @@ template <class V> struct Recurrent {
   }
 
   /// Biases apart (`joined`: summed), the initial state, and the products of all inputs.
-  MLBRIDGE_SHARED void start(const E *b, const E *h0, std::int64_t joined) {
+  MLBRIDGE_SHARED void start(std::int64_t joined) {
     pad(bias, b, gates, hidden);
     pad(recurrentBias, b ? b + gates * hidden : nullptr, gates, hidden);
     for (std::int64_t i = 0; i < joined * padded; ++i)
@@ -130,14 +138,9 @@ MLBRIDGE_INLINE void limitRow(typename V::Element *x, std::int64_t n, std::int64
 template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   using L = typename LanesOf<V>::Type;
-  Recurrent<V> net(4, p, static_cast<E *>(operands[11]));
-  net.y = static_cast<E *>(operands[0]);
-  net.x = static_cast<const E *>(operands[3]);
-  net.w = static_cast<const E *>(operands[4]);
-  net.r = static_cast<const E *>(operands[5]);
-  net.lengths = static_cast<const std::int32_t *>(operands[7]);
+  Recurrent<V> net(4, p, operands, 3, 11);
   const E *peepholes = static_cast<const E *>(operands[10]);
-  net.start(static_cast<const E *>(operands[6]), static_cast<const E *>(operands[8]), 4);
+  net.start(4);
   net.pad(net.c, static_cast<const E *>(operands[9]), net.batch, net.stateStride);
   E *const hole = net.rest; // of one row: peephole products, tanh of c
   const std::int64_t n = net.padded, hidden = net.hidden;
@@ -204,15 +207,9 @@ template <class V> MLBRIDGE_INLINE void Lstm(void *const *operands, const std::i
 template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   using L = typename LanesOf<V>::Type;
-  Recurrent<V> net(3, p, static_cast<E *>(operands[8]));
-  net.y = static_cast<E *>(operands[0]);
-  net.x = static_cast<const E *>(operands[2]);
-  net.w = static_cast<const E *>(operands[3]);
-  net.r = static_cast<const E *>(operands[4]);
-  net.lengths = static_cast<const std::int32_t *>(operands[6]);
+  Recurrent<V> net(3, p, operands, 2, 8);
   const bool afterReset = p[11] != 0; // the reset gate is for what has been multiplied
-  net.start(static_cast<const E *>(operands[5]), static_cast<const E *>(operands[7]),
-            afterReset ? 2 : 3);
+  net.start(afterReset ? 2 : 3);
   const std::int64_t n = net.padded, hidden = net.hidden;
   const std::int64_t *const f = p + 12, *const g = p + 15;
   E *const candidate = net.rest, *const kept = net.rest + net.batch * n;
@@ -264,13 +261,8 @@ template <class V> MLBRIDGE_INLINE void Gru(void *const *operands, const std::in
 template <class V> MLBRIDGE_INLINE void Rnn(void *const *operands, const std::int64_t *p) {
   using E = typename V::Element;
   using L = typename LanesOf<V>::Type;
-  Recurrent<V> net(1, p, static_cast<E *>(operands[8]));
-  net.y = static_cast<E *>(operands[0]);
-  net.x = static_cast<const E *>(operands[2]);
-  net.w = static_cast<const E *>(operands[3]);
-  net.r = static_cast<const E *>(operands[4]);
-  net.lengths = static_cast<const std::int32_t *>(operands[6]);
-  net.start(static_cast<const E *>(operands[5]), static_cast<const E *>(operands[7]), 1);
+  Recurrent<V> net(1, p, operands, 2, 8);
+  net.start(1);
   const std::int64_t n = net.padded;
   for (std::int64_t step = 0; step < net.steps; ++step) {
     const E *inputs = net.inputsOf(step);

@@ -4,7 +4,6 @@
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_TABLE_H
 
 #include "along_axis.h"
-#include "chosen.h"
 #include "elementwise.h"
 #include "gemm.h"
 #include "recurrent.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the kernels compute with: vectors of 64 bytes, 16 float or 8 double, whatever the registers
-// of the CPU. A register class R has the operations of Pair below; Pair makes one of twice the
-// lanes of two, so that each instruction set states its own registers only.
+// of the CPU. Register has what compilers can do with any register themselves; an instruction set
+// adds the rest. Pair makes a vector of twice the lanes of two.
 //
 // All of it is inlined and depends on the instruction set by type, never by macro, so that code for
 // one CPU can't be linked in place of code for another.
@@ -28,6 +28,53 @@ template <> struct BitsOf<double> {
   static constexpr int Mantissa = 52, Bias = 1023;
   static constexpr Type Sign = 0x8000000000000000u;
   static constexpr double Rounder = 6755399441055744.0; // 1.5 * 2^52
+};
+
+/// `Of` is of an instruction set and an element type: its Native register, and what follows Of::.
+template <class Of> struct Register {
+  using Element = typename Of::Element;
+  using Native = typename Of::Native;
+  using Bits = typename BitsOf<Element>::Type;
+  using Mask = decltype(Native() < Native());
+  typedef Bits BitVector __attribute__((vector_size(sizeof(Native))));
+  static constexpr int Lanes = sizeof(Native) / sizeof(Element);
+  Native r;
+
+  // clang-format off
+  static MLBRIDGE_INLINE BitVector bits(Register a) { return reinterpret_cast<BitVector>(a.r); }
+  static MLBRIDGE_INLINE Register of(BitVector a) { return {reinterpret_cast<Native>(a)}; }
+  static MLBRIDGE_INLINE Register load(const Element *p) { Register a; __builtin_memcpy(&a.r, p, sizeof a.r); return a; }
+  static MLBRIDGE_INLINE Register loadPartial(const Element *p, int n) { return {Of::loadPartial(p, n)}; }
+  MLBRIDGE_INLINE void store(Element *p) const { __builtin_memcpy(p, &r, sizeof r); }
+  MLBRIDGE_INLINE void storePartial(Element *p, int n) const { Of::storePartial(p, n, r); }
+  static MLBRIDGE_INLINE Register broadcast(Element x) { return {Of::broadcast(x)}; }
+  static MLBRIDGE_INLINE Register broadcastBits(Bits x) { return of(BitVector{} + x); }
+  static MLBRIDGE_INLINE Register sqrt(Register a) { return {Of::sqrt(a.r)}; }
+  static MLBRIDGE_INLINE Register floor(Register a) { return {Of::floor(a.r)}; }
+  static MLBRIDGE_INLINE Register ceil(Register a) { return {Of::ceil(a.r)}; }
+  static MLBRIDGE_INLINE Register round(Register a) { return {Of::round(a.r)}; }
+  static MLBRIDGE_INLINE Register add(Register a, Register b) { return {a.r + b.r}; }
+  static MLBRIDGE_INLINE Register sub(Register a, Register b) { return {a.r - b.r}; }
+  static MLBRIDGE_INLINE Register mul(Register a, Register b) { return {a.r * b.r}; }
+  static MLBRIDGE_INLINE Register div(Register a, Register b) { return {a.r / b.r}; }
+  static MLBRIDGE_INLINE Register greatest(Register a, Register b) { return {Of::greatest(a.r, b.r)}; }
+  static MLBRIDGE_INLINE Register least(Register a, Register b) { return {Of::least(a.r, b.r)}; }
+  static MLBRIDGE_INLINE Register bitAnd(Register a, Register b) { return of(bits(a) & bits(b)); }
+  static MLBRIDGE_INLINE Register bitOr(Register a, Register b) { return of(bits(a) | bits(b)); }
+  static MLBRIDGE_INLINE Register bitXor(Register a, Register b) { return of(bits(a) ^ bits(b)); }
+  static MLBRIDGE_INLINE Register addBits(Register a, Register b) { return of(bits(a) + bits(b)); }
+  static MLBRIDGE_INLINE Register subBits(Register a, Register b) { return of(bits(a) - bits(b)); }
+  static MLBRIDGE_INLINE Mask less(Register a, Register b) { return a.r < b.r; }
+  static MLBRIDGE_INLINE Mask lessEqual(Register a, Register b) { return a.r <= b.r; }
+  static MLBRIDGE_INLINE Mask equal(Register a, Register b) { return a.r == b.r; }
+  static MLBRIDGE_INLINE Register fma(Register a, Register b, Register c) { return {Of::fma(a.r, b.r, c.r)}; }
+  template <int N> static MLBRIDGE_INLINE Register shiftLeft(Register a) { return of(bits(a) << N); }
+  template <int N> static MLBRIDGE_INLINE Register shiftRight(Register a) { return of(bits(a) >> N); }
+  static MLBRIDGE_INLINE Register select(Mask m, Register a, Register b) { return {m ? a.r : b.r}; }
+  static MLBRIDGE_INLINE Mask both(Mask a, Mask b) { return a & b; }
+  static MLBRIDGE_INLINE bool any(Mask m) { return Of::any(reinterpret_cast<Native>(m)); }
+  static MLBRIDGE_INLINE Element sum(Register a) { return Of::sum(a.r); }
+  // clang-format on
 };
 
 template <class R> struct Pair {
@@ -145,6 +192,7 @@ template <class V> inline constexpr bool IsArray = false;
 /// The instruction set of a register or of a vector.
 template <class V> inline constexpr InstructionSet SetOf = InstructionSet::Portable;
 template <class R> inline constexpr InstructionSet SetOf<Pair<R>> = SetOf<R>;
+template <class Of> inline constexpr InstructionSet SetOf<Register<Of>> = Of::Set;
 
 /// Lane i of a, as double, is lane i of lo or i - 8 of hi.
 template <class R, class W> MLBRIDGE_INLINE void widen(Pair<R> a, Pair<W> &lo, Pair<W> &hi) {

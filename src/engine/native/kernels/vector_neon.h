@@ -9,117 +9,58 @@
 
 namespace mlbridge::native::kernels {
 
+template <class Native, class E> MLBRIDGE_INLINE Native loadLanes(const E *p, int n) {
+  Native a = {};
+  for (int i = 0; i < n; ++i)
+    a[i] = p[i];
+  return a;
+}
+template <class Native, class E> MLBRIDGE_INLINE void storeLanes(E *p, int n, Native a) {
+  for (int i = 0; i < n; ++i)
+    p[i] = a[i];
+}
+
 // clang-format off
-struct NeonF64 {
+struct NeonDouble {
   using Element = double;
-  using Bits = std::uint64_t;
-  static constexpr int Lanes = 2;
-  struct Mask {
-    uint64x2_t m;
-  };
-  float64x2_t r;
-
-  static MLBRIDGE_INLINE uint64x2_t bits(NeonF64 a) { return vreinterpretq_u64_f64(a.r); }
-  static MLBRIDGE_INLINE NeonF64 of(uint64x2_t a) { return {vreinterpretq_f64_u64(a)}; }
-  static MLBRIDGE_INLINE NeonF64 load(const double *p) { return {vld1q_f64(p)}; }
-  static MLBRIDGE_INLINE NeonF64 loadPartial(const double *p, int n) {
-    double lanes[Lanes] = {};
-    for (int i = 0; i < n; ++i)
-      lanes[i] = p[i];
-    return load(lanes);
-  }
-  MLBRIDGE_INLINE void store(double *p) const { vst1q_f64(p, r); }
-  MLBRIDGE_INLINE void storePartial(double *p, int n) const {
-    double lanes[Lanes];
-    store(lanes);
-    for (int i = 0; i < n; ++i)
-      p[i] = lanes[i];
-  }
-  static MLBRIDGE_INLINE NeonF64 broadcast(double x) { return {vdupq_n_f64(x)}; }
-  static MLBRIDGE_INLINE NeonF64 broadcastBits(Bits x) { return of(vdupq_n_u64(x)); }
-  static MLBRIDGE_INLINE NeonF64 sqrt(NeonF64 a) { return {vsqrtq_f64(a.r)}; }
-  static MLBRIDGE_INLINE NeonF64 floor(NeonF64 a) { return {vrndmq_f64(a.r)}; }
-  static MLBRIDGE_INLINE NeonF64 ceil(NeonF64 a) { return {vrndpq_f64(a.r)}; }
-  static MLBRIDGE_INLINE NeonF64 round(NeonF64 a) { return {vrndnq_f64(a.r)}; }
-  static MLBRIDGE_INLINE NeonF64 add(NeonF64 a, NeonF64 b) { return {vaddq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF64 sub(NeonF64 a, NeonF64 b) { return {vsubq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF64 mul(NeonF64 a, NeonF64 b) { return {vmulq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF64 div(NeonF64 a, NeonF64 b) { return {vdivq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF64 greatest(NeonF64 a, NeonF64 b) { return select(less(b, a), a, b); }
-  static MLBRIDGE_INLINE NeonF64 least(NeonF64 a, NeonF64 b) { return select(less(a, b), a, b); }
-  static MLBRIDGE_INLINE NeonF64 bitAnd(NeonF64 a, NeonF64 b) { return of(vandq_u64(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF64 bitOr(NeonF64 a, NeonF64 b) { return of(vorrq_u64(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF64 bitXor(NeonF64 a, NeonF64 b) { return of(veorq_u64(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF64 addBits(NeonF64 a, NeonF64 b) { return of(vaddq_u64(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF64 subBits(NeonF64 a, NeonF64 b) { return of(vsubq_u64(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE Mask less(NeonF64 a, NeonF64 b) { return {vcltq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask lessEqual(NeonF64 a, NeonF64 b) { return {vcleq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask equal(NeonF64 a, NeonF64 b) { return {vceqq_f64(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF64 fma(NeonF64 a, NeonF64 b, NeonF64 c) { return {vfmaq_f64(c.r, a.r, b.r)}; }
-  template <int N> static MLBRIDGE_INLINE NeonF64 shiftLeft(NeonF64 a) { return of(vshlq_n_u64(bits(a), N)); }
-  template <int N> static MLBRIDGE_INLINE NeonF64 shiftRight(NeonF64 a) { return of(vshrq_n_u64(bits(a), N)); }
-  static MLBRIDGE_INLINE NeonF64 select(Mask m, NeonF64 a, NeonF64 b) { return {vbslq_f64(m.m, a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask both(Mask a, Mask b) { return {vandq_u64(a.m, b.m)}; }
-  static MLBRIDGE_INLINE bool any(Mask m) { return (vgetq_lane_u64(m.m, 0) | vgetq_lane_u64(m.m, 1)) != 0; }
-  static MLBRIDGE_INLINE double sum(NeonF64 a) { return vgetq_lane_f64(a.r, 0) + vgetq_lane_f64(a.r, 1); }
+  using Native = float64x2_t;
+  static constexpr InstructionSet Set = InstructionSet::Neon;
+  static MLBRIDGE_INLINE Native loadPartial(const double *p, int n) { return loadLanes<Native>(p, n); }
+  static MLBRIDGE_INLINE void storePartial(double *p, int n, Native a) { storeLanes(p, n, a); }
+  static MLBRIDGE_INLINE Native broadcast(double x) { return vdupq_n_f64(x); }
+  static MLBRIDGE_INLINE Native sqrt(Native a) { return vsqrtq_f64(a); }
+  static MLBRIDGE_INLINE Native floor(Native a) { return vrndmq_f64(a); }
+  static MLBRIDGE_INLINE Native ceil(Native a) { return vrndpq_f64(a); }
+  static MLBRIDGE_INLINE Native round(Native a) { return vrndnq_f64(a); }
+  static MLBRIDGE_INLINE Native greatest(Native a, Native b) { return a > b ? a : b; }
+  static MLBRIDGE_INLINE Native least(Native a, Native b) { return a < b ? a : b; }
+  static MLBRIDGE_INLINE Native fma(Native a, Native b, Native c) { return vfmaq_f64(c, a, b); }
+  static MLBRIDGE_INLINE bool any(Native mask) { return vmaxvq_u32(vreinterpretq_u32_f64(mask)) != 0; }
+  static MLBRIDGE_INLINE double sum(Native a) { return vgetq_lane_f64(a, 0) + vgetq_lane_f64(a, 1); }
 };
+using NeonF64 = Register<NeonDouble>;
 
-struct NeonF32 {
+struct NeonFloat {
   using Element = float;
-  using Bits = std::uint32_t;
-  static constexpr int Lanes = 4;
-  struct Mask {
-    uint32x4_t m;
-  };
-  float32x4_t r;
-
-  static MLBRIDGE_INLINE uint32x4_t bits(NeonF32 a) { return vreinterpretq_u32_f32(a.r); }
-  static MLBRIDGE_INLINE NeonF32 of(uint32x4_t a) { return {vreinterpretq_f32_u32(a)}; }
-  static MLBRIDGE_INLINE NeonF32 load(const float *p) { return {vld1q_f32(p)}; }
-  static MLBRIDGE_INLINE NeonF32 loadPartial(const float *p, int n) {
-    float lanes[Lanes] = {};
-    for (int i = 0; i < n; ++i)
-      lanes[i] = p[i];
-    return load(lanes);
-  }
-  MLBRIDGE_INLINE void store(float *p) const { vst1q_f32(p, r); }
-  MLBRIDGE_INLINE void storePartial(float *p, int n) const {
-    float lanes[Lanes];
-    store(lanes);
-    for (int i = 0; i < n; ++i)
-      p[i] = lanes[i];
-  }
-  static MLBRIDGE_INLINE NeonF32 broadcast(float x) { return {vdupq_n_f32(x)}; }
-  static MLBRIDGE_INLINE NeonF32 broadcastBits(Bits x) { return of(vdupq_n_u32(x)); }
-  static MLBRIDGE_INLINE NeonF32 sqrt(NeonF32 a) { return {vsqrtq_f32(a.r)}; }
-  static MLBRIDGE_INLINE NeonF32 floor(NeonF32 a) { return {vrndmq_f32(a.r)}; }
-  static MLBRIDGE_INLINE NeonF32 ceil(NeonF32 a) { return {vrndpq_f32(a.r)}; }
-  static MLBRIDGE_INLINE NeonF32 round(NeonF32 a) { return {vrndnq_f32(a.r)}; }
-  static MLBRIDGE_INLINE NeonF32 add(NeonF32 a, NeonF32 b) { return {vaddq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF32 sub(NeonF32 a, NeonF32 b) { return {vsubq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF32 mul(NeonF32 a, NeonF32 b) { return {vmulq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF32 div(NeonF32 a, NeonF32 b) { return {vdivq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF32 greatest(NeonF32 a, NeonF32 b) { return select(less(b, a), a, b); }
-  static MLBRIDGE_INLINE NeonF32 least(NeonF32 a, NeonF32 b) { return select(less(a, b), a, b); }
-  static MLBRIDGE_INLINE NeonF32 bitAnd(NeonF32 a, NeonF32 b) { return of(vandq_u32(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF32 bitOr(NeonF32 a, NeonF32 b) { return of(vorrq_u32(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF32 bitXor(NeonF32 a, NeonF32 b) { return of(veorq_u32(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF32 addBits(NeonF32 a, NeonF32 b) { return of(vaddq_u32(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE NeonF32 subBits(NeonF32 a, NeonF32 b) { return of(vsubq_u32(bits(a), bits(b))); }
-  static MLBRIDGE_INLINE Mask less(NeonF32 a, NeonF32 b) { return {vcltq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask lessEqual(NeonF32 a, NeonF32 b) { return {vcleq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask equal(NeonF32 a, NeonF32 b) { return {vceqq_f32(a.r, b.r)}; }
-  static MLBRIDGE_INLINE NeonF32 fma(NeonF32 a, NeonF32 b, NeonF32 c) { return {vfmaq_f32(c.r, a.r, b.r)}; }
-  template <int N> static MLBRIDGE_INLINE NeonF32 shiftLeft(NeonF32 a) { return of(vshlq_n_u32(bits(a), N)); }
-  template <int N> static MLBRIDGE_INLINE NeonF32 shiftRight(NeonF32 a) { return of(vshrq_n_u32(bits(a), N)); }
-  static MLBRIDGE_INLINE NeonF32 select(Mask m, NeonF32 a, NeonF32 b) { return {vbslq_f32(m.m, a.r, b.r)}; }
-  static MLBRIDGE_INLINE Mask both(Mask a, Mask b) { return {vandq_u32(a.m, b.m)}; }
-  static MLBRIDGE_INLINE bool any(Mask m) { return vmaxvq_u32(m.m) != 0; }
-  static MLBRIDGE_INLINE float sum(NeonF32 a) {
-    const float32x2_t two = vadd_f32(vget_low_f32(a.r), vget_high_f32(a.r));
+  using Native = float32x4_t;
+  static constexpr InstructionSet Set = InstructionSet::Neon;
+  static MLBRIDGE_INLINE Native loadPartial(const float *p, int n) { return loadLanes<Native>(p, n); }
+  static MLBRIDGE_INLINE void storePartial(float *p, int n, Native a) { storeLanes(p, n, a); }
+  static MLBRIDGE_INLINE Native broadcast(float x) { return vdupq_n_f32(x); }
+  static MLBRIDGE_INLINE Native sqrt(Native a) { return vsqrtq_f32(a); }
+  static MLBRIDGE_INLINE Native floor(Native a) { return vrndmq_f32(a); }
+  static MLBRIDGE_INLINE Native ceil(Native a) { return vrndpq_f32(a); }
+  static MLBRIDGE_INLINE Native round(Native a) { return vrndnq_f32(a); }
+  static MLBRIDGE_INLINE Native greatest(Native a, Native b) { return a > b ? a : b; }
+  static MLBRIDGE_INLINE Native least(Native a, Native b) { return a < b ? a : b; }
+  static MLBRIDGE_INLINE Native fma(Native a, Native b, Native c) { return vfmaq_f32(c, a, b); }
+  static MLBRIDGE_INLINE bool any(Native mask) { return vmaxvq_u32(vreinterpretq_u32_f32(mask)) != 0; }
+  static MLBRIDGE_INLINE float sum(Native a) {
+    const float32x2_t two = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
   }
 };
+using NeonF32 = Register<NeonFloat>;
 // clang-format on
 
 MLBRIDGE_INLINE void widen(NeonF32 a, NeonF64 &lo, NeonF64 &hi) {
@@ -130,8 +71,6 @@ MLBRIDGE_INLINE void narrow(NeonF64 lo, NeonF64 hi, NeonF32 &a) {
   a.r = vcvt_high_f32_f64(vcvt_f32_f64(lo.r), hi.r);
 }
 
-template <> inline constexpr InstructionSet SetOf<NeonF32> = InstructionSet::Neon;
-template <> inline constexpr InstructionSet SetOf<NeonF64> = InstructionSet::Neon;
 template <> struct WideOf<NeonF32> {
   using Type = NeonF64;
 };

@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_PORTABLE_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_VECTOR_PORTABLE_H
 
+#include "movement.h"
 #include "vector.h"
 
 namespace mlbridge::native::kernels {
@@ -165,33 +166,13 @@ struct Portable {
 
   static MLBRIDGE_INLINE F32 fromHalf(const std::uint16_t *p) {
     F32 result;
-    for (int i = 0; i < 16; ++i) {
-      const std::uint32_t sign = static_cast<std::uint32_t>(p[i] & 0x8000u) << 16;
-      const std::uint32_t magnitude = p[i] & 0x7fffu;
-      // Moved to float's exponent, then scaled by a power of two, which makes subnormals right.
-      float value = F32::of(magnitude << 13) * 0x1p112F;
-      if (magnitude >= 0x7c00u)
-        value = F32::of(0x7f800000u | magnitude << 13);
-      result.r[i] = F32::of(F32::bits(value) | sign);
-    }
+    for (int i = 0; i < 16; ++i)
+      result.r[i] = kernels::widen(Half16{p[i]});
     return result;
   }
   static MLBRIDGE_INLINE void toHalf(F32 a, std::uint16_t *p) {
-    for (int i = 0; i < 16; ++i) {
-      const std::uint32_t bits = F32::bits(a.r[i]);
-      const std::uint32_t magnitude = bits & 0x7fffffffu;
-      std::uint32_t half;
-      if (magnitude > 0x7f800000u) {
-        half = 0x7e00u;
-      } else if (magnitude >= 0x477ff000u) { // rounds to infinity
-        half = 0x7c00u;
-      } else if (magnitude < 0x38800000u) { // subnormal: the lowest bits of a sum
-        half = F32::bits(F32::of(magnitude) + 0.5F) - 0x3f000000u;
-      } else {
-        half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1)) >> 13;
-      }
-      p[i] = static_cast<std::uint16_t>(half | (bits >> 16 & 0x8000u));
-    }
+    for (int i = 0; i < 16; ++i)
+      p[i] = kernels::narrow(static_cast<double>(a.r[i])).bits;
   }
 };
 

@@ -7,9 +7,10 @@
 #include "core/buffer.h"
 
 #include <mlbridge/deadline.h>
-#include <mlbridge/status.h>
+#include <mlbridge/model.h>
 #include <mlbridge/tensor.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -97,9 +98,31 @@ struct Model {
   }
 };
 
-/// Of a plan, those of functions and loops included.
-constexpr size_t MostNodes = size_t(1) << 16;
-Status tooManyNodes();
+/// All nodes, those of inner graphs included.
+template <typename F> void eachNode(const std::vector<Node> &nodes, const F &body) {
+  for (const Node &node : nodes) {
+    body(node);
+    for (const Attribute &attribute : node.attributes)
+      if (attribute.graph)
+        eachNode(attribute.graph->nodes, body);
+  }
+}
+/// All weights, those of inner graphs and functions included.
+template <typename F> void eachTensor(const Model &model, const F &body) {
+  const auto inNode = [&](const Node &node) {
+    for (const Attribute &attribute : node.attributes) {
+      if (attribute.tensor)
+        body(*attribute.tensor);
+      if (attribute.graph)
+        std::for_each(attribute.graph->initializers.begin(), attribute.graph->initializers.end(),
+                      body);
+    }
+  };
+  std::for_each(model.graph.initializers.begin(), model.graph.initializers.end(), body);
+  eachNode(model.graph.nodes, inNode);
+  for (const Function &function : model.functions)
+    eachNode(function.nodes, inNode);
+}
 
 /// Unsupported if a tensor has more dimensions than the kernels have counters for.
 Status checkDimensions(size_t count);
@@ -107,7 +130,11 @@ Status checkDimensions(size_t count);
 /// Errors: InvalidModel (not a ModelProto, damaged; the message says where), Unsupported (graphs
 /// nested too deep, sparse weights, a tensor of too many dimensions), LimitExceeded,
 /// DeadlineExceeded.
-Expected<Model> readModel(std::string_view bytes, const Deadline &deadline = {});
+Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline = {});
+constexpr uint64_t ModelLimit = uint64_t(1) << 33; ///< bytes of a file
+
+/// What the file says of itself; some of it under names that ONNX Runtime's engine gives it, too.
+Metadata metadataOf(const Model &model);
 
 /// Files beside the model, each read once.
 class ExternalFiles {

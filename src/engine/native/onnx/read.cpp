@@ -23,59 +23,41 @@ float asFloat(uint64_t bits) {
   return value;
 }
 
+/// Where a message's field of a number goes: to the `read` that knows the type. Each of a vector's
+/// elements is a field of its own.
+template <typename T> struct Field {
+  uint32_t number;
+  T &to;
+};
+template <typename T> Field(uint32_t, T &) -> Field<T>;
+
 class Reader {
 public:
   Reader(std::string_view file, const Deadline &deadline) : file_(file), deadline_(deadline) {}
 
   Status model(Model &out) {
-    bool hasGraph = false;
-    for (Message m(file_); next(m, "the model");) {
-      switch (m.number) {
-      case 1:
-        out.irVersion = static_cast<int64_t>(m.value);
-        break;
-      case 2:
-        out.producer = m.payload;
-        break;
-      case 4:
-        out.domain = m.payload;
-        break;
-      case 6:
-        out.description = m.payload;
-        break;
-      case 7:
-        if (hasGraph)
-          return damaged(m.payload, "the model has a second graph");
-        hasGraph = true;
-        graph(m.payload, out.graph, 0);
-        break;
-      case 8:
-        opset(m.payload, out.opsets);
-        break;
-      case 14:
-        property(m.payload, out.metadata);
-        break;
-      case 25:
-        out.functions.emplace_back();
-        function(m.payload, out.functions.back());
-        out.functionsByName.emplace(
-            std::make_pair(out.functions.back().domain, out.functions.back().name),
-            out.functions.size() - 1);
-        break;
-      default:
-        break;
-      }
-    }
+    fields(file_, "the model", Field{1, out.irVersion}, Field{2, out.producer},
+           Field{4, out.domain}, Field{6, out.description}, Field{7, out.graph},
+           Field{8, out.opsets}, Field{14, out.metadata}, Field{25, out.functions});
     if (!status_)
       return status_;
-    if (!hasGraph)
+    if (!hasGraph_)
       return {Code::InvalidModel, "it is no ONNX model: there is no graph in it"};
     if (out.opsets.empty())
       return {Code::InvalidModel, "the model says no version of ONNX's operators (opset_import)"};
+    for (size_t i = 0; i < out.functions.size(); ++i)
+      out.functionsByName.emplace(std::make_pair(out.functions[i].domain, out.functions[i].name),
+                                  i);
     return Status();
   }
 
 private:
+  template <typename... T>
+  void fields(std::string_view message, const char *what, const Field<T> &...known) {
+    for (Message m(message); next(m, what);)
+      (void)((m.number == known.number && (read(m, known.to), true)) || ...);
+  }
+
   /// The next field, unless something is wrong already or here.
   bool next(Message &m, const char *what) {
     // What was made takes time as well to be given back.
@@ -99,209 +81,37 @@ private:
       status_ = {Code::LimitExceeded, "the model has more than " + std::to_string(MostParts) +
                                           " nodes, attributes and tensors"};
   }
-  const Status &damaged(std::string_view at, const std::string &why) {
+  void damaged(std::string_view at, const std::string &why) {
     if (status_)
       status_ = {Code::InvalidModel, why + " at byte " + std::to_string(at.data() - file_.data())};
-    return status_;
   }
 
-  void opset(std::string_view bytes, Opsets &out) {
-    std::string_view domain;
-    int64_t version = 0;
-    for (Message m(bytes); next(m, "an operator set");) {
-      if (m.number == 1)
-        domain = m.payload;
-      else if (m.number == 2)
-        version = static_cast<int64_t>(m.value);
-    }
-    if (domain == "ai.onnx")
-      domain = {};
-    out[domain] = version;
+  void read(const Message &m, std::string_view &out) { out = m.payload; }
+  void read(const Message &m, int64_t &out) { out = static_cast<int64_t>(m.value); }
+  void read(const Message &m, int &out) { out = static_cast<int>(m.value); }
+  void read(const Message &m, DataType &out) { out = static_cast<DataType>(m.value); }
+  void read(const Message &m, float &out) { out = asFloat(m.value); }
+  void read(const Message &, bool &isThere) { isThere = true; }
+
+  template <typename T> void read(const Message &m, std::vector<T> &out) {
+    out.emplace_back();
+    read(m, out.back());
   }
 
-  void property(std::string_view bytes,
-                std::vector<std::pair<std::string_view, std::string_view>> &out) {
-    std::pair<std::string_view, std::string_view> entry;
-    for (Message m(bytes); next(m, "a metadata property");) {
-      if (m.number == 1)
-        entry.first = m.payload;
-      else if (m.number == 2)
-        entry.second = m.payload;
-    }
-    out.push_back(entry);
-  }
-
-  void graph(std::string_view bytes, Graph &out, int depth) {
-    if (depth > DeepestGraph) {
-      status_ = {Code::Unsupported,
-                 "graphs are nested more than " + std::to_string(DeepestGraph) + " deep"};
-      return;
-    }
-    for (Message m(bytes); next(m, "a graph");) {
-      switch (m.number) {
-      case 1:
-        if (depth == 0 && out.nodes.size() == MostNodes && status_)
-          status_ = tooManyNodes();
-        out.nodes.emplace_back();
-        node(m.payload, out.nodes.back(), depth);
-        break;
-      case 2:
-        out.name = m.payload;
-        break;
-      case 5:
-        out.initializers.emplace_back();
-        tensor(m.payload, out.initializers.back());
-        break;
-      case 11:
-        out.inputs.emplace_back();
-        valueInfo(m.payload, out.inputs.back());
-        break;
-      case 12:
-        out.outputs.emplace_back();
-        valueInfo(m.payload, out.outputs.back());
-        break;
-      case 13: {
-        ValueInfo between;
-        valueInfo(m.payload, between);
-        break;
-      }
-      case 15:
-        status_ = {Code::Unsupported, "the model has sparse weights"};
-        break;
-      default:
-        break;
-      }
-    }
-  }
-
-  void function(std::string_view bytes, Function &out) {
-    countPart();
-    for (Message m(bytes); next(m, "a function");) {
-      switch (m.number) {
-      case 1:
-        out.name = m.payload;
-        break;
-      case 4:
-        out.inputs.push_back(m.payload);
-        break;
-      case 5:
-        out.outputs.push_back(m.payload);
-        break;
-      case 7:
-        out.nodes.emplace_back();
-        node(m.payload, out.nodes.back(), 0);
-        break;
-      case 9:
-        opset(m.payload, out.opsets);
-        break;
-      case 10:
-        out.domain = m.payload == "ai.onnx" ? std::string_view() : m.payload;
-        break;
-      case 11:
-        out.defaults.emplace_back();
-        attribute(m.payload, out.defaults.back(), 0);
-        if (!out.defaults.back().reference.empty())
-          damaged(m.payload, "the default of a function's attribute is a reference");
-        break;
-      default:
-        break;
-      }
-    }
-  }
-
-  void node(std::string_view bytes, Node &out, int depth) {
-    countPart();
-    for (Message m(bytes); next(m, "a node");) {
-      switch (m.number) {
-      case 1:
-        out.inputs.push_back(m.payload);
-        break;
-      case 2:
-        out.outputs.push_back(m.payload);
-        break;
-      case 3:
-        out.name = m.payload;
-        break;
-      case 4:
-        out.op = m.payload;
-        break;
-      case 5:
-        out.attributes.emplace_back();
-        attribute(m.payload, out.attributes.back(), depth);
-        break;
-      case 7:
-        out.domain = m.payload == "ai.onnx" ? std::string_view() : m.payload;
-        break;
-      default:
-        break;
-      }
-    }
-    if (status_ && out.op.empty())
-      damaged(bytes, "a node names no operator");
-  }
-
-  void attribute(std::string_view bytes, Attribute &out, int depth) {
-    countPart();
-    for (Message m(bytes); next(m, "an attribute");) {
-      switch (m.number) {
-      case 1:
-        out.name = m.payload;
-        break;
-      case 2:
-        out.real = asFloat(m.value);
-        break;
-      case 3:
-        out.integer = static_cast<int64_t>(m.value);
-        break;
-      case 4:
-        out.text = m.payload;
-        break;
-      case 5:
-        out.tensor = std::make_unique<Tensor>();
-        tensor(m.payload, *out.tensor);
-        break;
-      case 6: {
-        auto inner = std::make_shared<Graph>();
-        graph(m.payload, *inner, depth + 1);
-        out.graph = std::move(inner);
-        break;
-      }
-      case 7:
-        reals(m, out.reals);
-        break;
-      case 8:
-        integers(m, out.integers);
-        break;
-      case 9:
-        out.texts.push_back(m.payload);
-        break;
-      case 20:
-        out.type = static_cast<int>(m.value);
-        break;
-      case 21:
-        out.reference = m.payload;
-        break;
-      default:
-        break;
-      }
-    }
-  }
-
-  void reals(const Message &m, std::vector<float> &out) {
+  void read(const Message &m, std::vector<float> &out) {
     if (m.type == Message::Fixed32) {
       out.push_back(asFloat(m.value));
       return;
     }
     if (m.payload.size() % 4)
       damaged(m.payload, "a list of floats ends within a float");
-    for (size_t i = 0; i + 4 <= m.payload.size(); i += 4) {
-      float value;
-      std::memcpy(&value, m.payload.data() + i, 4);
-      out.push_back(value);
-    }
+    const size_t before = out.size();
+    out.resize(before + m.payload.size() / 4);
+    if (!m.payload.empty())
+      std::memcpy(out.data() + before, m.payload.data(), m.payload.size() / 4 * 4);
   }
 
-  void integers(const Message &m, std::vector<int64_t> &out) {
+  void read(const Message &m, std::vector<int64_t> &out) {
     if (m.type == Message::Varint) {
       out.push_back(static_cast<int64_t>(m.value));
       return;
@@ -309,25 +119,84 @@ private:
     std::string_view rest = m.payload;
     while (!rest.empty()) {
       uint64_t value = 0;
-      if (!Message::takeVarint(rest, value)) {
-        damaged(m.payload, "a list of integers ends within one");
-        return;
-      }
+      if (!Message::takeVarint(rest, value))
+        return damaged(m.payload, "a list of integers ends within one");
       out.push_back(static_cast<int64_t>(value));
     }
   }
 
-  void tensor(std::string_view bytes, Tensor &out) {
-    countPart();
-    out.message = bytes;
-    for (Message m(bytes); next(m, "a tensor");) {
-      if (m.number == 1)
-        integers(m, out.shape);
-      else if (m.number == 2)
-        out.type = static_cast<DataType>(m.value);
-      else if (m.number == 8)
-        out.name = m.payload;
+  void read(const Message &m, Opsets &out) {
+    std::string_view domain;
+    int64_t version = 0;
+    fields(m.payload, "an operator set", Field{1, domain}, Field{2, version});
+    out[own(domain)] = version;
+  }
+
+  void read(const Message &m, std::pair<std::string_view, std::string_view> &out) {
+    fields(m.payload, "a metadata property", Field{1, out.first}, Field{2, out.second});
+  }
+
+  void read(const Message &m, Graph &out) {
+    if (depth_ > DeepestGraph) {
+      status_ = {Code::Unsupported,
+                 "graphs are nested more than " + std::to_string(DeepestGraph) + " deep"};
+      return;
     }
+    if (depth_ == 0 && hasGraph_)
+      return damaged(m.payload, "the model has a second graph");
+    hasGraph_ |= depth_ == 0;
+    Between between;
+    bool hasSparse = false;
+    fields(m.payload, "a graph", Field{1, out.nodes}, Field{2, out.name},
+           Field{5, out.initializers}, Field{11, out.inputs}, Field{12, out.outputs},
+           Field{13, between}, Field{15, hasSparse});
+    if (status_ && hasSparse)
+      status_ = {Code::Unsupported, "the model has sparse weights"};
+  }
+
+  void read(const Message &m, Function &out) {
+    countPart();
+    fields(m.payload, "a function", Field{1, out.name}, Field{4, out.inputs}, Field{5, out.outputs},
+           Field{7, out.nodes}, Field{9, out.opsets}, Field{10, out.domain},
+           Field{11, out.defaults});
+    out.domain = own(out.domain);
+    for (const Attribute &attribute : out.defaults)
+      if (!attribute.reference.empty())
+        damaged(m.payload, "the default of a function's attribute is a reference");
+  }
+
+  void read(const Message &m, Node &out) {
+    countPart();
+    fields(m.payload, "a node", Field{1, out.inputs}, Field{2, out.outputs}, Field{3, out.name},
+           Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain});
+    out.domain = own(out.domain);
+    if (status_ && out.op.empty())
+      damaged(m.payload, "a node names no operator");
+  }
+
+  void read(const Message &m, Attribute &out) {
+    countPart();
+    fields(m.payload, "an attribute", Field{1, out.name}, Field{2, out.real}, Field{3, out.integer},
+           Field{4, out.text}, Field{5, out.tensor}, Field{6, out.graph}, Field{7, out.reals},
+           Field{8, out.integers}, Field{9, out.texts}, Field{20, out.type},
+           Field{21, out.reference});
+  }
+  void read(const Message &m, std::unique_ptr<Tensor> &out) {
+    out = std::make_unique<Tensor>();
+    read(m, *out);
+  }
+  void read(const Message &m, std::shared_ptr<const Graph> &out) {
+    auto graph = std::make_shared<Graph>();
+    ++depth_;
+    read(m, *graph);
+    --depth_;
+    out = std::move(graph);
+  }
+
+  void read(const Message &m, Tensor &out) {
+    countPart();
+    out.message = m.payload;
+    fields(m.payload, "a tensor", Field{1, out.shape}, Field{2, out.type}, Field{8, out.name});
     check(out.shape, out.name);
   }
 
@@ -336,59 +205,60 @@ private:
       status_ = checkDimensions(shape.size()).withContext("'" + std::string(name) + "'");
   }
 
-  void valueInfo(std::string_view bytes, ValueInfo &out) {
+  void read(const Message &m, ValueInfo &out) {
     countPart();
-    for (Message m(bytes); next(m, "an input or output");) {
-      if (m.number == 1)
-        out.name = m.payload;
-      else if (m.number == 2)
-        type(m.payload, out);
-    }
+    Type type{out};
+    fields(m.payload, "an input or output", Field{1, out.name}, Field{2, type});
     check(out.shape, out.name);
   }
-
-  void type(std::string_view bytes, ValueInfo &out) {
-    for (Message m(bytes); next(m, "a type");) {
+  /// A graph's value that is neither input nor output has to be readable.
+  struct Between {};
+  void read(const Message &m, Between &) {
+    ValueInfo value;
+    read(m, value);
+  }
+  struct Type {
+    ValueInfo &of;
+  };
+  void read(const Message &field, Type &out) {
+    for (Message m(field.payload); next(m, "a type");) {
       if (m.number != 1)
         continue;
-      out.isTensor = true;
+      out.of.isTensor = true;
       for (Message t(m.payload); next(t, "a tensor type");) {
-        if (t.number == 1) {
-          out.type = static_cast<DataType>(t.value);
-        } else if (t.number == 2) {
-          out.hasShape = true;
-          for (Message s(t.payload); next(s, "a shape");)
-            if (s.number == 1)
-              dimension(s.payload, out);
-        }
+        if (t.number == 1)
+          read(t, out.of.type);
+        if (t.number != 2)
+          continue;
+        out.of.hasShape = true;
+        for (Message s(t.payload); next(s, "a shape");)
+          if (s.number == 1)
+            dimension(s.payload, out.of);
       }
     }
   }
-
   void dimension(std::string_view bytes, ValueInfo &out) {
     int64_t value = Dynamic;
     std::string_view name;
-    for (Message m(bytes); next(m, "a dimension");)
-      if (m.number == 1)
-        value = static_cast<int64_t>(m.value);
-      else if (m.number == 2)
-        name = m.payload;
+    fields(bytes, "a dimension", Field{1, value}, Field{2, name});
     out.shape.push_back(value < 0 ? Dynamic : value);
     out.dimensions.push_back(name);
+  }
+
+  /// ONNX's own domain has two names.
+  static std::string_view own(std::string_view domain) {
+    return domain == "ai.onnx" ? std::string_view() : domain;
   }
 
   std::string_view file_;
   Deadline deadline_;
   size_t fields_ = 0, parts_ = 0;
+  int depth_ = 0; ///< of the graph at hand; 0 is the model's
+  bool hasGraph_ = false;
   Status status_;
 };
 
 } // namespace
-
-Status tooManyNodes() {
-  return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
-                                   " nodes, those of functions and loops included"};
-}
 
 Status checkDimensions(size_t count) {
   if (count <= size_t{MostDimensions})
@@ -397,11 +267,27 @@ Status checkDimensions(size_t count) {
                                  std::to_string(MostDimensions) + " are supported"};
 }
 
-Expected<Model> readModel(std::string_view bytes, const Deadline &deadline) {
+Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline) {
+  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   Model model;
-  if (Status s = Reader(bytes, deadline).model(model); !s)
+  if (Status s = Reader(text, deadline).model(model); !s)
     return s;
   return model;
+}
+
+Metadata metadataOf(const Model &model) {
+  Metadata metadata;
+  for (const auto &[key, value] : model.metadata)
+    metadata.emplace(std::string(key), std::string(value));
+  const std::pair<const char *, std::string_view> fields[] = {
+      {"onnx.producer", model.producer},
+      {"onnx.graph", model.graph.name},
+      {"onnx.domain", model.domain},
+      {"onnx.description", model.description}};
+  for (const auto &[key, value] : fields)
+    if (!value.empty())
+      metadata.emplace(key, std::string(value));
+  return metadata;
 }
 
 } // namespace mlbridge::native::onnx

@@ -5,6 +5,20 @@
 
 namespace mlbridge::native {
 
+bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out) {
+  int64_t axis = l.integer("axis", otherwise);
+  if (!l.axis(axis, x->rank()))
+    return false;
+  out = {x, axis};
+  return true;
+}
+
+std::vector<int64_t> allAxes(size_t rank) {
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
 std::vector<int64_t> denseStrides(const Shape &shape) {
   std::vector<int64_t> strides(shape.size());
   int64_t apart = 1;
@@ -68,9 +82,8 @@ Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) 
   return y;
 }
 
-/// What a kernel of broadcast operands makes, which takes loops after its first parameters.
-static Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
-                          std::initializer_list<Value *> reads, std::vector<int64_t> first) {
+Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
+                   std::initializer_list<Value *> reads, std::vector<int64_t> first) {
   Shape shape;
   const std::vector<const Value *> values(reads.begin(), reads.end());
   (void)l.broadcast(values, shape);
@@ -185,11 +198,8 @@ Value *where(Lowering &l, Value *condition, Value *a, Value *b) {
   return broadcasted(l, KernelId::Where, a->type, {condition, a, b}, {width(a)});
 }
 
-Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis) {
-  Value *y = l.make(x->type, x->shape);
-  l.emit(pick(kernel, x->type), {y}, {x},
-         {product(x->shape, 0, axis), x->shape[axis], product(x->shape, axis + 1, x->rank())});
-  return y;
+Value *compare(Lowering &l, CompareOp op, Value *a, Value *b) {
+  return broadcasted(l, KernelId::Compare, ElementType::Bool, {a, b}, {number(op), code(a->type)});
 }
 
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,

@@ -16,8 +16,21 @@ inline int64_t code(ElementType type) { return static_cast<int64_t>(type); }
 template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>(enumerator); }
 inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
 inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
+/// A tensor around one of its dimensions: [outer, n, inner].
+struct Along {
+  size_t axis = 0;
+  int64_t outer = 1, n = 1, inner = 1;
+  Along() = default;
+  Along(const Value *x, int64_t axis)
+      : axis(static_cast<size_t>(axis)), outer(product(x->shape, 0, this->axis)),
+        n(x->shape[this->axis]), inner(product(x->shape, this->axis + 1, x->rank())) {}
+};
+/// Around the dimension that the attribute 'axis' names.
+bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out);
 /// Elements between neighbours of each dimension of a dense tensor.
 std::vector<int64_t> denseStrides(const Shape &shape);
+/// 0, 1, …, rank - 1
+std::vector<int64_t> allAxes(size_t rank);
 
 /// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
 /// possible and at least one of them.
@@ -26,9 +39,6 @@ std::vector<int64_t> broadcastLoops(const Shape &out, const std::vector<const Va
 std::vector<int64_t> mergedLoops(const Shape &lengths,
                                  const std::vector<std::vector<int64_t>> &strides);
 
-template <typename... T> std::vector<int64_t> parameters(T... first) {
-  return {static_cast<int64_t>(first)...};
-}
 inline std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t> &b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -52,13 +62,15 @@ Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int6
 void place(Lowering &l, Value *y, Value *x, const std::vector<int64_t> &starts);
 Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
 Value *where(Lowering &l, Value *condition, Value *a, Value *b);
+Value *compare(Lowering &l, CompareOp op, Value *a, Value *b);
+/// What a kernel of broadcast operands makes, which takes loops after its first parameters.
+Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
+                   std::initializer_list<Value *> reads, std::vector<int64_t> first);
 /// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
 Value *matmul(Lowering &l, Value *a, Value *b);
 /// Along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,
               bool keep);
-/// Float kernels of the form {y, x} {outer, n, inner}.
-Value *alongAxis(Lowering &l, KernelId kernel, Value *x, size_t axis);
 
 /// Where x is made by a product of matrices and used here only, the product does it as well.
 bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta);

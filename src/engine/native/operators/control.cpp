@@ -10,7 +10,7 @@ const onnx::Graph *graphOf(Lowering &l, std::string_view name) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->graph)
     return attribute->graph.get();
-  (void)l.invalid("its graph '" + std::string(name) + "' is missing");
+  l.invalid("its graph '" + std::string(name) + "' is missing");
   return nullptr;
 }
 
@@ -130,7 +130,7 @@ Status loopNode(Lowering &l) {
                      std::to_string(body->outputs.size()) + " outputs");
   const size_t lists = body->outputs.size() - 1 - carriedCount;
   // The lists are as long as there are rounds.
-  const bool isKnown = !lists || l.settle({trips, condition});
+  const bool isKnown = !lists || l.planner.settle({trips, condition});
   int64_t most = 0;
   if (lists && isKnown) {
     if (!trips)
@@ -176,7 +176,7 @@ Status loopNode(Lowering &l) {
                              "is computed, are of any length");
   if (!isKnown)
     return l.status(); // their lengths aren't, either
-  const uint8_t *begins = condition ? l.readBytes(condition) : &yes;
+  const uint8_t *begins = condition ? l.planner.bytesOf(condition) : &yes;
   int64_t rounds = most;
   if (begins && !*begins)
     rounds = 0;
@@ -220,7 +220,7 @@ Status scanNode(Lowering &l) {
     if (attribute && attribute->size() == size)
       out = *attribute;
     else if (attribute)
-      (void)l.invalid("its attribute '" + std::string(name) + "' has another length");
+      l.invalid("its attribute '" + std::string(name) + "' has another length");
   };
   std::vector<int64_t> inputAxes, outputAxes, inputReverse, outputReverse;
   listed("scan_input_axes", scanned, inputAxes);

@@ -22,10 +22,8 @@ Status activate(Lowering &l, KernelId kernel, double alpha = 0, double beta = 0)
   Value *x = l.in(0);
   const Activation activation = activationOf(kernel);
   if (activation != Activation::None && fuseActivation(l, x, activation, alpha, beta))
-    l.setResult(0, x);
-  else
-    l.setResult(0, unary(l, kernel, x, alpha, beta));
-  return l.status();
+    return l.give(x);
+  return l.give(unary(l, kernel, x, alpha, beta));
 }
 
 template <KernelId Kernel> Status simple(Lowering &l) { return activate(l, Kernel); }
@@ -62,32 +60,29 @@ Value *integerUnary(Lowering &l, UnaryOp op, Value *x, ElementType to) {
 
 template <KernelId Kernel, UnaryOp Op> Status signedUnary(Lowering &l) {
   Value *x = l.in(0);
-  l.setResult(0, isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x, x->type));
-  return l.status();
+  return l.give(isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x, x->type));
 }
 
 template <UnaryOp Op> Status wholeUnary(Lowering &l) {
-  l.setResult(0, integerUnary(l, Op, l.in(0), l.in(0)->type));
-  return l.status();
+  return l.give(integerUnary(l, Op, l.in(0), l.in(0)->type));
 }
 
 Status isNan(Lowering &l) {
-  l.setResult(0, integerUnary(l, UnaryOp::IsNaN, l.in(0), ElementType::Bool));
-  return l.status();
+  return l.give(integerUnary(l, UnaryOp::IsNaN, l.in(0), ElementType::Bool));
+}
+
+/// A tensor of the first input's shape.
+Value *allOf(Lowering &l, uint8_t truth) {
+  return fill(l, ElementType::Bool, l.in(0)->shape, l.constant(ElementType::Bool, {}, &truth));
 }
 
 Status isInf(Lowering &l) {
   const bool negative = l.integer("detect_negative", 1) != 0;
   const bool positive = l.integer("detect_positive", 1) != 0;
-  if (!negative && !positive) {
-    const uint8_t no = 0;
-    l.setResult(0,
-                fill(l, ElementType::Bool, l.in(0)->shape, l.constant(ElementType::Bool, {}, &no)));
-    return l.status();
-  }
+  if (!negative && !positive)
+    return l.give(allOf(l, 0));
   const UnaryOp op = !negative ? UnaryOp::IsPosInf : !positive ? UnaryOp::IsNegInf : UnaryOp::IsInf;
-  l.setResult(0, integerUnary(l, op, l.in(0), ElementType::Bool));
-  return l.status();
+  return l.give(integerUnary(l, op, l.in(0), ElementType::Bool));
 }
 
 Status relu(Lowering &l) {
@@ -95,8 +90,7 @@ Status relu(Lowering &l) {
   if (isFloat(x->type))
     return activate(l, KernelId::ReluF32);
   const int64_t zero = 0;
-  l.setResult(0, integerBinary(l, IntegerOp::Max, x, l.constant(x->type, {}, &zero)));
-  return l.status();
+  return l.give(integerBinary(l, IntegerOp::Max, x, l.constant(x->type, {}, &zero)));
 }
 
 Status gelu(Lowering &l) {
@@ -107,88 +101,57 @@ Status gelu(Lowering &l) {
 }
 
 template <KernelId Kernel, IntegerOp Op> Status arithmeticNode(Lowering &l) {
-  l.setResult(0, arithmetic(l, Kernel, Op, l.in(0), l.in(1)));
-  return l.status();
+  return l.give(arithmetic(l, Kernel, Op, l.in(0), l.in(1)));
 }
 
 Status add(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
-  if (isFloat(a->type)) {
-    if (fuseBias(l, a, b)) {
-      l.setResult(0, a);
-      return l.status();
-    }
-    if (fuseBias(l, b, a)) {
-      l.setResult(0, b);
-      return l.status();
-    }
-  }
+  if (isFloat(a->type) && fuseBias(l, a, b))
+    return l.give(a);
+  if (isFloat(a->type) && fuseBias(l, b, a))
+    return l.give(b);
   return arithmeticNode<KernelId::AddF32, IntegerOp::Add>(l);
 }
 
 Status pow(Lowering &l) {
   Value *x = l.in(0), *exponent = l.in(1);
+  if (!isFloat(x->type) && !isFloat(exponent->type))
+    return l.give(integerBinary(l, IntegerOp::Pow, x, cast(l, exponent, x->type)));
   if (isFloat(x->type) && exponent->isConstant() && exponent->count == 1 &&
       exponent->rank() <= x->rank()) {
     double e = 0;
     // Not 0.5 as a square root: of -inf and -0 that would be NaN and -0 instead of inf and 0.
-    if (l.read(exponent, e) && e == 2) {
-      l.setResult(0, unary(l, KernelId::SquareF32, x));
-      return l.status();
-    }
+    if (l.read(exponent, e) && e == 2)
+      return l.give(unary(l, KernelId::SquareF32, x));
   }
-  if (isFloat(x->type)) {
-    l.setResult(0, binary(l, KernelId::PowF32, x, cast(l, exponent, x->type)));
-  } else if (isFloat(exponent->type)) {
-    Value *wide = binary(l, KernelId::PowF32, cast(l, x, ElementType::Float64),
-                         cast(l, exponent, ElementType::Float64));
-    l.setResult(0, cast(l, wide, x->type));
-  } else {
-    l.setResult(0, integerBinary(l, IntegerOp::Pow, x, cast(l, exponent, x->type)));
-  }
-  return l.status();
+  const ElementType type = isFloat(x->type) ? x->type : ElementType::Float64;
+  Value *power = binary(l, KernelId::PowF32, cast(l, x, type), cast(l, exponent, type));
+  return l.give(cast(l, power, x->type));
 }
 
 Status mod(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
   const bool signOfA = l.integer("fmod", 0) != 0;
   if (!isFloat(a->type)) {
-    l.setResult(0, integerBinary(l, signOfA ? IntegerOp::Rem : IntegerOp::Mod, a, b));
-    return l.status();
+    return l.give(integerBinary(l, signOfA ? IntegerOp::Rem : IntegerOp::Mod, a, b));
   }
-  Shape shape;
-  if (!l.broadcast({a, b}, shape))
-    return l.status();
-  Value *y = l.output(0, a->type, shape);
-  l.emit(KernelId::Fmod, {y}, {a, b},
-         joined(parameters(code(a->type), !signOfA), broadcastLoops(shape, {a, b})));
-  return l.status();
+  return l.give(broadcasted(l, KernelId::Fmod, a->type, {a, b}, {code(a->type), !signOfA}));
 }
 
 Status bitShift(Lowering &l) {
   const std::string_view direction = l.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
     return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
-  l.setResult(0,
-              integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
-                            l.in(0), l.in(1)));
-  return l.status();
+  return l.give(integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
+                              l.in(0), l.in(1)));
 }
 
 template <IntegerOp Op> Status wholeBinary(Lowering &l) {
-  l.setResult(0, integerBinary(l, Op, l.in(0), l.in(1)));
-  return l.status();
+  return l.give(integerBinary(l, Op, l.in(0), l.in(1)));
 }
 
-template <CompareOp Op> Status compare(Lowering &l) {
-  Value *a = l.in(0), *b = l.in(1);
-  Shape shape;
-  if (!l.broadcast({a, b}, shape))
-    return l.status();
-  Value *y = l.output(0, ElementType::Bool, shape);
-  l.emit(KernelId::Compare, {y}, {a, b},
-         joined({number(Op), code(a->type)}, broadcastLoops(shape, {a, b})));
-  return l.status();
+template <CompareOp Op> Status compareNode(Lowering &l) {
+  return l.give(compare(l, Op, l.in(0), l.in(1)));
 }
 
 /// Max, Min, Sum, Mean of any number of inputs.
@@ -199,14 +162,12 @@ template <KernelId Kernel, IntegerOp Op> Value *folded(Lowering &l) {
   return y;
 }
 template <KernelId Kernel, IntegerOp Op> Status variadic(Lowering &l) {
-  l.setResult(0, folded<Kernel, Op>(l));
-  return l.status();
+  return l.give(folded<Kernel, Op>(l));
 }
 Status mean(Lowering &l) {
   Value *sum = folded<KernelId::AddF32, IntegerOp::Add>(l);
-  l.setResult(0, binary(l, KernelId::DivF32, sum,
-                        l.constantReal(sum->type, static_cast<double>(l.inputs.size()))));
-  return l.status();
+  return l.give(binary(l, KernelId::DivF32, sum,
+                       l.constantReal(sum->type, static_cast<double>(l.inputs.size()))));
 }
 
 Status clip(Lowering &l) {
@@ -224,15 +185,13 @@ Status clip(Lowering &l) {
     x = arithmetic(l, KernelId::MaxF32, IntegerOp::Max, x, l.view(least, {}));
   if (greatest)
     x = arithmetic(l, KernelId::MinF32, IntegerOp::Min, x, l.view(greatest, {}));
-  l.setResult(0, x);
-  return l.status();
+  return l.give(x);
 }
 
 Status whereNode(Lowering &l) {
   if (l.in(1)->type != l.in(2)->type)
     return l.invalid("it chooses between different types");
-  l.setResult(0, where(l, l.in(0), l.in(1), l.in(2)));
-  return l.status();
+  return l.give(where(l, l.in(0), l.in(1), l.in(2)));
 }
 
 Status castNode(Lowering &l) {
@@ -240,14 +199,10 @@ Status castNode(Lowering &l) {
   if (!to)
     return l.unsupported("to the type " +
                          onnx::name(static_cast<onnx::DataType>(l.integer("to", 0))));
-  l.setResult(0, cast(l, l.in(0), *to));
-  return l.status();
+  return l.give(cast(l, l.in(0), *to));
 }
 
-Status castLike(Lowering &l) {
-  l.setResult(0, cast(l, l.in(0), l.in(1)->type));
-  return l.status();
-}
+Status castLike(Lowering &l) { return l.give(cast(l, l.in(0), l.in(1)->type)); }
 
 /// The bytes stay. As a bool, which is 0 or 1, any other byte is 1.
 Status bitCast(Lowering &l) {
@@ -277,32 +232,20 @@ Status dropout(Lowering &l) {
     if (training != 0)
       return l.unsupported("Dropout in training, which is chance");
   }
-  l.setResult(0, l.in(0));
-  const uint8_t yes = 1;
   if (l.wants(1))
-    l.setResult(
-        1, fill(l, ElementType::Bool, l.in(0)->shape, l.constant(ElementType::Bool, {}, &yes)));
-  return l.status();
+    l.setResult(1, allOf(l, 1));
+  return l.give(l.in(0));
 }
 
-Status identity(Lowering &l) {
-  l.setResult(0, l.in(0));
-  return l.status();
-}
+Status identity(Lowering &l) { return l.give(l.in(0)); }
 
 Status prelu(Lowering &l) {
   Value *x = l.in(0), *slope = l.in(1);
-  if (isFloat(x->type)) {
-    l.setResult(0, binary(l, KernelId::PReluF32, x, slope));
-    return l.status();
-  }
+  if (isFloat(x->type))
+    return l.give(binary(l, KernelId::PReluF32, x, slope));
   const int64_t zero = 0;
-  Value *none = l.constant(x->type, {}, &zero);
-  Value *negative = l.make(ElementType::Bool, x->shape);
-  l.emit(KernelId::Compare, {negative}, {x, none},
-         joined({number(CompareOp::Less), code(x->type)}, broadcastLoops(x->shape, {x, none})));
-  l.setResult(0, where(l, negative, integerBinary(l, IntegerOp::Mul, x, slope), x));
-  return l.status();
+  Value *negative = compare(l, CompareOp::Less, x, l.constant(x->type, {}, &zero));
+  return l.give(where(l, negative, integerBinary(l, IntegerOp::Mul, x, slope), x));
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
@@ -368,11 +311,11 @@ constexpr Operator Table[] = {
     {"And", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::And>},
     {"Or", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::Or>},
     {"Xor", 7, "TT", Bools, 1, false, wholeBinary<IntegerOp::Xor>},
-    {"Equal", 7, "TT", Fixed, 1, false, compare<CompareOp::Equal>},
-    {"Less", 7, "TT", Numbers, 1, false, compare<CompareOp::Less>},
-    {"LessOrEqual", 12, "TT", Numbers, 1, false, compare<CompareOp::LessOrEqual>},
-    {"Greater", 7, "TT", Numbers, 1, false, compare<CompareOp::Greater>},
-    {"GreaterOrEqual", 12, "TT", Numbers, 1, false, compare<CompareOp::GreaterOrEqual>},
+    {"Equal", 7, "TT", Fixed, 1, false, compareNode<CompareOp::Equal>},
+    {"Less", 7, "TT", Numbers, 1, false, compareNode<CompareOp::Less>},
+    {"LessOrEqual", 12, "TT", Numbers, 1, false, compareNode<CompareOp::LessOrEqual>},
+    {"Greater", 7, "TT", Numbers, 1, false, compareNode<CompareOp::Greater>},
+    {"GreaterOrEqual", 12, "TT", Numbers, 1, false, compareNode<CompareOp::GreaterOrEqual>},
     {"Max", 8, "T*", Numbers, 1, true, variadic<KernelId::MaxF32, IntegerOp::Max>},
     {"Min", 8, "T*", Numbers, 1, true, variadic<KernelId::MinF32, IntegerOp::Min>},
     {"Sum", 8, "T*", Reals, 1, true, variadic<KernelId::AddF32, IntegerOp::Add>},

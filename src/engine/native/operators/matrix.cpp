@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products of matrices. Constant ones are packed once for all plans and runners.
+// Products of matrices, and LSTM, GRU and RNN: one kernel call for each direction. Constant
+// matrices are packed once for all plans and runners.
 #include "engine/native/operators/common.h"
 
 #include "engine/native/kernels/sizes.h"
@@ -10,52 +11,21 @@ namespace {
 /// Where the parameters of Gemm are.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
-template <typename T>
-std::shared_ptr<const Buffer> packConstant(Lowering &l, Value *b, int64_t k, int64_t n,
-                                           int64_t rowStride, int64_t columnStride, int64_t batch) {
-  std::shared_ptr<const Buffer> nothing;
-  const onnx::Tensor *source = b->root->initializer;
-  std::shared_ptr<const Buffer> &kept =
-      source ? l.planner.weights().packed(source,
-                                          "gemm " + std::to_string(b->offset) + " " +
-                                              toString(Shape{k, n, rowStride, columnStride, batch}))
-             : nothing;
-  if (kept)
-    return kept;
-  const int64_t size = packedGemmSize<T>(k, n);
-  const size_t bytes = static_cast<size_t>(size * batch) * sizeof(T);
-  const bool isCopied = (packedByColumns(k, n) ? rowStride : columnStride) == 1;
-  if (!l.planner.mayFold(bytes, bytes, isCopied ? bytes : 4 * bytes))
-    return nullptr;
-  Buffer packed;
-  if (Status s = packed.resize(bytes); !s) {
-    (void)l.planner.fail(s);
-    return nullptr;
-  }
-  const auto *from = reinterpret_cast<const T *>(b->constantBytes());
-  for (int64_t i = 0; i < batch; ++i)
-    packGemm<T>(reinterpret_cast<T *>(packed.data()) + i * size, from + i * k * n, k, n, rowStride,
-                columnStride);
-  kept = std::make_shared<const Buffer>(std::move(packed));
-  return kept;
+int64_t packedSize(const Value *b, int64_t k, int64_t n) {
+  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
+                                         : packedGemmSize<float>(k, n);
 }
 
 /// `batch` matrices one after the other, as Gemm takes them.
 Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
             int64_t batch) {
-  const bool isDouble = b->type == ElementType::Float64;
-  const int64_t size = isDouble ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
-  if (b->isConstant() && l.status()) {
-    std::shared_ptr<const Buffer> packed =
-        isDouble ? packConstant<double>(l, b, k, n, rowStride, columnStride, batch)
-                 : packConstant<float>(l, b, k, n, rowStride, columnStride, batch);
-    if (packed)
-      return l.planner.constant(b->type, {batch, size}, std::move(packed));
-  }
-  Value *packed = l.make(b->type, {batch, size});
-  l.emit(pick(KernelId::PackGemmF32, b->type), {packed}, {b},
-         {k, n, rowStride, columnStride, batch, k * n});
-  return packed;
+  return l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, packedSize(b, k, n)}, b,
+                          {k, n, rowStride, columnStride, batch, k * n});
+}
+
+Status misfit(Lowering &l, const Value *a, const Value *b) {
+  return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+                   " don't fit each other");
 }
 
 /// Elements between matrices along dimension i of the batch; `v` has the batch's own dimensions.
@@ -74,8 +44,7 @@ Status gemm(Lowering &l) {
   const int64_t m = a->shape[transA], k = a->shape[!transA];
   const int64_t n = b->shape[!transB];
   if (b->shape[transB] != k)
-    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                     " don't fit each other");
+    return misfit(l, a, b);
   int64_t cRow = 0, cColumn = 0;
   if (c) {
     const int64_t rows = c->rank() > 1 ? c->shape[c->rank() - 2] : 1;
@@ -94,8 +63,8 @@ Status gemm(Lowering &l) {
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
          {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
           real(c ? beta : 0), number(Activation::None), 0, 0, 0});
-  l.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
-  return Status();
+  l.planner.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
+  return l.status();
 }
 
 Status matmulNode(Lowering &l) {
@@ -105,11 +74,9 @@ Status matmulNode(Lowering &l) {
     if (sizeOf(a->type) > 4)
       return l.unsupported(std::string("matrices of ") + name(a->type));
     Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    l.setResult(0, cast(l, wide, a->type));
-    return l.status();
+    return l.give(cast(l, wide, a->type));
   }
-  l.setResult(0, matmul(l, a, b));
-  return l.status();
+  return l.give(matmul(l, a, b));
 }
 
 Status integerMatMul(Lowering &l) {
@@ -118,8 +85,7 @@ Status integerMatMul(Lowering &l) {
     if (v && sizeOf(v->type) != 1)
       return l.invalid("it takes int8 and uint8");
   if (a->rank() < 2 || b->rank() < 2 || a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
-    return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                     " don't fit each other");
+    return misfit(l, a, b);
   const int64_t m = a->shape[a->rank() - 2], k = a->shape[a->rank() - 1];
   const int64_t n = b->shape[b->rank() - 1];
   if ((zeroA && zeroA->count != 1 && count(zeroA) != m) ||
@@ -147,14 +113,177 @@ Status integerMatMul(Lowering &l) {
   shape.insert(shape.end(), {m, n});
   Value *y = l.output(0, ElementType::Int32, shape);
   l.emit(KernelId::IntegerMatMul, {y}, {a, b, zeroA, zeroB}, loops);
-  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
-  return Status();
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  return l.status();
 }
+
+struct AppliedActivation {
+  Activation activation;
+  double alpha, beta;
+};
+
+struct Named {
+  std::string_view name;
+  AppliedActivation applied; ///< with the defaults of its parameters
+  int parameters;
+};
+constexpr Named Activations[] = {
+    {"relu", {Activation::Relu, 0, 0}, 0},
+    {"tanh", {Activation::Tanh, 0, 0}, 0},
+    {"sigmoid", {Activation::Sigmoid, 0, 0}, 0},
+    {"softsign", {Activation::Softsign, 0, 0}, 0},
+    {"softplus", {Activation::Softplus, 0, 0}, 0},
+    {"affine", {Activation::Affine, 1, 0}, 2},
+    {"hardsigmoid", {Activation::HardSigmoid, 0.2F, 0.5F}, 2},
+    {"leakyrelu", {Activation::LeakyRelu, 0.01F, 0}, 1},
+    {"thresholdedrelu", {Activation::ThresholdedRelu, 1, 0}, 1},
+    {"elu", {Activation::Elu, 1, 0}, 1},
+};
+
+bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
+                     std::string_view otherwiseLater, std::vector<AppliedActivation> &out) {
+  std::vector<std::string> names;
+  if (const onnx::Attribute *attribute = l.attribute("activations"))
+    for (const std::string_view text : attribute->texts)
+      names.emplace_back(text);
+  if (names.empty())
+    for (size_t i = 0; i < wanted; ++i)
+      names.emplace_back(i == 0 ? otherwise : otherwiseLater);
+  if (names.size() < wanted)
+    return l.invalid("it has " + std::to_string(names.size()) + " activations");
+  const onnx::Attribute *alphas = l.attribute("activation_alpha");
+  const onnx::Attribute *betas = l.attribute("activation_beta");
+  size_t alpha = 0, beta = 0;
+  for (std::string name : names) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    const auto *found = std::find_if(std::begin(Activations), std::end(Activations),
+                                     [&](const Named &n) { return n.name == name; });
+    if (found == std::end(Activations))
+      return l.unsupported("the activation " + name);
+    AppliedActivation applied = found->applied;
+    if (found->parameters > 0 && alphas && alpha < alphas->reals.size())
+      applied.alpha = static_cast<double>(alphas->reals[alpha++]);
+    if (found->parameters > 1 && betas && beta < betas->reals.size())
+      applied.beta = static_cast<double>(betas->reals[beta++]);
+    out.push_back(applied);
+  }
+  return true;
+}
+
+struct Layer {
+  KernelId kernel;
+  int64_t gates;
+  size_t activations;
+  std::string_view first, later;
+  bool hasCell;
+};
+
+Status recurrent(Lowering &l, const Layer &layer) {
+  Value *x = l.in(0), *w = l.in(1), *r = l.in(2), *bias = l.in(3), *lengths = l.in(4);
+  Value *h0 = l.in(5), *c0 = layer.hasCell ? l.in(6) : nullptr;
+  Value *peepholes = layer.hasCell ? l.in(7) : nullptr;
+  const std::string_view direction = l.text("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
+  const int64_t directions = direction == "bidirectional" ? 2 : 1;
+  const bool batchFirst = l.integer("layout", 0) != 0;
+  if (x->rank() != 3 || w->rank() != 3 || r->rank() != 3)
+    return l.invalid("X, W, R are " + toString(x->shape) + ", " + toString(w->shape) + ", " +
+                     toString(r->shape));
+  const int64_t steps = x->shape[batchFirst], batch = x->shape[!batchFirst], input = x->shape[2];
+  const int64_t hidden = r->shape[2], gates = layer.gates;
+  const Shape state =
+      batchFirst ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+  if (hidden < 1 || hidden > (1 << 24) || w->shape != Shape{directions, gates * hidden, input} ||
+      r->shape != Shape{directions, gates * hidden, hidden} ||
+      (bias && bias->shape != Shape{directions, 2 * gates * hidden}) ||
+      (lengths && (lengths->shape != Shape{batch} || lengths->type != ElementType::Int32)) ||
+      (h0 && h0->shape != state) || (c0 && c0->shape != state) ||
+      (peepholes && peepholes->shape != Shape{directions, 3 * hidden}))
+    return l.invalid("its weights and states don't fit X, W and R of " + toString(x->shape) + ", " +
+                     toString(w->shape) + " and " + toString(r->shape));
+  if (l.attribute("hidden_size") && l.integer("hidden_size", 0) != hidden)
+    return l.invalid("its attribute 'hidden_size' is not " + std::to_string(hidden));
+  std::vector<AppliedActivation> applied;
+  const size_t each = layer.activations;
+  for (int64_t d = 0; d < (l.attribute("activations") ? 1 : directions); ++d)
+    if (!readActivations(l,
+                         l.attribute("activations") ? each * static_cast<size_t>(directions) : each,
+                         layer.first, layer.later, applied))
+      return l.status();
+  const double clip = l.real("clip", 0);
+  const int64_t flag =
+      l.integer(layer.hasCell ? "input_forget" : "linear_before_reset", 0) != 0 && gates > 1;
+  const bool isDouble = x->type == ElementType::Float64;
+  const uint64_t size = isDouble ? 8 : 4;
+
+  Value *y = l.output(0, x->type,
+                      batchFirst ? Shape{batch, steps, directions, hidden}
+                                 : Shape{steps, directions, batch, hidden});
+  Value *lastH = l.output(1, x->type, state);
+  Value *lastC = layer.hasCell ? l.output(2, x->type, state) : nullptr;
+  for (int64_t d = 0; d < directions; ++d) {
+    const auto part = [&](Value *value, int64_t elements) {
+      return value ? l.view(value, {}, static_cast<uint64_t>(d * elements) * size) : nullptr;
+    };
+    const int64_t apart = batchFirst ? hidden : batch * hidden;
+    const auto packed = [&](Value *weights, int64_t columns) {
+      const int64_t elements = isDouble ? packedRecurrentSize<double>(gates, hidden, columns)
+                                        : packedRecurrentSize<float>(gates, hidden, columns);
+      return l.planner.packed(KernelId::PackRecurrent, {elements},
+                              part(weights, gates * hidden * columns),
+                              {code(x->type), gates, hidden, columns});
+    };
+    Value *packedW = packed(w, input), *packedR = packed(r, hidden);
+    const int64_t scratch = isDouble ? recurrentWorkspace<double>(gates, steps, batch, hidden)
+                                     : recurrentWorkspace<float>(gates, steps, batch, hidden);
+    Value *workspace = l.make(x->type, {scratch});
+    std::vector<Value *> results{l.wants(0) ? part(y, apart) : nullptr,
+                                 l.wants(1) ? part(lastH, apart) : nullptr};
+    std::vector<Value *> reads{x,       packedW,        packedR, part(bias, 2 * gates * hidden),
+                               lengths, part(h0, apart)};
+    if (layer.hasCell) {
+      results.push_back(l.wants(2) ? part(lastC, apart) : nullptr);
+      reads.insert(reads.end(), {part(c0, apart), part(peepholes, 3 * hidden)});
+    }
+    reads.push_back(workspace);
+    std::vector<int64_t> p{steps,
+                           batch,
+                           input,
+                           hidden,
+                           direction == "reverse" || d == 1,
+                           batchFirst ? input : batch * input,
+                           batchFirst ? steps * input : input,
+                           batchFirst ? directions * hidden : directions * batch * hidden,
+                           batchFirst ? steps * directions * hidden : hidden,
+                           batchFirst ? directions * hidden : hidden,
+                           real(clip),
+                           flag};
+    for (size_t i = 0; i < each; ++i) {
+      const AppliedActivation &a = applied[static_cast<size_t>(d) * each + i];
+      p.insert(p.end(), {number(a.activation), real(a.alpha), real(a.beta)});
+    }
+    l.emit(pick(layer.kernel, x->type), results, reads, p);
+    l.planner.countMultiplyAdds(
+        static_cast<uint64_t>(steps * batch * gates * hidden * (input + hidden)));
+  }
+  return l.status();
+}
+
+Status lstm(Lowering &l) {
+  return recurrent(l, {KernelId::LstmF32, 4, 3, "sigmoid", "tanh", true});
+}
+Status gru(Lowering &l) { return recurrent(l, {KernelId::GruF32, 3, 2, "sigmoid", "tanh", false}); }
+Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "tanh", false}); }
 
 constexpr Operator Table[] = {
     {"Gemm", 7, "TTt", Reals, 1, true, gemm},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
     {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
+    {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm},
+    {"GRU", 7, "TTTtat", Reals, 2, true, gru},
+    {"RNN", 7, "TTTtat", Reals, 2, true, rnn},
 };
 
 } // namespace
@@ -162,7 +291,7 @@ constexpr Operator Table[] = {
 Value *matmul(Lowering &l, Value *a, Value *b) {
   const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
   if (a->rank() == 0 || b->rank() == 0) {
-    (void)l.invalid("a scalar is no matrix");
+    l.invalid("a scalar is no matrix");
     return a;
   }
   Shape shapeA = a->shape, shapeB = b->shape;
@@ -172,8 +301,7 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     shapeB.push_back(1);
   const int64_t m = shapeA[shapeA.size() - 2], k = shapeA.back(), n = shapeB.back();
   if (shapeB[shapeB.size() - 2] != k) {
-    (void)l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
-                    " don't fit each other");
+    (void)misfit(l, a, b);
     return a;
   }
   Value *batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
@@ -188,8 +316,6 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     shape.push_back(n);
   Value *y = l.make(a->type, shape);
   const int64_t matrices = product(batchB->shape, 0, batchB->rank());
-  const int64_t packedSize =
-      a->type == ElementType::Float64 ? packedGemmSize<double>(k, n) : packedGemmSize<float>(k, n);
   Value *packed = pack(l, b, k, n, n, 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
@@ -200,18 +326,26 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     for (size_t i = 0; i < batch.size(); ++i) {
       ++p[13];
       p.insert(p.end(), {batch[i], batchStride(batch, i, batchA, m * k),
-                         batchStride(batch, i, batchB, packedSize), 0,
+                         batchStride(batch, i, batchB, packedSize(b, k, n)), 0,
                          m * n * product(batch, i + 1, batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
-  l.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
   return y;
 }
 
-bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
+/// The product that makes x, for here only, and applies nothing to it yet; or null.
+static Planner::Draft *producingGemm(Lowering &l, Value *x) {
   Planner::Draft *step = l.planner.onlyProducer(x);
-  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
-      step->parameters[Applied] != number(Activation::None))
+  return step && (step->kernel == KernelId::GemmF32 || step->kernel == KernelId::GemmF64) &&
+                 step->parameters[Applied] == number(Activation::None)
+             ? step
+             : nullptr;
+}
+
+bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
+  Planner::Draft *step = producingGemm(l, x);
+  if (!step)
     return false;
   step->parameters[Applied] = number(activation);
   step->parameters[Applied + 1] = real(alpha);
@@ -221,9 +355,8 @@ bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, 
 }
 
 bool fuseBias(Lowering &l, Value *x, Value *bias) {
-  Planner::Draft *step = l.planner.onlyProducer(x);
-  if (!step || (step->kernel != KernelId::GemmF32 && step->kernel != KernelId::GemmF64) ||
-      step->operands[3] || step->parameters[Applied] != number(Activation::None))
+  Planner::Draft *step = producingGemm(l, x);
+  if (!step || step->operands[3])
     return false;
   const int64_t n = step->parameters[2];
   const int64_t last = bias->rank() ? bias->shape.back() : 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operators that move elements to other places.
+// Operators that move elements to other places, or look them up by index: what graph networks are
+// made of.
 #include "engine/native/operators/common.h"
 
 namespace mlbridge::native {
@@ -7,7 +8,7 @@ namespace {
 
 Status transposeNode(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> order;
+  std::vector<int64_t> order = allAxes(x->rank());
   if (const std::vector<int64_t> *perm = l.integers("perm")) {
     order = *perm;
     if (order.size() != x->rank())
@@ -16,11 +17,9 @@ Status transposeNode(Lowering &l) {
     if (!l.axes(order, x->rank()))
       return l.status();
   } else {
-    for (size_t i = x->rank(); i-- > 0;)
-      order.push_back(static_cast<int64_t>(i));
+    std::reverse(order.begin(), order.end());
   }
-  l.setResult(0, transpose(l, x, order));
-  return l.status();
+  return l.give(transpose(l, x, order));
 }
 
 Status expandNode(Lowering &l) {
@@ -35,8 +34,7 @@ Status expandNode(Lowering &l) {
   Shape shape;
   if (!l.status() || !l.broadcast({x, like}, shape))
     return l.status();
-  l.setResult(0, expand(l, x, shape));
-  return l.status();
+  return l.give(expand(l, x, shape));
 }
 
 Status tile(Lowering &l) {
@@ -61,22 +59,21 @@ Status tile(Lowering &l) {
       return l.invalid("the result is too large");
     shape.push_back(length);
   }
-  if (shape == x->shape) {
-    l.setResult(0, x);
-    return l.status();
-  }
-  if (const Value *y = l.output(0, x->type, shape); y->count)
-    l.emit(KernelId::CopyStrided, {l.results[0]}, {x},
+  if (shape == x->shape)
+    return l.give(x);
+  Value *y = l.output(0, x->type, shape);
+  if (y->count)
+    l.emit(KernelId::CopyStrided, {y}, {x},
            joined({width(x), 0, 0}, mergedLoops(wide, {denseStrides(wide), strides})));
   return l.status();
 }
 
 Status concat(Lowering &l) {
-  int64_t axis = l.integer("axis", 0);
   Value *first = l.in(0);
-  if (!l.axis(axis, first->rank()))
+  Along at;
+  if (!readAxis(l, first, 0, at))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
+  const size_t along = at.axis;
   Shape shape = first->shape;
   shape[along] = 0;
   for (const Value *x : l.inputs) {
@@ -90,10 +87,8 @@ Status concat(Lowering &l) {
                        " don't fit each other");
     shape[along] += x->shape[along];
   }
-  if (l.inputs.size() == 1) {
-    l.setResult(0, first);
-    return l.status();
-  }
+  if (l.inputs.size() == 1)
+    return l.give(first);
   Value *y = l.output(0, first->type, shape);
   std::vector<int64_t> starts(shape.size());
   for (Value *x : l.inputs) {
@@ -105,18 +100,12 @@ Status concat(Lowering &l) {
 
 Status split(Lowering &l) {
   Value *x = l.in(0);
-  int64_t axis = l.integer("axis", 0);
-  if (!l.axis(axis, x->rank()))
-    return l.status();
-  const auto along = static_cast<size_t>(axis);
-  const int64_t whole = x->shape[along];
+  Along at;
   std::vector<int64_t> lengths;
-  if (l.in(1)) {
-    if (!l.read(l.in(1), lengths))
-      return l.status();
-  } else if (const std::vector<int64_t> *attribute = l.integers("split")) {
-    lengths = *attribute;
-  } else {
+  if (!readAxis(l, x, 0, at) || !l.read(1, "split", lengths, true))
+    return l.status();
+  const int64_t whole = at.n;
+  if (!l.in(1) && !l.integers("split")) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
     if (parts < 1 || parts > whole + 1 || parts > (1 << 20) ||
         (l.version < 18 && whole % parts != 0))
@@ -134,9 +123,9 @@ Status split(Lowering &l) {
       return l.invalid("the parts " + toString(lengths) + " of a length of " +
                        std::to_string(whole));
     Shape shape = x->shape;
-    shape[along] = lengths[i];
+    shape[at.axis] = lengths[i];
     std::vector<int64_t> starts(x->rank());
-    starts[along] = start;
+    starts[at.axis] = start;
     start += lengths[i];
     if (l.wants(i))
       l.setResult(i, slice(l, x, shape, starts, std::vector<int64_t>(x->rank(), 1)));
@@ -149,24 +138,11 @@ Status split(Lowering &l) {
 Status sliceNode(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> begins, ends, axes, by;
-  if (l.version < 10) {
-    if (!l.integers("starts") || !l.integers("ends"))
-      return l.invalid("its attributes 'starts' and 'ends' are missing");
-    begins = *l.integers("starts");
-    ends = *l.integers("ends");
-    if (l.integers("axes"))
-      axes = *l.integers("axes");
-  } else {
-    if (!l.in(1) || !l.in(2))
-      return l.invalid("its inputs 'starts' and 'ends' are missing");
-    if (!l.read(l.in(1), begins) || !l.read(l.in(2), ends) || (l.in(3) && !l.read(l.in(3), axes)) ||
-        (l.in(4) && !l.read(l.in(4), by)))
-      return l.status();
-  }
-  const bool hasAxes = l.version < 10 ? l.integers("axes") != nullptr : l.in(3) != nullptr;
-  if (!hasAxes)
-    for (size_t i = 0; i < begins.size(); ++i)
-      axes.push_back(static_cast<int64_t>(i));
+  if (!l.read(1, "starts", begins) || !l.read(2, "ends", ends) || !l.read(3, "axes", axes, true) ||
+      !l.read(4, "steps", by, true))
+    return l.status();
+  if (!l.in(3) && !l.integers("axes"))
+    axes = allAxes(begins.size());
   if (by.empty())
     by.assign(begins.size(), 1);
   if (ends.size() != begins.size() || axes.size() != begins.size() || by.size() != begins.size())
@@ -194,30 +170,18 @@ Status sliceNode(Lowering &l) {
     starts[d] = lengths[d] ? from : 0;
     steps[d] = lengths[d] > 1 ? step : 1;
   }
-  l.setResult(0, slice(l, x, lengths, starts, steps));
-  return l.status();
+  return l.give(slice(l, x, lengths, starts, steps));
 }
 
 Status pad(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> pads, axes;
-  if (l.version < 11) {
-    const std::vector<int64_t> *attribute = l.integers("pads");
-    if (!attribute)
-      return l.invalid("its attribute 'pads' is missing");
-    pads = *attribute;
-  } else if (!l.in(1)) {
-    return l.invalid("its input 'pads' is missing");
-  } else if (!l.read(l.in(1), pads)) {
+  if (!l.read(1, "pads", pads))
     return l.status();
-  }
-  if (l.in(3)) {
-    if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
-      return l.status();
-  } else {
-    for (size_t i = 0; i < x->rank(); ++i)
-      axes.push_back(static_cast<int64_t>(i));
-  }
+  if (!l.in(3))
+    axes = allAxes(x->rank());
+  else if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
+    return l.status();
   if (pads.size() != 2 * axes.size())
     return l.invalid("it has " + std::to_string(pads.size()) + " pads for " +
                      std::to_string(axes.size()) + " axes");
@@ -249,8 +213,7 @@ Status pad(Lowering &l) {
       return l.invalid("it pads with " + toString(value->shape) + " of " + name(value->type));
     Value *y = fill(l, x->type, shape, value);
     place(l, y, x, to);
-    l.setResult(0, y);
-    return l.status();
+    return l.give(y);
   }
   // Axis by axis: each entry of the result is one of x.
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -284,8 +247,7 @@ Status pad(Lowering &l) {
            {product(x->shape, 0, i), n, product(x->shape, i + 1, x->rank()) * width(x), length});
     x = y;
   }
-  l.setResult(0, x);
-  return l.status();
+  return l.give(x);
 }
 
 Status trilu(Lowering &l) {
@@ -296,10 +258,9 @@ Status trilu(Lowering &l) {
   if (x->rank() < 2)
     return l.invalid("it takes matrices, not " + toString(x->shape));
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(KernelId::Trilu, {y}, {x},
-         {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2], x->shape.back(),
-          diagonal, l.integer("upper", 1) != 0});
-  return l.status();
+  return l.emit(KernelId::Trilu, {y}, {x},
+                {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2],
+                 x->shape.back(), diagonal, l.integer("upper", 1) != 0});
 }
 
 Status depthToSpace(Lowering &l) {
@@ -311,8 +272,7 @@ Status depthToSpace(Lowering &l) {
   const std::string_view mode = l.text("mode", "DCR");
   Value *y = mode == "CRD" ? transpose(l, l.view(x, {n, c, b, b, h, w}), {0, 1, 4, 2, 5, 3})
                            : transpose(l, l.view(x, {n, b, b, c, h, w}), {0, 3, 4, 1, 5, 2});
-  l.setResult(0, l.view(y, {n, c, h * b, w * b}));
-  return l.status();
+  return l.give(l.view(y, {n, c, h * b, w * b}));
 }
 
 Status spaceToDepth(Lowering &l) {
@@ -324,8 +284,7 @@ Status spaceToDepth(Lowering &l) {
   Value *y = l.text("mode", "DCR") == "CRD"
                  ? transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 1, 3, 5, 2, 4})
                  : transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 3, 5, 1, 2, 4});
-  l.setResult(0, l.view(y, {n, c * b * b, h, w}));
-  return l.status();
+  return l.give(l.view(y, {n, c * b * b, h, w}));
 }
 
 Status reverseSequence(Lowering &l) {
@@ -338,10 +297,211 @@ Status reverseSequence(Lowering &l) {
     return l.invalid("lengths " + toString(lengths->shape) + " for " + toString(x->shape));
   const size_t first = std::min(t, b), second = std::max(t, b);
   Value *y = l.output(0, x->type, x->shape);
-  l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
-         {product(x->shape, 0, first), x->shape[t], product(x->shape, first + 1, second),
-          x->shape[b], product(x->shape, second + 1, x->rank()) * width(x), t < b});
-  return l.status();
+  return l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
+                {product(x->shape, 0, first), x->shape[t], product(x->shape, first + 1, second),
+                 x->shape[b], product(x->shape, second + 1, x->rank()) * width(x), t < b});
+}
+
+Value *asIndices(Lowering &l, Value *value) { return cast(l, value, ElementType::Int64); }
+
+Status gather(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1);
+  Along at;
+  if (!readAxis(l, x, 0, at))
+    return l.status();
+  Shape shape = x->shape;
+  const auto place = shape.erase(shape.begin() + static_cast<ptrdiff_t>(at.axis));
+  shape.insert(place, indices->shape.begin(), indices->shape.end());
+  const int64_t n = at.n, block = at.inner * width(x);
+  // One constant index is a part of x.
+  if (indices->isConstant() && indices->count == 1 && at.outer == 1) {
+    int64_t index = 0;
+    if (!l.read(indices, index))
+      return l.status();
+    if (index < -n || index >= n)
+      return l.invalid("index " + std::to_string(index) + " of " + std::to_string(n));
+    return l.give(l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
+  }
+  Value *y = l.output(0, x->type, shape);
+  return l.emit(KernelId::Gather, {y}, {x, asIndices(l, indices), l.fault()},
+                {at.outer, n, block, count(indices)});
+}
+
+/// Whether indices for each element fit x but along the axis.
+bool coversAll(Lowering &l, const Value *x, const Value *indices, size_t axis) {
+  bool fits = indices->rank() == x->rank();
+  for (size_t i = 0; fits && i < x->rank(); ++i)
+    fits = i == axis || indices->shape[i] <= x->shape[i];
+  if (!fits)
+    l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+  return fits;
+}
+
+Status gatherElements(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1);
+  Along at;
+  if (!readAxis(l, x, 0, at) || !coversAll(l, x, indices, at.axis))
+    return l.status();
+  const std::vector<int64_t> strides = denseStrides(x->shape);
+  std::vector<int64_t> p{width(x), at.n, at.inner, static_cast<int64_t>(x->rank())};
+  for (size_t i = 0; i < x->rank(); ++i)
+    p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i]});
+  Value *y = l.output(0, x->type, indices->shape);
+  return l.emit(KernelId::GatherElements, {y}, {x, asIndices(l, indices), l.fault()}, p);
+}
+
+Status gatherNd(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1);
+  const int64_t batchDimensions = l.integer("batch_dims", 0);
+  if (indices->rank() == 0 || batchDimensions < 0 ||
+      static_cast<size_t>(batchDimensions) >= std::min(x->rank(), indices->rank()))
+    return l.invalid("batch_dims " + std::to_string(batchDimensions) + " for " +
+                     toString(x->shape) + " and " + toString(indices->shape));
+  const auto b = static_cast<size_t>(batchDimensions);
+  const int64_t depth = indices->shape.back();
+  if (depth < 1 || static_cast<size_t>(depth) > x->rank() - b ||
+      !std::equal(x->shape.begin(), x->shape.begin() + batchDimensions, indices->shape.begin()))
+    return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+  const size_t end = b + static_cast<size_t>(depth);
+  Shape shape(indices->shape.begin(), indices->shape.end() - 1);
+  shape.insert(shape.end(), x->shape.begin() + static_cast<int64_t>(end), x->shape.end());
+  const int64_t block = product(x->shape, end, x->rank()) * width(x);
+  std::vector<int64_t> p{product(x->shape, 0, b), product(x->shape, b, x->rank()) * width(x),
+                         product(indices->shape, b, indices->rank() - 1), block, depth};
+  for (size_t i = b; i < end; ++i)
+    p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank()) * width(x)});
+  Value *y = l.output(0, x->type, shape);
+  return l.emit(KernelId::GatherNd, {y}, {x, asIndices(l, indices), l.fault()}, p);
+}
+
+bool reductionOf(Lowering &l, ScatterOp &op) {
+  const std::string_view text = l.text("reduction", "none");
+  constexpr std::pair<std::string_view, ScatterOp> Names[] = {{"none", ScatterOp::None},
+                                                              {"add", ScatterOp::Add},
+                                                              {"mul", ScatterOp::Mul},
+                                                              {"max", ScatterOp::Max},
+                                                              {"min", ScatterOp::Min}};
+  for (const auto &[name, value] : Names)
+    if (text == name) {
+      op = value;
+      return true;
+    }
+  return l.invalid("its attribute 'reduction' is '" + std::string(text) + "'");
+}
+
+bool canReduce(Lowering &l, const Value *x, ScatterOp op) {
+  if (op == ScatterOp::None || (x->type != ElementType::Bool && x->type != ElementType::Float16))
+    return true;
+  return l.unsupported(std::string("a reduction of ") + name(x->type));
+}
+
+Status scatterElements(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1), *updates = l.in(2);
+  Along at;
+  ScatterOp op = ScatterOp::None;
+  if (!readAxis(l, x, 0, at) || !reductionOf(l, op) || !canReduce(l, x, op) ||
+      !coversAll(l, x, indices, at.axis))
+    return l.status();
+  if (indices->shape != updates->shape)
+    return l.invalid("indices " + toString(indices->shape) + " and updates " +
+                     toString(updates->shape) + " for " + toString(x->shape));
+  const std::vector<int64_t> strides = denseStrides(x->shape);
+  const std::vector<int64_t> from = denseStrides(updates->shape);
+  std::vector<int64_t> p{code(x->type), number(op), at.n, at.inner,
+                         static_cast<int64_t>(x->rank())};
+  for (size_t i = 0; i < x->rank(); ++i)
+    p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i], from[i]});
+  Value *y = copy(l, x);
+  l.emit(KernelId::ScatterElements, {y}, {updates, asIndices(l, indices), l.fault()}, p);
+  return l.give(y);
+}
+
+Status scatterNd(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1), *updates = l.in(2);
+  ScatterOp op = ScatterOp::None;
+  if (!reductionOf(l, op) || !canReduce(l, x, op))
+    return l.status();
+  const int64_t depth = indices->rank() ? indices->shape.back() : 0;
+  if (depth < 1 || static_cast<size_t>(depth) > x->rank())
+    return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+  const auto d = static_cast<size_t>(depth);
+  Shape wanted(indices->shape.begin(), indices->shape.end() - 1);
+  wanted.insert(wanted.end(), x->shape.begin() + depth, x->shape.end());
+  if (updates->shape != wanted)
+    return l.invalid("updates " + toString(updates->shape) + " instead of " + toString(wanted));
+  const int64_t rows = product(indices->shape, 0, indices->rank() - 1);
+  const int64_t block = product(x->shape, d, x->rank());
+  Value *y = copy(l, x);
+  l.setResult(0, y);
+  if (isFloat(x->type) && depth == 1 && op != ScatterOp::None) {
+    const KernelId kernel = op == ScatterOp::Add   ? KernelId::ScatterAddRowsF32
+                            : op == ScatterOp::Mul ? KernelId::ScatterMulRowsF32
+                            : op == ScatterOp::Max ? KernelId::ScatterMaxRowsF32
+                                                   : KernelId::ScatterMinRowsF32;
+    return l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
+                  {rows, x->shape[0], block, 1});
+  }
+  std::vector<int64_t> p{code(x->type), number(op), rows, block, depth};
+  for (size_t i = 0; i < d; ++i)
+    p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank())});
+  return l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
+}
+
+Status oneHot(Lowering &l) {
+  Value *indices = l.in(0), *values = l.in(2);
+  double wanted = 0;
+  int64_t axis = l.integer("axis", -1);
+  if (!l.read(l.in(1), wanted) || !l.axis(axis, indices->rank() + 1))
+    return l.status();
+  if (!(wanted >= 1) || !(wanted < 1e9) || values->count != 2)
+    return l.invalid("a depth of " + std::to_string(wanted) + " and values " +
+                     toString(values->shape));
+  const auto depth = static_cast<int64_t>(wanted);
+  Shape shape = indices->shape;
+  shape.insert(shape.begin() + axis, depth);
+  Value *y = l.output(0, values->type, shape);
+  return l.emit(KernelId::OneHot, {y}, {asIndices(l, indices), values},
+                {width(values), product(indices->shape, 0, static_cast<size_t>(axis)), depth,
+                 product(indices->shape, static_cast<size_t>(axis), indices->rank())});
+}
+
+Status nonZero(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t isReal = isIn(x->type, Reals);
+  Value *found = l.make(ElementType::Int64, {});
+  l.emit(KernelId::CountNonZero, {found}, {x}, {width(x), count(x), isReal});
+  int64_t n = 0;
+  if (!l.read(found, n))
+    return l.status();
+  const int64_t rank = std::max<int64_t>(1, static_cast<int64_t>(x->rank()));
+  std::vector<int64_t> p{width(x), n, isReal, rank};
+  p.insert(p.end(), x->shape.begin(), x->shape.end());
+  if (x->rank() == 0)
+    p.push_back(1);
+  Value *y = l.output(0, ElementType::Int64, {rank, n});
+  return l.emit(KernelId::NonZero, {y}, {x}, p);
+}
+
+Status compress(Lowering &l) {
+  Value *x = l.in(0), *condition = l.in(1);
+  if (!l.attribute("axis"))
+    x = l.view(x, {count(x)});
+  Along at;
+  if (!readAxis(l, x, 0, at))
+    return l.status();
+  const uint8_t *bytes = l.planner.bytesOf(condition);
+  if (!bytes)
+    return l.status();
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < condition->count; ++i)
+    if (bytes[i])
+      kept.push_back(static_cast<int64_t>(i));
+  Shape shape = x->shape;
+  const auto found = static_cast<int64_t>(kept.size());
+  shape[at.axis] = found;
+  Value *y = l.output(0, x->type, shape);
+  return l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({found}, kept), l.fault()},
+                {at.outer, at.n, at.inner * width(x), found});
 }
 
 constexpr Operator Table[] = {
@@ -356,6 +516,15 @@ constexpr Operator Table[] = {
     {"DepthToSpace", 1, "T", Fixed, 1, false, depthToSpace},
     {"SpaceToDepth", 1, "T", Fixed, 1, false, spaceToDepth},
     {"ReverseSequence", 10, "TL", Fixed, 1, false, reverseSequence},
+    {"Gather", 1, "TI", Fixed, 1, false, gather},
+    {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements},
+    {"GatherND", 11, "TL", Fixed, 1, false, gatherNd},
+    {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements},
+    {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements},
+    {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd},
+    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, 2},
+    {"NonZero", 9, "T", Fixed, 1, false, nonZero, SelfDeciding},
+    {"Compress", 9, "TB", Fixed, 1, false, compress, 2},
 };
 
 } // namespace

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operators along axes: reductions, softmax, the greatest ones.
+// Operators along axes: reductions, softmax, the greatest ones, and what scales by means and
+// deviations.
 #include "engine/native/operators/common.h"
 
 namespace mlbridge::native {
 namespace {
 
-/// Axes as an attribute, or as an input since `inputSince`; all if there are none.
+/// Axes; all if there are none.
 bool reducedAxes(Lowering &l, std::vector<int64_t> &axes) {
   const size_t rank = l.in(0)->rank();
-  if (l.in(1)) {
-    if (!l.read(l.in(1), axes))
-      return false;
-  } else if (const std::vector<int64_t> *attribute = l.integers("axes")) {
-    axes = *attribute;
-  }
+  if (!l.read(1, "axes", axes, true))
+    return false;
   if (axes.empty() && l.integer("noop_with_empty_axes", 0) == 0)
-    for (size_t i = 0; i < rank; ++i)
-      axes.push_back(static_cast<int64_t>(i));
+    axes = allAxes(rank);
   if (!l.axes(axes, rank))
     return false;
   std::sort(axes.begin(), axes.end());
@@ -72,132 +68,100 @@ Value *countCompared(Lowering &l, Value *x, const std::vector<int64_t> &axes, bo
 }
 
 template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
+  constexpr bool IsReal = Kernel == KernelId::ReduceL2F32 || Kernel == KernelId::ReduceLogSumF32 ||
+                          Kernel == KernelId::ReduceLogSumExpF32;
   Value *x = l.in(0);
   std::vector<int64_t> axes;
   if (!reducedAxes(l, axes))
     return l.status();
   const bool keep = l.integer("keepdims", 1) != 0;
-  if (axes.empty() && x->rank() > 0 &&
-      (Op == ReduceOp::Sum || Op == ReduceOp::Mean || Op == ReduceOp::Max || Op == ReduceOp::Min) &&
-      Kernel != KernelId::ReduceLogSumF32 && Kernel != KernelId::ReduceL2F32 &&
-      Kernel != KernelId::ReduceLogSumExpF32) {
-    l.setResult(0, x);
-    return l.status();
-  }
-  const bool isReal = Kernel == KernelId::ReduceL2F32 || Kernel == KernelId::ReduceLogSumF32 ||
-                      Kernel == KernelId::ReduceLogSumExpF32;
-  if (!isFloat(x->type) && isReal) { // rounded towards zero in the end
+  if (axes.empty() && x->rank() > 0 && !IsReal &&
+      (Op == ReduceOp::Sum || Op == ReduceOp::Mean || Op == ReduceOp::Max || Op == ReduceOp::Min))
+    return l.give(x);
+  if (!isFloat(x->type) && IsReal) { // rounded towards zero in the end
     Value *wide = cast(l, x, ElementType::Float64);
-    l.setResult(0, cast(l, reduce(l, Kernel, Op, wide, axes, keep), x->type));
-    return l.status();
+    return l.give(cast(l, reduce(l, Kernel, Op, wide, axes, keep), x->type));
   }
   Value *counted = Kernel == KernelId::ReduceSumF32 ? countCompared(l, x, axes, keep) : nullptr;
   if (Op == ReduceOp::Mean && x->count == 0) // of nothing it is 0, as ONNX Runtime has it
     counted = reduce(l, KernelId::ReduceSumF32, ReduceOp::Sum, x, axes, keep);
-  l.setResult(0, counted ? counted : reduce(l, Kernel, Op, x, axes, keep));
-  return l.status();
+  return l.give(counted ? counted : reduce(l, Kernel, Op, x, axes, keep));
 }
 
 /// ArgMax, ArgMin.
 template <KernelId Kernel, bool Largest> Status arg(Lowering &l) {
   Value *x = l.in(0);
-  int64_t axis = l.integer("axis", 0);
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  if (!readAxis(l, x, 0, at))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
-  if (x->shape[along] == 0)
+  if (at.n == 0)
     return l.invalid("there is nothing to choose from in " + toString(x->shape));
   Shape shape = x->shape;
   if (l.integer("keepdims", 1) != 0)
-    shape[along] = 1;
+    shape[at.axis] = 1;
   else
-    shape.erase(shape.begin() + axis);
+    shape.erase(shape.begin() + static_cast<ptrdiff_t>(at.axis));
   const int64_t last = l.integer("select_last_index", 0) != 0;
-  const int64_t outer = product(x->shape, 0, along), n = x->shape[along];
-  const int64_t inner = product(x->shape, along + 1, x->rank());
   Value *y = l.output(0, ElementType::Int64, shape);
   if (isFloat(x->type))
-    l.emit(pick(Kernel, x->type), {y}, {x}, {outer, n, inner, last});
-  else
-    l.emit(KernelId::IntegerArg, {y}, {x}, {code(x->type), outer, n, inner, last, Largest});
-  return l.status();
+    return l.emit(pick(Kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner, last});
+  return l.emit(KernelId::IntegerArg, {y}, {x},
+                {code(x->type), at.outer, at.n, at.inner, last, Largest});
 }
 
 Status topK(Lowering &l) {
   Value *x = l.in(0);
-  int64_t axis = l.integer("axis", -1), k = 0;
-  if (!l.axis(axis, x->rank()))
+  Along at;
+  int64_t k = l.integer("k", -1);
+  if (!readAxis(l, x, -1, at) || (l.in(1) && !l.read(l.in(1), k)))
     return l.status();
-  if (l.in(1)) {
-    if (!l.read(l.in(1), k))
-      return l.status();
-  } else {
-    k = l.integer("k", -1);
-  }
-  const auto along = static_cast<size_t>(axis);
-  if (k < 0 || k > x->shape[along])
-    return l.invalid("k is " + std::to_string(k) + " for a length of " +
-                     std::to_string(x->shape[along]));
+  if (k < 0 || k > at.n)
+    return l.invalid("k is " + std::to_string(k) + " for a length of " + std::to_string(at.n));
   Shape shape = x->shape;
-  shape[along] = k;
+  shape[at.axis] = k;
   Value *values = l.output(0, x->type, shape);
   Value *indices = l.output(1, ElementType::Int64, shape);
-  const int64_t outer = product(x->shape, 0, along), n = x->shape[along];
-  const int64_t inner = product(x->shape, along + 1, x->rank());
   const int64_t largest = l.integer("largest", 1) != 0;
   if (isFloat(x->type))
-    l.emit(pick(KernelId::TopKF32, x->type), {values, indices}, {x}, {outer, n, inner, k, largest});
-  else
-    l.emit(KernelId::IntegerTopK, {values, indices}, {x},
-           {code(x->type), outer, n, inner, k, largest});
-  return l.status();
+    return l.emit(pick(KernelId::TopKF32, x->type), {values, indices}, {x},
+                  {at.outer, at.n, at.inner, k, largest});
+  return l.emit(KernelId::IntegerTopK, {values, indices}, {x},
+                {code(x->type), at.outer, at.n, at.inner, k, largest});
 }
 
 /// Until version 12 the tensor was taken as a matrix.
-bool softmaxAxis(Lowering &l, Value *&x, size_t &along) {
-  int64_t axis = l.integer("axis", l.version < 13 ? 1 : -1);
-  if (l.version < 13 && axis == static_cast<int64_t>(x->rank())) {
-    x = l.view(x, {count(x), 1});
-    along = 1;
-    return true;
-  }
-  if (!l.axis(axis, x->rank()))
+bool softmaxAxis(Lowering &l, Value *x, Along &at) {
+  if (l.version >= 13)
+    return readAxis(l, x, -1, at);
+  int64_t axis = l.integer("axis", 1);
+  if (axis != static_cast<int64_t>(x->rank()) && !l.axis(axis, x->rank()))
     return false;
-  along = static_cast<size_t>(axis);
-  if (l.version < 13) {
-    x = l.view(x, {product(x->shape, 0, along), product(x->shape, along, x->rank())});
-    along = 1;
-  }
+  const auto split = static_cast<size_t>(axis);
+  at.outer = product(x->shape, 0, split);
+  at.n = product(x->shape, split, x->rank());
   return true;
 }
 
 template <KernelId Kernel> Status softmax(Lowering &l) {
   Value *x = l.in(0);
-  const Shape shape = x->shape;
-  size_t along = 0;
-  if (!softmaxAxis(l, x, along))
+  Along at;
+  if (!softmaxAxis(l, x, at))
     return l.status();
-  Value *y = alongAxis(l, Kernel, x, along);
-  l.setResult(0, y->shape == shape ? y : l.view(y, shape));
-  return l.status();
+  Value *y = l.output(0, x->type, x->shape);
+  return l.emit(pick(Kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner});
 }
 
 Status hardmax(Lowering &l) {
   Value *x = l.in(0);
-  const Shape shape = x->shape;
-  size_t along = 0;
-  if (!softmaxAxis(l, x, along))
+  Along at;
+  if (!softmaxAxis(l, x, at))
     return l.status();
-  const int64_t outer = product(x->shape, 0, along), n = x->shape[along];
-  const int64_t inner = product(x->shape, along + 1, x->rank());
-  Value *best = l.make(ElementType::Int64, {outer, inner});
-  if (n)
-    l.emit(pick(KernelId::ArgMaxF32, x->type), {best}, {x}, {outer, n, inner, 0});
+  Value *best = l.make(ElementType::Int64, {at.outer, at.inner});
+  if (at.n)
+    l.emit(pick(KernelId::ArgMaxF32, x->type), {best}, {x}, {at.outer, at.n, at.inner, 0});
   Value *choice = cast(l, l.constantOf<float>({2}, {0, 1}), x->type);
-  Value *y = l.make(x->type, shape);
-  l.emit(KernelId::OneHot, {y}, {best, choice}, {width(x), outer, n, inner});
-  l.setResult(0, y);
-  return l.status();
+  Value *y = l.output(0, x->type, x->shape);
+  return l.emit(KernelId::OneHot, {y}, {best, choice}, {width(x), at.outer, at.n, at.inner});
 }
 
 template <bool Product> Status accumulate(Lowering &l) {
@@ -205,21 +169,154 @@ template <bool Product> Status accumulate(Lowering &l) {
   int64_t axis = 0;
   if (!l.read(l.in(1), axis) || !l.axis(axis, x->rank()))
     return l.status();
-  const auto along = static_cast<size_t>(axis);
+  const Along at(x, axis);
   const int64_t exclusive = l.integer("exclusive", 0), reverse = l.integer("reverse", 0);
-  const int64_t outer = product(x->shape, 0, along), n = x->shape[along];
-  const int64_t inner = product(x->shape, along + 1, x->rank());
   Value *y = l.output(0, x->type, x->shape);
   if (isFloat(x->type) && !Product)
-    l.emit(pick(KernelId::CumSumF32, x->type), {y}, {x}, {outer, n, inner, exclusive, reverse});
-  else
-    l.emit(KernelId::Accumulate, {y}, {x},
-           {code(x->type), Product, outer, n, inner, exclusive, reverse});
-  return l.status();
+    return l.emit(pick(KernelId::CumSumF32, x->type), {y}, {x},
+                  {at.outer, at.n, at.inner, exclusive, reverse});
+  return l.emit(KernelId::Accumulate, {y}, {x},
+                {code(x->type), Product, at.outer, at.n, at.inner, exclusive, reverse});
 }
 
 #define MLBRIDGE_REDUCE(name, op)                                                                  \
   {#name, 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>, 2}
+
+/// [batch, channels, everything else]
+bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, int64_t &inner) {
+  if (x->rank() < 2)
+    return l.invalid("it takes [N, C, ...], not " + toString(x->shape));
+  batch = x->shape[0];
+  channels = x->shape[1];
+  inner = product(x->shape, 2, x->rank());
+  return true;
+}
+
+bool haveCount(Lowering &l, std::initializer_list<const Value *> values, int64_t wanted) {
+  for (const Value *value : values)
+    if (value && count(value) != wanted)
+      return l.invalid("a scale, bias, mean or variance has " + toString(value->shape) +
+                       " instead of " + std::to_string(wanted) + " elements");
+  return true;
+}
+
+Status batchNormalization(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t batch = 1, channels = 1, inner = 1;
+  if (x->rank() == 1)
+    channels = 1, inner = 1, batch = count(x);
+  else if (!channelsOf(l, x, batch, channels, inner))
+    return l.status();
+  if (l.integer("training_mode", 0) != 0)
+    return l.unsupported("BatchNormalization in training");
+  Value *scale = l.in(1), *bias = l.in(2), *mean = l.in(3), *variance = l.in(4);
+  if (!haveCount(l, {scale, bias, mean, variance}, channels))
+    return l.status();
+  const auto same = [&](Value *value) { return cast(l, value, x->type); };
+  Value *y = l.output(0, x->type, x->shape);
+  return l.emit(pick(KernelId::BatchNormF32, x->type), {y},
+                {x, same(scale), same(bias), same(mean), same(variance)},
+                {batch, channels, inner, real(l.real("epsilon", 1e-5F))});
+}
+
+Status instanceNormalization(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t batch = 0, channels = 0, inner = 0;
+  if (!channelsOf(l, x, batch, channels, inner) || !haveCount(l, {l.in(1), l.in(2)}, channels))
+    return l.status();
+  Value *y = l.output(0, x->type, x->shape);
+  return l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, l.in(1), l.in(2)},
+                {batch, channels, 1, inner, real(l.real("epsilon", 1e-5F))});
+}
+
+Status groupNormalization(Lowering &l) {
+  Value *x = l.in(0), *scale = l.in(1), *bias = l.in(2);
+  int64_t batch = 0, channels = 0, inner = 0;
+  const int64_t groups = l.integer("num_groups", 0);
+  if (!channelsOf(l, x, batch, channels, inner))
+    return l.status();
+  if (groups < 1 || channels % groups)
+    return l.invalid(std::to_string(groups) + " groups of " + std::to_string(channels) +
+                     " channels");
+  if (l.version < 21) { // one for each group
+    if (!haveCount(l, {scale, bias}, groups))
+      return l.status();
+    const auto spread = [&](Value *value) {
+      return l.view(expand(l, l.view(value, {groups, 1}), {groups, channels / groups}), {channels});
+    };
+    scale = spread(scale);
+    bias = spread(bias);
+  }
+  if (!haveCount(l, {scale, bias}, channels))
+    return l.status();
+  Value *y = l.output(0, x->type, x->shape);
+  return l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, scale, bias},
+                {batch, groups, channels / groups, inner, real(l.real("epsilon", 1e-5F))});
+}
+
+/// What is normalized: all from `axis` on.
+template <bool IsRms> Status layerNormalization(Lowering &l) {
+  Value *x = l.in(0), *scale = l.in(1), *bias = IsRms ? nullptr : l.in(2);
+  Along at;
+  if (!readAxis(l, x, -1, at))
+    return l.status();
+  const int64_t rows = at.outer, n = at.n * at.inner;
+  const double epsilon = l.real("epsilon", 1e-5F);
+  const bool fits = count(scale) == n && (!bias || count(bias) == n);
+  Value *kernelScale = fits ? scale : nullptr, *kernelBias = fits ? bias : nullptr;
+  Value *y = l.make(x->type, x->shape);
+  if (IsRms) {
+    l.emit(pick(KernelId::RmsNormF32, x->type), {y}, {x, kernelScale}, {rows, n, real(epsilon)});
+  } else {
+    Shape reduced = x->shape;
+    std::fill(reduced.begin() + static_cast<ptrdiff_t>(at.axis), reduced.end(), 1);
+    Value *mean = l.wants(1) ? l.output(1, x->type, reduced) : nullptr;
+    Value *deviation = l.wants(2) ? l.output(2, x->type, reduced) : nullptr;
+    l.emit(pick(KernelId::LayerNormF32, x->type), {y, mean, deviation},
+           {x, kernelScale, kernelBias}, {rows, n, real(epsilon)});
+  }
+  if (!fits) {
+    y = binary(l, KernelId::MulF32, y, scale);
+    if (bias)
+      y = binary(l, KernelId::AddF32, y, bias);
+    if (l.status() && y->shape != x->shape)
+      return l.invalid("a scale of " + toString(scale->shape) + " for " + toString(x->shape));
+  }
+  return l.give(y);
+}
+
+Status meanVarianceNormalization(Lowering &l) {
+  Value *x = l.in(0);
+  std::vector<int64_t> axes{0, 2, 3};
+  if (const std::vector<int64_t> *attribute = l.integers("axes"))
+    axes = *attribute;
+  if (!l.axes(axes, x->rank()))
+    return l.status();
+  std::sort(axes.begin(), axes.end());
+  Value *mean = reduce(l, KernelId::ReduceMeanF32, ReduceOp::Mean, x, axes, true);
+  Value *centered = binary(l, KernelId::SubF32, x, mean);
+  Value *variance = reduce(l, KernelId::ReduceMeanF32, ReduceOp::Mean,
+                           unary(l, KernelId::SquareF32, centered), axes, true);
+  Value *deviation = binary(l, KernelId::AddF32, unary(l, KernelId::SqrtF32, variance),
+                            l.constantReal(x->type, 1e-9));
+  return l.give(binary(l, KernelId::DivF32, centered, deviation));
+}
+
+Status lpNormalization(Lowering &l) {
+  Value *x = l.in(0);
+  int64_t axis = l.integer("axis", -1);
+  const int64_t p = l.integer("p", 2);
+  if (!l.axis(axis, x->rank()))
+    return l.status();
+  if (p != 1 && p != 2)
+    return l.invalid("p is " + std::to_string(p));
+  Value *norm = reduce(l, p == 1 ? KernelId::ReduceL1F32 : KernelId::ReduceL2F32, ReduceOp::L1, x,
+                       {axis}, true);
+  // Nothing divided by nothing is nothing.
+  Value *zero = l.constantReal(x->type, 0);
+  Value *isZero = compare(l, CompareOp::Equal, norm, zero);
+  return l.give(where(l, isZero, zero, binary(l, KernelId::DivF32, x, norm)));
+}
 
 constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceSum, Sum),
@@ -240,6 +337,13 @@ constexpr Operator Table[] = {
     {"Hardmax", 1, "T", Reals, 1, true, hardmax},
     {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>, 2},
     {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>, 2},
+    {"BatchNormalization", 7, "TUUUU", Reals, 5, true, batchNormalization},
+    {"InstanceNormalization", 6, "TTT", Reals, 1, true, instanceNormalization},
+    {"GroupNormalization", 18, "TTT", Reals, 1, true, groupNormalization},
+    {"LayerNormalization", 17, "TTt", Reals, 3, true, layerNormalization<false>},
+    {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>},
+    {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization},
+    {"LpNormalization", 1, "T", Reals, 1, true, lpNormalization},
 };
 
 } // namespace

@@ -8,16 +8,8 @@ namespace {
 Status reshape(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> shape;
-  if (l.version < 5) {
-    const std::vector<int64_t> *attribute = l.integers("shape");
-    if (!attribute)
-      return l.invalid("its attribute 'shape' is missing");
-    shape = *attribute;
-  } else if (!l.in(1)) {
-    return l.invalid("its input 'shape' is missing");
-  } else if (!l.read(l.in(1), shape)) {
+  if (!l.read(1, "shape", shape))
     return l.status();
-  }
   const bool zeroIsZero = l.integer("allowzero", 0) != 0;
   const std::string wanted = toString(shape);
   size_t open = SIZE_MAX;
@@ -36,8 +28,7 @@ Status reshape(Lowering &l) {
     shape[open] = count(x) / static_cast<int64_t>(*others);
   if (elementCount(shape) != x->count)
     return l.invalid("the shape " + wanted + " for the elements of " + toString(x->shape));
-  l.setResult(0, l.view(x, shape));
-  return l.status();
+  return l.give(l.view(x, shape));
 }
 
 Status flatten(Lowering &l) {
@@ -46,27 +37,14 @@ Status flatten(Lowering &l) {
   if (axis != static_cast<int64_t>(x->rank()) && !l.axis(axis, x->rank()))
     return l.status();
   const auto at = static_cast<size_t>(axis);
-  l.setResult(0, l.view(x, {product(x->shape, 0, at), product(x->shape, at, x->rank())}));
-  return l.status();
-}
-
-/// The axes of Squeeze and Unsqueeze: an input since 13.
-bool readAxes(Lowering &l, std::vector<int64_t> &axes, bool &areThere) {
-  areThere = true;
-  if (l.in(1))
-    return l.read(l.in(1), axes);
-  const std::vector<int64_t> *attribute = l.integers("axes");
-  areThere = attribute != nullptr;
-  if (attribute)
-    axes = *attribute;
-  return true;
+  return l.give(l.view(x, {product(x->shape, 0, at), product(x->shape, at, x->rank())}));
 }
 
 Status squeeze(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> axes;
-  bool areThere = false;
-  if (!readAxes(l, axes, areThere) || !l.axes(axes, x->rank()))
+  const bool areThere = l.in(1) || l.integers("axes");
+  if (!l.read(1, "axes", axes, true) || !l.axes(axes, x->rank()))
     return l.status();
   Shape shape;
   for (size_t i = 0; i < x->rank(); ++i) {
@@ -76,26 +54,23 @@ Status squeeze(Lowering &l) {
     if (areThere ? !named : x->shape[i] != 1)
       shape.push_back(x->shape[i]);
   }
-  l.setResult(0, l.view(x, shape));
-  return l.status();
+  return l.give(l.view(x, shape));
 }
 
 Status unsqueeze(Lowering &l) {
   Value *x = l.in(0);
   std::vector<int64_t> axes;
-  bool areThere = false;
-  if (!readAxes(l, axes, areThere))
+  if (!l.read(1, "axes", axes))
     return l.status();
   const size_t rank = x->rank() + axes.size();
-  if (!areThere || !l.axes(axes, rank))
-    return l.invalid("its axes are missing");
+  if (!l.axes(axes, rank))
+    return l.status();
   Shape shape;
   for (size_t i = 0, from = 0; i < rank; ++i)
     shape.push_back(std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()
                         ? 1
                         : x->shape[from++]);
-  l.setResult(0, l.view(x, shape));
-  return l.status();
+  return l.give(l.view(x, shape));
 }
 
 Status shape(Lowering &l) {
@@ -109,19 +84,15 @@ Status shape(Lowering &l) {
   Shape part;
   for (int64_t i = start; i < end; ++i)
     part.push_back(x->shape[static_cast<size_t>(i)]);
-  l.setResult(0, l.constantOf<int64_t>({static_cast<int64_t>(part.size())}, part));
-  return l.status();
+  return l.give(l.constantOf<int64_t>({static_cast<int64_t>(part.size())}, part));
 }
 
-Status size(Lowering &l) {
-  l.setResult(0, l.constantOf<int64_t>({}, {count(l.in(0))}));
-  return l.status();
-}
+Status size(Lowering &l) { return l.give(l.constantOf<int64_t>({}, {count(l.in(0))})); }
 
 Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
   Expected<std::shared_ptr<const Buffer>> bytes = l.planner.elements(tensor);
   if (!bytes) {
-    (void)l.planner.fail(bytes.status());
+    l.planner.fail(bytes.status());
     return l.make(ElementType::Float32, {});
   }
   Value *value = l.planner.constant(*onnx::elementType(tensor.type), tensor.shape, *bytes);
@@ -130,35 +101,28 @@ Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
 }
 
 Status constant(Lowering &l) {
-  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor) {
-    l.setResult(0, constantTensor(l, *a->tensor));
-  } else if (const onnx::Attribute *a = l.attribute("value_float")) {
-    l.setResult(0, l.constantOf<float>({}, {a->real}));
-  } else if (const onnx::Attribute *a = l.attribute("value_int")) {
-    l.setResult(0, l.constantOf<int64_t>({}, {a->integer}));
-  } else if (const onnx::Attribute *a = l.attribute("value_floats")) {
-    l.setResult(0, l.constantOf<float>({static_cast<int64_t>(a->reals.size())}, a->reals));
-  } else if (const onnx::Attribute *a = l.attribute("value_ints")) {
-    l.setResult(0, l.constantOf<int64_t>({static_cast<int64_t>(a->integers.size())}, a->integers));
-  } else {
-    return l.unsupported("a constant that is no tensor of numbers");
-  }
-  return l.status();
+  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor)
+    return l.give(constantTensor(l, *a->tensor));
+  if (const onnx::Attribute *a = l.attribute("value_float"))
+    return l.give(l.constantOf<float>({}, {a->real}));
+  if (const onnx::Attribute *a = l.attribute("value_int"))
+    return l.give(l.constantOf<int64_t>({}, {a->integer}));
+  if (const onnx::Attribute *a = l.attribute("value_floats"))
+    return l.give(l.constantOf<float>({static_cast<int64_t>(a->reals.size())}, a->reals));
+  if (const onnx::Attribute *a = l.attribute("value_ints"))
+    return l.give(l.constantOf<int64_t>({static_cast<int64_t>(a->integers.size())}, a->integers));
+  return l.unsupported("a constant that is no tensor of numbers");
 }
 
 Status constantOfShape(Lowering &l) {
   std::vector<int64_t> shape;
   if (!l.read(l.in(0), shape))
     return l.status();
-  Value *value = nullptr;
-  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor)
-    value = constantTensor(l, *a->tensor);
-  else
-    value = l.constantOf<float>({}, {0});
+  const onnx::Attribute *a = l.attribute("value");
+  Value *value = a && a->tensor ? constantTensor(l, *a->tensor) : l.constantOf<float>({}, {0});
   if (value->count != 1)
     return l.invalid("its value has " + std::to_string(value->count) + " elements");
-  l.setResult(0, fill(l, value->type, shape, value));
-  return l.status();
+  return l.give(fill(l, value->type, shape, value));
 }
 
 // Integers are counted exactly: as doubles, 2^63 - 3 and 2^63 - 1 are one number.
@@ -166,10 +130,8 @@ bool countOfRange(Lowering &l, Value *start, Value *limit, Value *delta, double 
   double from = 0, to = 0, by = 0;
   if (!l.read(start, from) || !l.read(limit, to) || !l.read(delta, by))
     return false;
-  if (by == 0) {
-    (void)l.invalid("its step is 0");
-    return false;
-  }
+  if (by == 0)
+    return l.invalid("its step is 0");
   steps = std::max((to - from) / by, 0.0);
   if (start->type != ElementType::Int64 && start->type != ElementType::Int32)
     return true;
@@ -199,8 +161,7 @@ Status range(Lowering &l) {
   auto n = static_cast<int64_t>(steps);
   n += static_cast<double>(n) < steps;
   Value *y = l.output(0, start->type, {n});
-  l.emit(KernelId::Range, {y}, {start, delta}, {code(start->type), n});
-  return l.status();
+  return l.emit(KernelId::Range, {y}, {start, delta}, {code(start->type), n});
 }
 
 Status eyeLike(Lowering &l) {
@@ -215,20 +176,17 @@ Status eyeLike(Lowering &l) {
     type = *wanted;
   }
   const int64_t k = l.integer("k", 0), rows = x->shape[0], columns = x->shape[1];
-  const int64_t one = 1, zero = 0;
-  Value *y = cast(
-      l, fill(l, ElementType::Int64, x->shape, l.constant(ElementType::Int64, {}, &zero)), type);
+  const auto filled = [&](const Shape &shape, int64_t with) {
+    return cast(l, fill(l, ElementType::Int64, shape, l.constantOf<int64_t>({}, {with})), type);
+  };
+  Value *y = filled(x->shape, 0);
   const int64_t row = std::max<int64_t>(0, -std::max(k, -rows));
   const int64_t column = std::max<int64_t>(0, std::min(k, columns));
   const int64_t n = std::min(rows - row, columns - column);
-  if (n > 0 && l.status()) {
-    Value *ones =
-        cast(l, fill(l, ElementType::Int64, {n}, l.constant(ElementType::Int64, {}, &one)), type);
-    l.emit(KernelId::CopyStrided, {y}, {ones},
+  if (n > 0 && l.status())
+    l.emit(KernelId::CopyStrided, {y}, {filled({n}, 1)},
            {width(y), row * columns + column, 0, 1, n, columns + 1, 1});
-  }
-  l.setResult(0, y);
-  return l.status();
+  return l.give(y);
 }
 
 constexpr Operator Table[] = {
