@@ -27,6 +27,15 @@ from policy import LARGEST, SMALL, weights
 F_SETPIPE_SZ = 1031
 
 
+def accepted(path: str) -> socket.socket:
+    """The one connection to a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        listening.listen(1)
+        print("listening", flush=True)
+        return listening.accept()[0]
+
+
 def connect(kind: str, path: str) -> tuple[int, int]:
     """Descriptors to read and to write."""
     if kind == "pipe":
@@ -38,23 +47,13 @@ def connect(kind: str, path: str) -> tuple[int, int]:
         for fd in (reader, writer):
             fcntl.fcntl(fd, F_SETPIPE_SZ, 1 << 20)
         return reader, writer
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(path)
-        listening.listen(1)
-        print("listening", flush=True)
-        connection, _ = listening.accept()
-    fd = connection.detach()
+    fd = accepted(path).detach()
     return fd, fd
 
 
 def serve_shared(which: str, path: str) -> None:
-    """Over shared memory, as shared.h lays it out: spin, look and yield a moment, then sleep."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(path)
-        listening.listen(1)
-        print("listening", flush=True)
-        connection, _ = listening.accept()
-    _, (memory, bell, client_bell), _, _ = socket.recv_fds(connection, 1, 3)
+    """Over shared memory, as channel.cpp lays it out: spin, look and yield a moment, then sleep."""
+    _, (memory, bell, client_bell), _, _ = socket.recv_fds(accepted(path), 1, 3)
     shared = mmap.mmap(memory, 1 << 20)
     words = memoryview(shared).cast("Q")
     raw = np.frombuffer(shared, np.float32, LARGEST, 4096)

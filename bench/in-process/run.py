@@ -18,7 +18,6 @@ import argparse
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -28,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS, write
-from sizes import Sizes, kilobytes
-from sizes import compiled as compiled_in
-from tfaot import Compiled, LeftOutError, compiled, linked_client
+from sizes import NAME, Sizes, kilobytes
+from tfaot import Compiled, LeftOutError, compiled, linked_client, run
 from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
@@ -82,59 +80,48 @@ class Place:
 
     def uri(self, engine: str, model: Path) -> str | None:
         """Of a model for an engine; None if there is no such engine, or not for this model."""
-        if engine == "aot":
-            shared = model.with_suffix(".so")
-            return f"aot:{shared}" if shared.exists() else self.compiled(model)
-        uri = f"{engine}:{model}"
-        if engine == "tfaot":
-            return self.with_tensorflow(model)
-        done = self.run("start", uri)
-        if done.returncode == 0:
-            return uri
-        left_out(engine, model, done.stderr.strip())
-        return None
-
-    def with_tensorflow(self, model: Path) -> str | None:
-        """Compiled by TensorFlow into a program of its own."""
         try:
-            self.tensorflow[model.stem] = compiled(model, tqdm.write)
-            network = self.tensorflow[model.stem]
-            uri, self.linked["tfaot"] = linked_client(self.build, self.folder, network)
+            if engine == "tfaot":
+                network = self.tensorflow[model.stem] = compiled(model, tqdm.write)
+                uri, self.linked["tfaot"] = linked_client(self.build, self.folder, network)
+                return uri
+            uri = f"{engine}:{self.shared(model) if engine == 'aot' else model}"
+            self.run("start", uri)
         except LeftOutError as error:
-            left_out("tfaot", model, str(error))
+            left_out(engine, model, str(error))
             return None
         return uri
 
-    def compiled(self, model: Path) -> str | None:
-        """Compiled ahead of time to a shared object."""
+    def objects(self, engine: str, model: Path) -> tuple[Path, ...]:
+        """What a plugin links in to have the network, besides the library."""
+        if engine == "tfaot":
+            return self.tensorflow[model.stem].objects
+        return (model.with_suffix(".o"),) if engine == "aot" else ()
+
+    def compile(self, model: Path, *options: str | Path) -> None:
+        """Ahead of time. Errors: LeftOutError."""
+        run(sys.executable, "-m", "mlbridge", "compile", model, *options, env=self.env)
+
+    def shared(self, model: Path) -> Path:
+        """Compiled to a shared object, unless it is there. Errors: LeftOutError."""
         out = model.with_suffix(".so")
-        command = [sys.executable, "-m", "mlbridge", "compile", model, "--shared", "-o", out]
-        done = subprocess.run(
-            list(map(str, command)), env=self.env, capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0 and self.run("start", f"aot:{out}").returncode == 0:
-            return f"aot:{out}"
-        why = (done.stderr.strip().splitlines() or ["it cannot be opened"])[-1]
-        left_out("aot", model, why)
-        return None
+        if not out.exists():
+            self.compile(model, "--shared", "-o", out)
+        return out
 
     def c_function(self, model: Path) -> Path:
         """A program with the compiled network in it, which calls its C function."""
         folder = self.folder / f"{model.stem}-c"
         folder.mkdir()
-        out = ["-o", folder / "network.o", "--header", folder / "network.h", "--name", "network"]
-        command = [sys.executable, "-m", "mlbridge", "compile", model, *out]
-        subprocess.run(list(map(str, command)), env=self.env, check=True)
-        sources = [HERE / "compiled_function.cpp", folder / "network.o"]
+        network, program = folder / "network.o", folder / "compiled-function"
+        self.compile(model, "-o", network, "--header", folder / "network.h", "--name", "network")
         flags = ["-O2", "-std=c++17", f"-I{folder}", f"-I{ROOT / 'include'}"]
-        program = folder / "compiled-function"
-        subprocess.run(list(map(str, ["g++", *flags, *sources, "-o", program])), check=True)
+        run("g++", *flags, HERE / "compiled_function.cpp", network, "-o", program)
         return program
 
-    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        uri = next((str(a) for a in arguments if ":" in str(a)), "")
-        command = [str(self.client(uri)), *map(str, arguments)]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False)
+    def run(self, mode: str, uri: str, *arguments: str | Path) -> str:
+        """What the model's client prints. Errors: LeftOutError."""
+        return run(self.client(uri), *mode.split(), uri, *arguments, env=self.env)
 
 
 def speeds(
@@ -191,10 +178,7 @@ def starts(place: Place, uris: dict[str, str]) -> dict[str, tuple[float, float]]
     found: dict[str, list[tuple[float, float]]] = {engine: [] for engine in (*uris, without)}
     for _ in range(STARTS):
         for engine, uri in (*uris.items(), (without, "function:none")):
-            done = place.run("start", uri)
-            if done.returncode:
-                raise RuntimeError(done.stderr)
-            took, resident = map(float, done.stdout.split())
+            took, resident = map(float, place.run("start", uri).split())
             found[engine].append((took, resident / 1024))
     times = {engine: statistics.median(t for t, _ in all_) for engine, all_ in found.items()}
     sizes = {engine: statistics.median(m for _, m in all_) for engine, all_ in found.items()}
@@ -206,22 +190,9 @@ def two_threads(place: Place, uri: str, examples: Path) -> float:
     best = {"one": 0.0, "two": 0.0}
     for _ in range(THREAD_PAIRS):
         for which in best:
-            done = place.run("threads", which, uri, examples, str(THREAD_MS))
-            if done.returncode:
-                raise RuntimeError(done.stderr)
-            best[which] = max(best[which], float(done.stdout))
+            found = place.run(f"threads {which}", uri, examples, str(THREAD_MS))
+            best[which] = max(best[which], float(found))
     return best["one"] / best["two"]
-
-
-def size_of(place: Place, sizes: Sizes, engine: str, model: Path) -> float:
-    """Kilobytes that the engine and the network add to a plugin, or put beside it."""
-    if engine == "native":
-        return sizes.native()
-    if engine == "aot":
-        return sizes.aot(model.with_suffix(".o"))
-    if engine == "tfaot":
-        return sizes.tfaot(*place.tensorflow[model.stem].objects)
-    return sizes.onnx()
 
 
 def measure(
@@ -235,8 +206,8 @@ def measure(
     if "aot" in (options.engine or ENGINES):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for model, *_ in written.values():
-                pool.submit(place.compiled, model)
-                pool.submit(compiled_in, model, place.env)
+                pool.submit(place.shared, model)
+                pool.submit(place.compile, model, "-o", model.with_suffix(".o"), "--name", NAME)
     with tqdm(total=len(names) * options.rounds, desc="in process", unit="round") as bar:
         for name in names:
             bar.set_postfix_str(name)
@@ -255,7 +226,7 @@ def measure(
                         "floor_kernel_us": _rounded(found.get("kernel")),
                         "startup_ms": round(started[engine][0], 4),
                         "rss_mb": round(started[engine][1], 3),
-                        "binary_kb": round(size_of(place, sizes, engine, model), 1),
+                        "binary_kb": round(sizes.of(engine, *place.objects(engine, model)), 1),
                         "weights_mb": round(weights / 2**20, 3),
                     }
                 )

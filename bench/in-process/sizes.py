@@ -8,15 +8,15 @@ its engine is a component, a file beside the plugin, and the library itself is a
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tfaot import run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-NAME = "linked_in"
+NAME = "linked_in"  # of the network that is compiled ahead of time
 PLUGIN = """
 #include <mlbridge/compiled.h>
 #include <mlbridge/model.h>
@@ -35,19 +35,6 @@ extern "C" [[gnu::visibility("default")]] float ask(const char *uri) {
 """
 
 
-def run(*command: str | Path, env: dict[str, str] | None = None) -> str:
-    return subprocess.run(
-        list(map(str, command)), env=env, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def compiled(model: Path, env: dict[str, str]) -> Path:
-    """The network compiled ahead of time, to be linked in."""
-    out = model.with_suffix(".o")
-    run(sys.executable, "-m", "mlbridge", "compile", model, "-o", out, "--name", NAME, env=env)
-    return out
-
-
 def kilobytes(path: Path, stripped: Path) -> float:
     """Of a file without its symbols."""
     run("strip", "-o", stripped, path)
@@ -61,24 +48,14 @@ class Sizes:
     build: Path
     folder: Path
 
-    def native(self) -> float:
-        return self._added("native", self._archive(native=True))
-
-    def aot(self, network: Path) -> float:
-        """The object that `compiled` made, which has its weights."""
-        return self._added("aot", network, self._archive(), definition=f"-DCOMPILED={NAME}_model")
-
-    def tfaot(self, *objects: Path) -> float:
-        """The object of the network and what it needs of XLA's run time."""
-        return self._added("tfaot", *objects, self._archive())
-
-    def onnx(self) -> float:
-        """The component."""
-        component = self.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
-        return kilobytes(component, self.folder / "component.so")
-
-    def _added(self, name: str, *objects: Path, definition: str = "-DNOTHING") -> float:
-        return self._plugin(name, objects, definition) - self._bare()
+    def of(self, engine: str, *objects: Path) -> float:
+        """The engine with the objects of its network, or for onnx the component."""
+        if engine == "onnx":
+            component = self.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
+            return kilobytes(component, self.folder / "component.so")
+        definition = f"-DCOMPILED={NAME}_model" if engine == "aot" else "-DNOTHING"
+        archive = self._archive(native=engine == "native")
+        return self._plugin(engine, (*objects, archive), definition) - self._bare()
 
     @functools.cache  # noqa: B019 - lives as long as the program
     def _bare(self) -> float:

@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +41,9 @@ class Compiled:
     objects: tuple[Path, ...]
 
 
-def run(*command: str | Path) -> str:
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+def run(*command: str | Path, env: Mapping[str, str] = os.environ) -> str:
+    """What a program prints. Errors: LeftOutError."""
+    env = {**env, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         list(map(str, command)), env=env, capture_output=True, text=True, check=False
     )
