@@ -161,7 +161,7 @@ def speeds(
                 into.append(asker.nanoseconds(passes) / passes)
             bar.update()
     found = {
-        which: statistics.median(map(statistics.median, processes)) / 1e3
+        which: round(statistics.median(map(statistics.median, processes)) / 1e3, 4)
         for which, processes in times.items()
     }
     for floor in ("ort", "kernel"):
@@ -221,9 +221,9 @@ def measure(
                     {
                         "model": name,
                         "engine": engine,
-                        "us": round(found[engine], 4),
-                        "floor_ort_us": _rounded(found.get("ort")),
-                        "floor_kernel_us": _rounded(found.get("kernel")),
+                        "us": found[engine],
+                        "floor_ort_us": found.get("ort"),
+                        "floor_kernel_us": found.get("kernel"),
                         "startup_ms": round(started[engine][0], 4),
                         "rss_mb": round(started[engine][1], 3),
                         "binary_kb": round(sizes.of(engine, *place.objects(engine, model)), 1),
@@ -231,14 +231,10 @@ def measure(
                     }
                 )
                 if engine == "aot":
-                    rows[-1]["c_function_us"] = _rounded(found[C_FUNCTION])
+                    rows[-1]["c_function_us"] = found[C_FUNCTION]
                 if name == THREADED:
                     threads[engine] = round(two_threads(place, uri, examples), 3)
     return rows, threads
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[str, Any]]:
@@ -253,10 +249,8 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
             found.append({"what": what, "value": round(value, 3), "limit": most, "holds": holds})
 
     def ratio(model: str, engine: str, other: str) -> float | None:
-        row = by.get((model, engine))
-        against = row.get(other) if row and other.startswith("floor") else None
-        if row and not other.startswith("floor") and (model, other) in by:
-            against = by[model, other]["us"]
+        row = by.get((model, engine), {})
+        against = row.get(other) or by.get((model, other), {}).get("us")
         return row["us"] / against if row and against else None
 
     for model in models:
@@ -268,10 +262,9 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
         limit(f"{model}: the better of ours over tfaot", min(ours, default=None), 1.1)
     for model in ("50000-1", "300-256-128-15"):
         limit(f"{model}: native over the kernels", ratio(model, "native", "floor_kernel_us"), 1.5)
-    small = by.get(("16-8-2", "native"))
-    limit("16-8-2: native, µs", small["us"] if small else None, 0.3)
-    small = by.get(("16-8-2", "aot"))
-    limit("16-8-2: aot through its C function, µs", small["c_function_us"] if small else None, 0.1)
+    limit("16-8-2: native, µs", by.get(("16-8-2", "native"), {}).get("us"), 0.3)
+    through_c = by.get(("16-8-2", "aot"), {}).get("c_function_us")
+    limit("16-8-2: aot through its C function, µs", through_c, 0.1)
     all_ = [r for r in (ratio(m, "native", "floor_ort_us") for m in models) if r]
     if all_:
         mean = math.exp(statistics.fmean(map(math.log, all_)))
