@@ -53,8 +53,12 @@ private:
 
 void Planner::removeDeadSteps(const std::vector<Value *> &results) {
   std::vector<bool> needed(values_.size());
-  for (const Value *result : results)
-    needed[result->root->id] = true;
+  const auto needAll = [&](const std::vector<Value *> &values) {
+    for (const Value *value : values)
+      if (value)
+        needed[value->root->id] = true;
+  };
+  needAll(results);
   // A value that a loop carries is written in it and read before that.
   std::vector<bool> written(values_.size()), carried(values_.size());
   size_t nesting = 0;
@@ -95,29 +99,20 @@ void Planner::removeDeadSteps(const std::vector<Value *> &results) {
       continue;
     }
     if (isEnd) { // which looks at the operands of its begin again
-      for (const Value *value : steps_[ends[i]].operands)
-        if (value)
-          needed[value->root->id] = true;
+      needAll(steps_[ends[i]].operands);
       for (size_t inside = ends[i]; inside < i; ++inside)
         for (uint32_t r = 0; r < steps_[inside].results; ++r)
           if (const Value *value = steps_[inside].operands[r]; value && carried[value->root->id])
             needed[value->root->id] = true;
     }
     keep[i] = draft.kind != Step::Kind::Kernel || isRead(draft);
-    if (!keep[i])
-      continue;
-    for (const Value *value : draft.operands)
-      if (value)
-        needed[value->root->id] = true;
+    if (keep[i])
+      needAll(draft.operands);
   }
-  size_t to = 0;
-  for (size_t i = 0; i < steps_.size(); ++i)
-    if (keep[i]) {
-      if (to != i)
-        steps_[to] = std::move(steps_[i]);
-      ++to;
-    }
-  steps_.resize(to);
+  steps_.erase(
+      std::remove_if(steps_.begin(), steps_.end(),
+                     [&](const Draft &draft) { return !keep[size_t(&draft - steps_.data())]; }),
+      steps_.end());
 }
 
 // The offset of a root in the workspace becomes that of its bytes there.

@@ -79,8 +79,8 @@ MLBRIDGE_INLINE void convert(To *y, std::int64_t strideY, const void *x, std::in
 }
 
 /// n elements, `stride` apart.
-MLBRIDGE_OUTLINE inline void loadIntegers(std::int64_t *wide, const void *x, std::int64_t type,
-                                          std::int64_t stride, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void load(std::int64_t *wide, const void *x, std::int64_t type,
+                                  std::int64_t stride, std::int64_t n) {
   switch (type) {
   case 1:
     return convert<std::int64_t, std::int8_t>(wide, 1, x, stride, n);
@@ -100,8 +100,8 @@ MLBRIDGE_OUTLINE inline void loadIntegers(std::int64_t *wide, const void *x, std
   }
 }
 /// What doesn't fit wraps.
-MLBRIDGE_OUTLINE inline void storeIntegers(void *y, std::int64_t type, std::int64_t stride,
-                                           const std::int64_t *wide, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void store(void *y, std::int64_t type, std::int64_t stride,
+                                   const std::int64_t *wide, std::int64_t n) {
   switch (widthOf(type)) {
   case 1:
     return convert<std::uint8_t, std::int64_t>(static_cast<std::uint8_t *>(y), stride, wide, 1, n);
@@ -116,8 +116,8 @@ MLBRIDGE_OUTLINE inline void storeIntegers(void *y, std::int64_t type, std::int6
                                                 n);
   }
 }
-MLBRIDGE_OUTLINE inline void loadReals(double *wide, const void *x, std::int64_t type,
-                                       std::int64_t stride, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void load(double *wide, const void *x, std::int64_t type,
+                                  std::int64_t stride, std::int64_t n) {
   if (type == 10)
     return convert<double, float>(wide, 1, x, stride, n);
   if (type == 11)
@@ -126,8 +126,8 @@ MLBRIDGE_OUTLINE inline void loadReals(double *wide, const void *x, std::int64_t
     wide[i] = static_cast<double>(widen(static_cast<const Half16 *>(x)[i * stride]));
 }
 /// Rounded to nearest.
-MLBRIDGE_OUTLINE inline void storeReals(void *y, std::int64_t type, std::int64_t stride,
-                                        const double *wide, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void store(void *y, std::int64_t type, std::int64_t stride,
+                                   const double *wide, std::int64_t n) {
   if (type == 10)
     return convert<float, double>(static_cast<float *>(y), stride, wide, 1, n);
   if (type == 11)
@@ -146,9 +146,10 @@ inline void order(std::int64_t *wide, std::int64_t type, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i)
       wide[i] ^= INT64_MIN;
 }
+inline void order(double *, std::int64_t, std::int64_t) {}
 inline std::int64_t orderedAt(const void *x, std::int64_t type, std::int64_t i) {
   std::int64_t value;
-  loadIntegers(&value, element(x, type, i), type, 1, 1);
+  load(&value, element(x, type, i), type, 1, 1);
   order(&value, type, 1);
   return value;
 }
@@ -159,16 +160,18 @@ template <class Body> MLBRIDGE_INLINE void eachPiece(std::int64_t n, const Body 
     body(i, n - i < Piece ? n - i : Piece);
 }
 
-/// Calls body(offset of y, of a, of b, their strides..., count) for pieces of rows, where y is
-/// dense.
-template <class Body>
-MLBRIDGE_INLINE void eachPieceOfTwo(std::int64_t rank, const std::int64_t *dimensions,
-                                    const Body &body) {
+/// Calls body(number of the first in y, a, b, count) for pieces of rows, where y is dense.
+template <class Wide, class Body>
+MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, std::int64_t type, std::int64_t rank,
+                                    const std::int64_t *dimensions, const Body &body) {
   const std::int64_t *last = dimensions + (rank - 1) * 3;
   std::int64_t y = 0;
   eachRow<2>(rank, dimensions, [&](const std::int64_t *at) {
     eachPiece(last[0], [&](std::int64_t i, std::int64_t n) {
-      body(y + i, at[0] + i * last[1], last[1], at[1] + i * last[2], last[2], n);
+      Wide a[Piece], b[Piece];
+      load(a, element(o[1], type, at[0] + i * last[1]), type, last[1], n);
+      load(b, element(o[2], type, at[1] + i * last[2]), type, last[2], n);
+      body(y + i, a, b, n);
     });
     y += last[0];
   });
@@ -196,16 +199,16 @@ inline void Cast(void *const *o, const std::int64_t *p) {
     std::int64_t integers[Piece];
     double reals[Piece];
     if (isReal(from)) {
-      loadReals(reals, x, from, 1, n);
+      load(reals, x, from, 1, n);
       if (isReal(to))
-        return storeReals(y, to, 1, reals, n);
+        return store(y, to, 1, reals, n);
       for (std::int64_t i = 0; i < n; ++i)
         integers[i] = to == 12  ? reals[i] != 0
                       : to == 8 ? static_cast<std::int64_t>(truncateUnsigned(reals[i]))
                                 : truncate(reals[i]);
-      return storeIntegers(y, to, 1, integers, n);
+      return store(y, to, 1, integers, n);
     }
-    loadIntegers(integers, x, from, 1, n);
+    load(integers, x, from, 1, n);
     if (to == 10) { // in one rounding
       for (std::int64_t i = 0; i < n; ++i)
         static_cast<float *>(y)[i] =
@@ -217,12 +220,12 @@ inline void Cast(void *const *o, const std::int64_t *p) {
       for (std::int64_t i = 0; i < n; ++i)
         reals[i] = from == 8 ? static_cast<double>(static_cast<std::uint64_t>(integers[i]))
                              : static_cast<double>(integers[i]);
-      return storeReals(y, to, 1, reals, n);
+      return store(y, to, 1, reals, n);
     }
     if (to == 12)
       for (std::int64_t i = 0; i < n; ++i)
         integers[i] = integers[i] != 0;
-    storeIntegers(y, to, 1, integers, n);
+    store(y, to, 1, integers, n);
   });
 }
 
@@ -291,21 +294,17 @@ MLBRIDGE_OUTLINE inline std::int64_t integerOp(IntegerOp op, std::int64_t type, 
 inline void IntegerBinary(void *const *o, const std::int64_t *p) {
   const auto op = static_cast<IntegerOp>(p[0]);
   const std::int64_t type = p[1];
-  eachPieceOfTwo(p[2], p + 3,
-                 [&](std::int64_t y, std::int64_t a, std::int64_t strideA, std::int64_t b,
-                     std::int64_t strideB, std::int64_t n) {
-                   std::int64_t as[Piece], bs[Piece];
-                   loadIntegers(as, element(o[1], type, a), type, strideA, n);
-                   loadIntegers(bs, element(o[2], type, b), type, strideB, n);
-                   if (op == IntegerOp::Add)
-                     for (std::int64_t i = 0; i < n; ++i)
-                       as[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(as[i]) +
-                                                         static_cast<std::uint64_t>(bs[i]));
-                   else
-                     for (std::int64_t i = 0; i < n; ++i)
-                       as[i] = integerOp(op, type, as[i], bs[i]);
-                   storeIntegers(element(o[0], type, y), type, 1, as, n);
-                 });
+  using Wide = std::int64_t;
+  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](std::int64_t y, Wide *a, Wide *b, std::int64_t n) {
+    if (op == IntegerOp::Add)
+      for (std::int64_t i = 0; i < n; ++i)
+        a[i] =
+            static_cast<Wide>(static_cast<std::uint64_t>(a[i]) + static_cast<std::uint64_t>(b[i]));
+    else
+      for (std::int64_t i = 0; i < n; ++i)
+        a[i] = integerOp(op, type, a[i], b[i]);
+    store(element(o[0], type, y), type, 1, a, n);
+  });
 }
 
 inline std::int64_t integerOf(UnaryOp op, std::int64_t x, bool isSigned) {
@@ -339,30 +338,35 @@ inline void IntegerUnary(void *const *o, const std::int64_t *p) {
     std::int64_t values[Piece] = {};
     double reals[Piece];
     if (ofReals)
-      loadReals(reals, x, type, 1, n);
+      load(reals, x, type, 1, n);
     else
-      loadIntegers(values, x, type, 1, n);
+      load(values, x, type, 1, n);
     for (std::int64_t i = 0; i < n; ++i)
       values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
     const std::int64_t result = ofReals ? 12 : type;
-    storeIntegers(element(o[0], result, first), result, 1, values, n);
+    store(element(o[0], result, first), result, 1, values, n);
   });
 }
 
-template <class Wide>
-inline void compareWide(CompareOp op, std::uint8_t *y, const Wide *a, const Wide *b,
-                        std::int64_t n) {
+template <class Wide> inline void compareWide(CompareOp op, void *const *o, const std::int64_t *p) {
   const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
-  const Wide *x = swapped ? b : a, *z = swapped ? a : b;
-  if (op == CompareOp::Equal)
-    for (std::int64_t i = 0; i < n; ++i)
-      y[i] = x[i] == z[i];
-  else if (op == CompareOp::Less || op == CompareOp::Greater)
-    for (std::int64_t i = 0; i < n; ++i)
-      y[i] = x[i] < z[i];
-  else
-    for (std::int64_t i = 0; i < n; ++i)
-      y[i] = x[i] <= z[i];
+  const std::int64_t type = p[1];
+  eachPieceOfTwo<Wide>(o, type, p[2], p + 3,
+                       [&](std::int64_t at, Wide *a, Wide *b, std::int64_t n) {
+                         order(a, type, n);
+                         order(b, type, n);
+                         auto *y = static_cast<std::uint8_t *>(o[0]) + at;
+                         const Wide *x = swapped ? b : a, *z = swapped ? a : b;
+                         if (op == CompareOp::Equal)
+                           for (std::int64_t i = 0; i < n; ++i)
+                             y[i] = x[i] == z[i];
+                         else if (op == CompareOp::Less || op == CompareOp::Greater)
+                           for (std::int64_t i = 0; i < n; ++i)
+                             y[i] = x[i] < z[i];
+                         else
+                           for (std::int64_t i = 0; i < n; ++i)
+                             y[i] = x[i] <= z[i];
+                       });
 }
 
 inline void Compare(void *const *o, const std::int64_t *p) {
@@ -377,41 +381,20 @@ inline void Compare(void *const *o, const std::int64_t *p) {
       y += last[0];
     });
   }
-  eachPieceOfTwo(p[2], p + 3,
-                 [&](std::int64_t at, std::int64_t a, std::int64_t strideA, std::int64_t b,
-                     std::int64_t strideB, std::int64_t n) {
-                   auto *y = static_cast<std::uint8_t *>(o[0]) + at;
-                   const void *x = element(o[1], type, a), *z = element(o[2], type, b);
-                   if (isReal(type)) {
-                     double as[Piece], bs[Piece];
-                     loadReals(as, x, type, strideA, n);
-                     loadReals(bs, z, type, strideB, n);
-                     return compareWide(op, y, as, bs, n);
-                   }
-                   std::int64_t as[Piece], bs[Piece];
-                   loadIntegers(as, x, type, strideA, n);
-                   loadIntegers(bs, z, type, strideB, n);
-                   order(as, type, n);
-                   order(bs, type, n);
-                   compareWide(op, y, as, bs, n);
-                 });
+  isReal(type) ? compareWide<double>(op, o, p) : compareWide<std::int64_t>(op, o, p);
 }
 
 inline void Fmod(void *const *o, const std::int64_t *p) {
   const std::int64_t type = p[0];
-  eachPieceOfTwo(p[2], p + 3,
-                 [&](std::int64_t y, std::int64_t a, std::int64_t strideA, std::int64_t b,
-                     std::int64_t strideB, std::int64_t n) {
-                   double as[Piece], bs[Piece];
-                   loadReals(as, element(o[1], type, a), type, strideA, n);
-                   loadReals(bs, element(o[2], type, b), type, strideB, n);
-                   for (std::int64_t i = 0; i < n; ++i) {
-                     as[i] = __builtin_fmod(as[i], bs[i]); // exact
-                     if (p[1] && as[i] != 0 && (as[i] < 0) != (bs[i] < 0))
-                       as[i] += bs[i];
-                   }
-                   storeReals(element(o[0], type, y), type, 1, as, n);
-                 });
+  eachPieceOfTwo<double>(o, type, p[2], p + 3,
+                         [&](std::int64_t y, double *a, const double *b, std::int64_t n) {
+                           for (std::int64_t i = 0; i < n; ++i) {
+                             a[i] = __builtin_fmod(a[i], b[i]); // exact
+                             if (p[1] && a[i] != 0 && (a[i] < 0) != (b[i] < 0))
+                               a[i] += b[i];
+                           }
+                           store(element(o[0], type, y), type, 1, a, n);
+                         });
 }
 
 // ---- along one axis ----------------------------------------------------------------------------
@@ -441,7 +424,7 @@ inline void IntegerReduce(void *const *o, const std::int64_t *p) {
       best = orderedAt(o[1], type, from);
     eachPiece(n, [&](std::int64_t first, std::int64_t count) {
       std::int64_t values[Piece];
-      loadIntegers(values, element(o[1], type, from + first * inner), type, inner, count);
+      load(values, element(o[1], type, from + first * inner), type, inner, count);
       if (extreme)
         order(values, type, count);
       for (std::int64_t j = 0; j < count; ++j) {
@@ -461,7 +444,7 @@ inline void IntegerReduce(void *const *o, const std::int64_t *p) {
     if (op == ReduceOp::Mean && n)
       result =
           isSigned ? result / n : static_cast<std::int64_t>(sum / static_cast<std::uint64_t>(n));
-    storeIntegers(element(o[0], type, to), type, 1, &result, 1);
+    store(element(o[0], type, to), type, 1, &result, 1);
   });
 }
 
@@ -514,22 +497,22 @@ inline void Accumulate(void *const *o, const std::int64_t *p) {
       void *y = element(o[0], type, from + first * stride);
       if (isReal(type)) {
         double values[Piece];
-        loadReals(values, x, type, stride, count);
+        load(values, x, type, stride, count);
         for (std::int64_t j = 0; j < count; ++j) {
           const double before = realSum;
           realSum = roundTo(type, product ? realSum * values[j] : realSum + values[j]);
           values[j] = exclusive ? before : realSum;
         }
-        return storeReals(y, type, stride, values, count);
+        return store(y, type, stride, values, count);
       }
       std::int64_t values[Piece];
-      loadIntegers(values, x, type, stride, count);
+      load(values, x, type, stride, count);
       for (std::int64_t j = 0; j < count; ++j) {
         const std::uint64_t before = sum, value = static_cast<std::uint64_t>(values[j]);
         sum = product ? sum * value : sum + value;
         values[j] = static_cast<std::int64_t>(exclusive ? before : sum);
       }
-      storeIntegers(y, type, stride, values, count);
+      store(y, type, stride, values, count);
     });
   });
 }
@@ -538,20 +521,20 @@ inline void Range(void *const *o, const std::int64_t *p) {
   const std::int64_t type = p[0];
   if (isReal(type)) {
     double start, delta;
-    loadReals(&start, o[1], type, 1, 1);
-    loadReals(&delta, o[2], type, 1, 1);
+    load(&start, o[1], type, 1, 1);
+    load(&delta, o[2], type, 1, 1);
     for (std::int64_t i = 0; i < p[1]; ++i) {
       const double share = roundTo(type, roundTo(type, static_cast<double>(i)) * delta);
       const double value = start + share;
-      storeReals(element(o[0], type, i), type, 1, &value, 1);
+      store(element(o[0], type, i), type, 1, &value, 1);
     }
     return;
   }
   std::int64_t start, delta;
-  loadIntegers(&start, o[1], type, 1, 1);
-  loadIntegers(&delta, o[2], type, 1, 1);
+  load(&start, o[1], type, 1, 1);
+  load(&delta, o[2], type, 1, 1);
   for (std::int64_t i = 0; i < p[1]; ++i) {
-    storeIntegers(element(o[0], type, i), type, 1, &start, 1);
+    store(element(o[0], type, i), type, 1, &start, 1);
     start = static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
                                       static_cast<std::uint64_t>(delta));
   }

@@ -40,32 +40,23 @@ MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, std::int64_t type, void *y
     return moveOne(y, update, widthOf(type));
   if (isReal(type)) {
     double a, b;
-    loadReals(&a, y, type, 1, 1);
-    loadReals(&b, update, type, 1, 1);
-    switch (op) {
-    case ScatterOp::Add:
-      a = a + b;
-      break;
-    case ScatterOp::Mul:
-      a = a * b;
-      break;
-    // NaN wins.
-    case ScatterOp::Max:
-      a = a < b || b != b ? b : a;
-      break;
-    default:
-      a = b < a || b != b ? b : a;
-      break;
-    }
-    return storeReals(y, type, 1, &a, 1);
+    load(&a, y, type, 1, 1);
+    load(&b, update, type, 1, 1);
+    if (op == ScatterOp::Add)
+      a += b;
+    else if (op == ScatterOp::Mul)
+      a *= b;
+    else if (b != b || (op == ScatterOp::Max ? a < b : b < a)) // NaN wins
+      a = b;
+    return store(y, type, 1, &a, 1);
   }
   constexpr IntegerOp Ops[] = {IntegerOp::Add, IntegerOp::Add, IntegerOp::Mul, IntegerOp::Max,
                                IntegerOp::Min};
   std::int64_t a, b;
-  loadIntegers(&a, y, type, 1, 1);
-  loadIntegers(&b, update, type, 1, 1);
+  load(&a, y, type, 1, 1);
+  load(&b, update, type, 1, 1);
   a = integerOp(Ops[static_cast<std::int64_t>(op)], type, a, b);
-  storeIntegers(y, type, 1, &a, 1);
+  store(y, type, 1, &a, 1);
 }
 
 inline void ScatterElements(void *const *o, const std::int64_t *p) {
