@@ -403,10 +403,10 @@ def test_dynamic_dimensions_get_a_length(
     ("arguments", "complaint"),
     [
         (["--name", "not a name"], "identifier"),
-        (["--name", "if"], "'if' is a word of C"),
+        (["--name", "if"], "'if' is a keyword of C"),
         (["--isa", "sse9"], "no instruction set"),
         (["--shape", "z=1,2"], r"no input 'z' in \(x: float32"),
-        (["--shape", "x=3,16"], "is not one of"),
+        (["--shape", "x=3,16"], "does not fit"),
         (["--dim", "batch"], "NAME=N"),
         (["--cxx", "no-such-compiler"], "no C\\+\\+ compiler"),
     ],

@@ -41,11 +41,12 @@ public:
   Status create(const Deadline &deadline) {
     inputs_.resize(signature_.inputs.size());
     outputs_.resize(signature_.outputs.size());
+    bool areSized = true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const TensorSpec &spec = signature_.inputs[i];
       inputs_[i].shape = spec.shape;
       if (spec.isDynamic()) {
-        ++unsized_;
+        areSized = false;
         if (Status s = reserveMost(inputs_[i], spec); !s)
           return s.withContext("input '" + spec.name + "'");
         continue;
@@ -54,7 +55,7 @@ public:
         return s.withContext("input '" + spec.name + "'");
       std::memset(inputs_[i].memory.data(), 0, inputs_[i].memory.size());
     }
-    return unsized_ ? Status() : prepare(deadline);
+    return areSized ? prepare(deadline) : Status();
   }
 
   TensorView input(size_t index) override { return view(inputs_[index], signature_.inputs[index]); }
@@ -67,11 +68,9 @@ public:
     if (!count || *count > network_->memoryLimit() / sizeOf(spec.type))
       return Status(Code::LimitExceeded,
                     "input '" + spec.name + "': too many elements in " + toString(shape));
-    unsized_ += slot.isSized;
     slot.isSized = false;
     if (Status s = setShape(slot, spec.type, shape); !s)
       return s.withContext("input '" + spec.name + "'");
-    --unsized_;
     if (slot.memory.data() != before)
       bound_.clear(); // they have the old address
     active_ = deciding_ = nullptr;
@@ -163,8 +162,10 @@ private:
 
   /// Makes a program for the inputs' shapes: the active one, or the one that decides which it is.
   Status prepare(const Deadline &deadline) {
-    if (unsized_)
-      return {Code::InvalidArgument, "an input was neither set nor resized"};
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!inputs_[i].isSized)
+        return {Code::InvalidArgument,
+                "input '" + signature_.inputs[i].name + "' was neither set nor resized"};
     Expected<Bound *> bound = find({});
     if (!*bound)
       bound = make(deadline, {}, {});
@@ -292,7 +293,6 @@ private:
   std::vector<Slot> inputs_, outputs_;
   Buffer workspace_;
   Buffer values_; ///< on which shapes depend
-  size_t unsized_ = 0;
   std::vector<std::unique_ptr<Bound>> bound_;
   Bound *active_ = nullptr;
   Bound *deciding_ = nullptr; ///< says for which values the active one has to be

@@ -17,7 +17,9 @@ constexpr uint64_t MostFolded = uint64_t(1) << 26, MostFoldedWork = uint64_t(1) 
 constexpr uint64_t FoldedOfFiles = 12, WorkOfBytes = 4; ///< for each byte of the files, and of that
 constexpr size_t LargestDecision = size_t(1) << 22;     // bytes
 
-Status tooLate() { return {Code::DeadlineExceeded, "the deadline passed while it was planned"}; }
+Status tooLate() {
+  return {Code::DeadlineExceeded, "the deadline passed while the network was planned"};
+}
 
 } // namespace
 
@@ -236,8 +238,9 @@ Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x,
 
 Status Planner::unsettled(const std::string &why) {
   isUnsettled_ = true;
-  return fail({Code::Unsupported, why + ", which native can't settle before it evaluates; open the "
-                                        "model with onnx: instead of native:"});
+  return fail({Code::Unsupported, why +
+                                      ", which native cannot work out before evaluating; open the "
+                                      "model with onnx: instead of native:"});
 }
 
 bool Planner::settle(const std::vector<Value *> &values) {
@@ -251,7 +254,8 @@ bool Planner::settle(const std::vector<Value *> &values) {
     } else if (value->isUnknown) {
       (void)unsettled("a shape depends on values whose own shape depends on values");
     } else if (value->capacity > LargestDecision || value->count > LargestDecision) {
-      fail({Code::LimitExceeded, "shapes depend on all of " + toString(value->shape)});
+      fail({Code::LimitExceeded, "shapes depend on the values of a tensor of shape " +
+                                     toString(value->shape) + ", which is too large"});
     } else if (!settled_.plan) {
       if (std::find(decisions_.begin(), decisions_.end(), value) == decisions_.end()) {
         decisions_.push_back(value);
@@ -261,7 +265,8 @@ bool Planner::settle(const std::vector<Value *> &values) {
       const std::vector<uint64_t> &ids = settled_.plan->decisions;
       const auto at = std::find(ids.begin(), ids.end(), id);
       if (at == ids.end())
-        fail({Code::LimitExceeded, "what shapes depend on takes too much to compute beforehand"});
+        fail({Code::LimitExceeded, "the values that shapes depend on are too expensive to compute "
+                                   "before the evaluation"});
       else
         value->settled = settled_.values[at - ids.begin()];
     }

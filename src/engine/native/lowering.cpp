@@ -30,7 +30,7 @@ const onnx::Attribute *Lowering::attribute(std::string_view name) const {
 static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->type && attribute->type != type) {
-    l.invalid("its attribute '" + std::string(name) + "' is of another type");
+    l.invalid("its attribute '" + std::string(name) + "' has the wrong type");
     return nullptr;
   }
   return attribute;
@@ -64,8 +64,8 @@ Refused Lowering::unsupported(const std::string &why) {
 bool Lowering::axis(int64_t &axis, size_t rank) {
   const auto count = static_cast<int64_t>(rank);
   if (axis < -count || axis >= count)
-    return invalid("axis " + std::to_string(axis) + " of a tensor of " + std::to_string(rank) +
-                   " dimensions");
+    return invalid("axis " + std::to_string(axis) + " is out of range for a tensor of " +
+                   std::to_string(rank) + " dimensions");
   axis += axis < 0 ? count : 0;
   return true;
 }
@@ -128,7 +128,8 @@ bool Lowering::read(size_t i, std::string_view attribute, std::vector<int64_t> &
 
 bool Lowering::read(Value *value, std::vector<int64_t> &out) {
   if (value->type != ElementType::Int64 && value->type != ElementType::Int32)
-    return invalid(std::string("lengths or indices are ") + name(value->type));
+    return invalid(std::string("lengths or indices must be int32 or int64, not ") +
+                   name(value->type));
   const uint8_t *bytes = planner.bytesOf(value);
   if (!bytes)
     return false;

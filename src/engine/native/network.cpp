@@ -25,8 +25,8 @@ Status checkOperators(const onnx::Model &model, const Deadline &deadline) {
   const auto newest = [&](const onnx::Opsets &opsets) {
     const auto version = opsets.find("");
     if (status && version != opsets.end() && version->second > NewestOperators)
-      status = {Code::Unsupported, "it uses version " + std::to_string(version->second) +
-                                       " of ONNX's operators; the newest that native knows is " +
+      status = {Code::Unsupported, "it uses opset version " + std::to_string(version->second) +
+                                       "; the newest that native supports is " +
                                        std::to_string(NewestOperators)};
   };
   newest(model.opsets);
@@ -241,7 +241,8 @@ Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const 
     if (deadline.isNever())
       planned_.wait(lock, isFree);
     else if (!planned_.wait_until(lock, deadline.when(), isFree))
-      return Status(Code::DeadlineExceeded, "native: another thread plans the network");
+      return Status(Code::DeadlineExceeded,
+                    "native: another thread was still planning the network at the deadline");
     isPlanning_ = true;
   }
   struct Turn {
@@ -265,7 +266,8 @@ Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const 
     return plans_.front();
   }
   if (!model_)
-    return Status(Code::InvalidArgument, "native: the network has fixed shapes, not those given");
+    return Status(Code::InvalidArgument,
+                  "native: the network has fixed shapes, which differ from those given");
   Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, settled);
   if (!plan)
     return brief(plan.status()).withContext(path_);

@@ -245,10 +245,10 @@ Value *Planner::find(Scope &scope, std::string_view name) {
 Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
   for (const onnx::Tensor &tensor : graph.initializers) {
     if (!scope.initializers.emplace(tensor.name, &tensor).second)
-      return {Code::InvalidModel, "the weights " + quoted(tensor.name) + " stand there twice"};
+      return {Code::InvalidModel, "the weights " + quoted(tensor.name) + " occur twice"};
     if (scope.parent && find(*scope.parent, tensor.name)) // ONNX Runtime takes those outside
-      return {Code::InvalidModel,
-              "the weights " + quoted(tensor.name) + " of an inner graph have a name from outside"};
+      return {Code::InvalidModel, "the weights " + quoted(tensor.name) +
+                                      " of a subgraph have the name of a value of the outer graph"};
   }
   return Status();
 }
@@ -306,7 +306,7 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
 Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
                                                   const std::vector<Value *> &inputs) {
   if (graph.inputs.size() != inputs.size())
-    return Status(Code::InvalidModel, "the inner graph " + quoted(graph.name) + " has " +
+    return Status(Code::InvalidModel, "the subgraph " + quoted(graph.name) + " has " +
                                           std::to_string(graph.inputs.size()) +
                                           " inputs instead of " + std::to_string(inputs.size()));
   if (++depth_ > DeepestCall)
@@ -344,7 +344,7 @@ Planner::planIn(Scope &scope, const onnx::Graph &graph,
     if (!value)
       return Status(Code::InvalidModel,
                     "nothing computes the output " + quoted(output.name) +
-                        (scope.parent ? " of the inner graph " + quoted(graph.name) : ""));
+                        (scope.parent ? " of the subgraph " + quoted(graph.name) : ""));
     if (value->isUnknown && !blocks_.empty())
       return unsettled("a shape in a branch or a loop depends on values");
     results.push_back(value);
@@ -371,8 +371,8 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
     if (!status_)
       return status_;
     if (!value && !name.empty())
-      return {Code::InvalidModel,
-              describe(node) + ": its input " + quoted(name) + " is computed by nothing before it"};
+      return {Code::InvalidModel, describe(node) + ": its input " + quoted(name) +
+                                      " is not computed by any node before it"};
     inputs.push_back(value);
   }
   const size_t firstStep = steps_.size();
@@ -412,7 +412,7 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
       if (Status s = define(inner, function.inputs[i], inputs[i]); !s)
         return s;
     } else if (!inner.values.emplace(function.inputs[i], nullptr).second) {
-      return {Code::InvalidModel, "an input stands there twice"};
+      return {Code::InvalidModel, "an input of the function occurs twice"};
     }
   if (Status s = planNodes(function.nodes, inner); !s)
     return s;

@@ -63,8 +63,8 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
         return wrong(std::string("the ") + name(*same) + " of the one before");
       same = value->type;
       if (!isIn(value->type, op.types))
-        return Status(Code::Unsupported,
-                      where(i) + " is " + name(value->type) + ", which native does not run it on");
+        return Status(Code::Unsupported, where(i) + " is " + name(value->type) +
+                                             ", which native does not support for this operator");
       break;
     case 'U':
       if (other && *other != value->type)

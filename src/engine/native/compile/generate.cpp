@@ -46,7 +46,7 @@ Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options,
       fits = shape[i] >= 0 && (spec.shape[i] == Dynamic || spec.shape[i] == shape[i]);
     if (!fits)
       return Status(Code::InvalidArgument,
-                    "the shape " + toString(shape) + " is not one of '" + spec.toString() + "'");
+                    "the shape " + toString(shape) + " does not fit '" + spec.toString() + "'");
     return shape;
   }
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -70,10 +70,11 @@ Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options,
 Expected<Generated> generate(const std::string &path, const GenerateOptions &options) {
   if (!isIdentifier(options.name))
     return Status(Code::InvalidArgument,
-                  "'" + options.name + "' is no C identifier of at most 64 characters");
+                  "'" + options.name +
+                      "' is not a C identifier of at most 64 characters; state another --name");
   if (isReserved(options.name))
     return Status(Code::InvalidArgument,
-                  "'" + options.name + "' is a word of C or C++; state another --name");
+                  "'" + options.name + "' is a keyword of C or C++; state another --name");
   native::Limits limits = native::toolLimits();
   limits.memory = options.memory;
   Expected<std::shared_ptr<native::Network>> network = native::Network::open(path, limits);
@@ -114,8 +115,9 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
     return plan.status();
   if (!(*plan)->decisions.empty())
     return Status(Code::Unsupported,
-                  path + ": shapes depend on the values of inputs, which a compiled network's "
-                         "can't; native: runs it");
+                  path +
+                      ": shapes depend on the values of inputs, which a compiled network does not "
+                      "support; open it with native: instead");
   Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
   std::set<std::string> files;
   native::onnx::eachTensor(*model, [&](const native::onnx::Tensor &tensor) {

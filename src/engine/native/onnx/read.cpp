@@ -42,9 +42,9 @@ public:
     if (!status_)
       return status_;
     if (!hasGraph_)
-      return {Code::InvalidModel, "it is no ONNX model: there is no graph in it"};
+      return {Code::InvalidModel, "it is not an ONNX model: it has no graph"};
     if (out.opsets.empty())
-      return {Code::InvalidModel, "the model says no version of ONNX's operators (opset_import)"};
+      return {Code::InvalidModel, "the model states no opset version (opset_import)"};
     for (size_t i = 0; i < out.functions.size(); ++i)
       out.functionsByName.emplace(std::make_pair(out.functions[i].domain, out.functions[i].name),
                                   i);
@@ -71,8 +71,8 @@ private:
       return true;
     if (!m.isWhole())
       status_ = {Code::InvalidModel, std::string(what) +
-                                         " is damaged: expected a field of protobuf, and its "
-                                         "length or type doesn't fit what is left of it"};
+                                         " is damaged: the type or length of a protobuf field "
+                                         "doesn't fit the bytes that are left"};
     return false;
   }
   /// Memory grows faster with parts than with bytes.

@@ -135,8 +135,8 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
                                               std::optional<uint64_t> length, uint64_t wanted) {
   const std::string where = "the external file '" + std::string(location) + "'";
   if (folder_.empty())
-    return Status(Code::Unsupported,
-                  "the model keeps weights in " + where + ", and was not read from a file itself");
+    return Status(Code::Unsupported, "the model keeps weights in " + where +
+                                         ", but was opened from memory; save it as one file");
   if (!engine::staysInFolder(location))
     return Status(Code::InvalidModel, where + " is not in the model's own folder");
   if (length && *length != wanted)
@@ -156,8 +156,8 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
   const Buffer &bytes = file->second;
   if (offset > bytes.size() || wanted > bytes.size() - offset)
     return Status(Code::InvalidModel, where + " has " + std::to_string(bytes.size()) +
-                                          " bytes, of which " + std::to_string(wanted) + " from " +
-                                          std::to_string(offset) + " on are needed");
+                                          " bytes, but the weights need " + std::to_string(wanted) +
+                                          " bytes from offset " + std::to_string(offset));
   return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
 }
 
@@ -169,14 +169,15 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
     return Status(Code::Unsupported, who + "have elements of the type " + name(tensor.type));
   const std::optional<size_t> count = elementCount(tensor.shape);
   if (!count || *count > ElementLimit / sizeOf(*type))
-    return Status(Code::InvalidModel,
-                  who + "have the shape " + toString(tensor.shape) + ", which is none");
+    return Status(Code::InvalidModel, who + "have the shape " + toString(tensor.shape) +
+                                          ", which is invalid or too large");
   const size_t size = *count * sizeOf(*type);
   Place place = placeOf(tensor);
   if (place.isExternal) {
     if (!place.isReadable)
       return Status(Code::InvalidModel,
-                    who + "lie at an offset or have a length that is no number");
+                    who +
+                        "have an offset or length in the external file that is not a valid number");
     Expected<std::string_view> found = files.get(place.location, place.offset, place.length, size);
     if (!found)
       return found.status().withContext(who);
@@ -219,7 +220,7 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
       return s;
     if (!readTyped(tensor, type, {elements.data(), size, sizeOf(type)}))
       return Status(Code::InvalidModel,
-                    who + "have not as many elements as their shape " + toString(tensor.shape));
+                    who + "do not have as many elements as their shape " + toString(tensor.shape));
   }
   normalize(type, elements);
   if (Status s = elements.reserve(1); !s) // never without an address

@@ -26,7 +26,8 @@ Status ifNode(Lowering &l) {
   if (!yes || !no)
     return l.status();
   if (condition->count != 1)
-    return l.invalid("its condition has " + std::to_string(condition->count) + " elements");
+    return l.invalid("its condition has " + std::to_string(condition->count) +
+                     " elements instead of 1");
   Planner &planner = l.planner;
   if (condition->isConstant()) {
     Expected<std::vector<Value *>> results =
@@ -134,7 +135,8 @@ Status loopNode(Lowering &l) {
   int64_t most = 0;
   if (lists && isKnown) {
     if (!trips)
-      return planner.unsettled("the lists of a loop without a number of rounds are of any length");
+      return planner.unsettled(
+          "the scan outputs of a loop without a trip count have no known length");
     if (!l.read(trips, most))
       return l.status();
     most = std::max<int64_t>(most, 0);
@@ -163,7 +165,7 @@ Status loopNode(Lowering &l) {
   if (next[0]->count == 1)
     next[0] = l.view(next[0], {});
   if (!carried.update(next))
-    return planner.unsettled("what the loop carries changes its type or shape");
+    return planner.unsettled("a value that the loop carries changes its type or shape");
   planner.mark(Step::Kind::EndLoop, {});
   l.results.assign(carried.values.begin() + 1, carried.values.end());
   if (!lists)
@@ -172,8 +174,9 @@ Status loopNode(Lowering &l) {
   const Value *last = next[0];
   const bool isSteady = last->root == going || last->isConstant();
   if (!isKnown && !isSteady)
-    return planner.unsettled("the lists of a loop that may end early, for a number of rounds that "
-                             "is computed, are of any length");
+    return planner.unsettled(
+        "the scan outputs of a loop that has a computed trip count and may end "
+        "early have no known length");
   if (!isKnown)
     return l.status(); // their lengths aren't, either
   const uint8_t *begins = condition ? l.planner.bytesOf(condition) : &yes;
@@ -220,7 +223,7 @@ Status scanNode(Lowering &l) {
     if (attribute && attribute->size() == size)
       out = *attribute;
     else if (attribute)
-      l.invalid("its attribute '" + std::string(name) + "' has another length");
+      l.invalid("its attribute '" + std::string(name) + "' has the wrong length");
   };
   std::vector<int64_t> inputAxes, outputAxes, inputReverse, outputReverse;
   listed("scan_input_axes", scanned, inputAxes);

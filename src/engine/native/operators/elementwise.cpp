@@ -180,7 +180,7 @@ Status clip(Lowering &l) {
   }
   for (const Value *bound : {least, greatest})
     if (bound && bound->count != 1)
-      return l.invalid("a bound has " + std::to_string(bound->count) + " elements");
+      return l.invalid("a bound has " + std::to_string(bound->count) + " elements instead of 1");
   if (least)
     x = arithmetic(l, KernelId::MaxF32, IntegerOp::Max, x, l.view(least, {}));
   if (greatest)
@@ -230,7 +230,7 @@ Status dropout(Lowering &l) {
     if (l.in(2)->isConstant() && !l.read(l.in(2), training))
       return l.status();
     if (training != 0)
-      return l.unsupported("Dropout in training, which is chance");
+      return l.unsupported("Dropout in training mode, which is random");
   }
   if (l.wants(1))
     l.setResult(1, allOf(l, 1));

@@ -150,7 +150,8 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
     for (size_t i = 0; i < wanted; ++i)
       names.emplace_back(i == 0 ? otherwise : otherwiseLater);
   if (names.size() < wanted)
-    return l.invalid("it has " + std::to_string(names.size()) + " activations");
+    return l.invalid("it has " + std::to_string(names.size()) + " activations instead of " +
+                     std::to_string(wanted));
   const onnx::Attribute *alphas = l.attribute("activation_alpha");
   const onnx::Attribute *betas = l.attribute("activation_beta");
   size_t alpha = 0, beta = 0;

@@ -29,7 +29,7 @@ Status expandNode(Lowering &l) {
     return l.status();
   for (const int64_t length : wanted)
     if (length < 0)
-      return l.invalid("the shape " + toString(wanted) + " is none");
+      return l.invalid("the shape " + toString(wanted) + " is invalid");
   Value *like = l.make(x->type, wanted);
   Shape shape;
   if (!l.status() || !l.broadcast({x, like}, shape))
@@ -43,8 +43,8 @@ Status tile(Lowering &l) {
   if (!l.read(l.in(1), repeats))
     return l.status();
   if (repeats.size() != x->rank())
-    return l.invalid("it repeats " + std::to_string(repeats.size()) + " dimensions of " +
-                     std::to_string(x->rank()));
+    return l.invalid("it has " + std::to_string(repeats.size()) + " repeats for a tensor of " +
+                     std::to_string(x->rank()) + " dimensions");
   // Each dimension becomes two, the first of which is broadcast.
   Shape wide, shape;
   std::vector<int64_t> strides;
@@ -146,7 +146,7 @@ Status sliceNode(Lowering &l) {
   if (by.empty())
     by.assign(begins.size(), 1);
   if (ends.size() != begins.size() || axes.size() != begins.size() || by.size() != begins.size())
-    return l.invalid("starts, ends, axes and steps are not as many");
+    return l.invalid("starts, ends, axes and steps have different lengths");
   if (!l.axes(axes, x->rank()))
     return l.status();
   Shape lengths = x->shape;
@@ -197,7 +197,8 @@ Status pad(Lowering &l) {
   constexpr int64_t Most = int64_t(1) << 40;
   for (size_t i = 0; i < x->rank(); ++i) {
     if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] || after[i] < -x->shape[i])
-      return l.invalid("the pads " + toString(pads) + " for the shape " + toString(x->shape));
+      return l.invalid("the pads " + toString(pads) + " do not fit the shape " +
+                       toString(x->shape));
     from[i] = std::max<int64_t>(0, -before[i]);
     to[i] = std::max<int64_t>(0, before[i]);
     inner[i] = std::max<int64_t>(0, x->shape[i] - from[i] - std::max<int64_t>(0, -after[i]));
@@ -222,7 +223,8 @@ Status pad(Lowering &l) {
       continue;
     std::vector<int64_t> entries;
     if (n == 0 || (mode == "reflect" && n == 1 && length > 1))
-      return l.invalid("it pads nothing by '" + std::string(mode) + "'");
+      return l.invalid("mode '" + std::string(mode) +
+                       "' needs more elements than it has to pad with");
     if (length > (1 << 24))
       return l.unsupported("a padded length of " + std::to_string(length));
     for (int64_t k = 0; k < length; ++k) {
@@ -319,7 +321,8 @@ Status gather(Lowering &l) {
     if (!l.read(indices, index))
       return l.status();
     if (index < -n || index >= n)
-      return l.invalid("index " + std::to_string(index) + " of " + std::to_string(n));
+      return l.invalid("index " + std::to_string(index) + " is out of range for a length of " +
+                       std::to_string(n));
     return l.give(l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
   }
   Value *y = l.output(0, x->type, shape);
@@ -454,7 +457,7 @@ Status oneHot(Lowering &l) {
   if (!l.read(l.in(1), wanted) || !l.axis(axis, indices->rank() + 1))
     return l.status();
   if (!(wanted >= 1) || !(wanted < 1e9) || values->count != 2)
-    return l.invalid("a depth of " + std::to_string(wanted) + " and values " +
+    return l.invalid("a depth of " + std::to_string(wanted) + " does not go with values of shape " +
                      toString(values->shape));
   const auto depth = static_cast<int64_t>(wanted);
   Shape shape = indices->shape;

@@ -236,8 +236,8 @@ Status groupNormalization(Lowering &l) {
   if (!channelsOf(l, x, batch, channels, inner))
     return l.status();
   if (groups < 1 || channels % groups)
-    return l.invalid(std::to_string(groups) + " groups of " + std::to_string(channels) +
-                     " channels");
+    return l.invalid(std::to_string(channels) + " channels cannot be divided into " +
+                     std::to_string(groups) + " groups");
   if (l.version < 21) { // one for each group
     if (!haveCount(l, {scale, bias}, groups))
       return l.status();
@@ -280,7 +280,8 @@ template <bool IsRms> Status layerNormalization(Lowering &l) {
     if (bias)
       y = binary(l, KernelId::AddF32, y, bias);
     if (l.status() && y->shape != x->shape)
-      return l.invalid("a scale of " + toString(scale->shape) + " for " + toString(x->shape));
+      return l.invalid("a scale of shape " + toString(scale->shape) +
+                       " does not fit an input of shape " + toString(x->shape));
   }
   return l.give(y);
 }
@@ -309,7 +310,7 @@ Status lpNormalization(Lowering &l) {
   if (!l.axis(axis, x->rank()))
     return l.status();
   if (p != 1 && p != 2)
-    return l.invalid("p is " + std::to_string(p));
+    return l.invalid("p is " + std::to_string(p) + "; expected 1 or 2");
   Value *norm = reduce(l, p == 1 ? KernelId::ReduceL1F32 : KernelId::ReduceL2F32, ReduceOp::L1, x,
                        {axis}, true);
   // Nothing divided by nothing is nothing.

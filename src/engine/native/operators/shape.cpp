@@ -27,7 +27,8 @@ Status reshape(Lowering &l) {
   if (open != SIZE_MAX && others && *others)
     shape[open] = count(x) / static_cast<int64_t>(*others);
   if (elementCount(shape) != x->count)
-    return l.invalid("the shape " + wanted + " for the elements of " + toString(x->shape));
+    return l.invalid("the shape " + wanted + " does not have as many elements as " +
+                     toString(x->shape));
   return l.give(l.view(x, shape));
 }
 
@@ -172,7 +173,7 @@ Status eyeLike(Lowering &l) {
   if (l.attribute("dtype")) {
     const auto wanted = onnx::elementType(static_cast<onnx::DataType>(l.integer("dtype", 0)));
     if (!wanted)
-      return l.unsupported("its type");
+      return l.unsupported("its attribute 'dtype' is " + std::to_string(l.integer("dtype", 0)));
     type = *wanted;
   }
   const int64_t k = l.integer("k", 0), rows = x->shape[0], columns = x->shape[1];
