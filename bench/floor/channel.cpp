@@ -6,7 +6,7 @@
 //
 // Over shared memory there are raw numbers only, in place. Otherwise a message is a length of 8
 // bytes and the payload: raw numbers, or JSON made with std::to_chars; the answer is read with
-// simdjson. Standard input and output as for round-trip-client. The server is channel_server.py.
+// simdjson. Standard input and output as for round-trip-client. The server is server.py.
 #include "../round-trip/expected.h"
 
 #include <atomic>

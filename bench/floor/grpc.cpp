@@ -5,7 +5,7 @@
 //
 //   floor-grpc sweep|small HOST:PORT
 //
-// Standard input and output as for round-trip-client. The server is grpc_server.py.
+// Standard input and output as for round-trip-client. The server is server.py.
 #include "../round-trip/expected.h"
 #include "grpc_arguments.h"
 

@@ -51,7 +51,8 @@ Model opened(const char *uri) {
 /// One thread's runner with its examples.
 struct Asker {
   Asker(const Model &model, const char *examples)
-      : runner(model.newRunner()), data(examples, inputs(model), outputs(model)) {}
+      : runner(model.newRunner()),
+        data(examples, inputs(model), *elementCount(model.modelSignature()->outputs[0].shape)) {}
 
   const float *evaluate() {
     if (Status s = runner.evaluate(); !s)
@@ -69,13 +70,6 @@ struct Asker {
       const size_t width = signature.inputs[i].type == ElementType::Int64 ? 8 : 4;
       found.push_back({static_cast<unsigned char *>(view.data), view.count * width, width});
     }
-    return found;
-  }
-
-  static size_t outputs(const Model &model) {
-    size_t found = 1;
-    for (int64_t length : model.modelSignature()->outputs[0].shape)
-      found *= static_cast<size_t>(length);
     return found;
   }
 

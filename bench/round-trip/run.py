@@ -165,14 +165,12 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                 ours = setting.asker(
                     stack, "round-trip-client", which, f"{address}?serdes={serdes}&wait=60s"
                 )
+                low, floor_client = f"{path}-floor", ["floor-channel", which, kind, wire]
                 if kind == "grpc":
-                    script, low = ROOT / "bench/floor/grpc_server.py", free_place()
-                    there = setting.server(stack, script, which, low, waits=True)
-                    floor = setting.asker(stack, "floor-grpc", which, low)
-                else:
-                    script, low = ROOT / "bench/floor/channel_server.py", f"{path}-floor"
-                    there = setting.server(stack, script, which, kind, wire, low, waits=True)
-                    floor = setting.asker(stack, "floor-channel", which, kind, wire, low)
+                    low, floor_client = free_place(), ["floor-grpc", which]
+                script = ROOT / "bench/floor/server.py"
+                there = setting.server(stack, script, which, kind, wire, low, waits=True)
+                floor = setting.asker(stack, *floor_client, low)
                 setting.release(here, ours.process.pid, there, floor.process.pid)
                 times.append(
                     measure(ours, floor, passes, count, 0 if setting.pinned else PLACING_SECONDS)

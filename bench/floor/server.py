@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The floor of the round trip, the model's side.
 
-    channel_server.py sweep|small pipe|unix|shm raw|json PATH
+    server.py sweep|small pipe|unix|shm raw|json PATH
+    server.py sweep|small grpc raw HOST:PORT
 
 Blocking reads into one buffer, views of it made beforehand, the same NumPy work, one write. Nothing
-of the library, no handshake, one compiler, no errors. The other side is channel.cpp.
+of the library, no handshake, one compiler, no errors. The other side is channel.cpp or grpc.cpp.
 """
 
 from __future__ import annotations
@@ -100,11 +101,36 @@ def serve_shared(which: str, path: str) -> None:
             os.eventfd_write(client_bell, 1)
 
 
+def serve_grpc(which: str, address: str) -> None:
+    """gRPC's synchronous C++ server calls Python for the NumPy work, through a shim
+    (floor_grpc.cpp): one stream of raw bytes. The grpcio of PyPI would be the obvious server, but
+    is no floor: its threads, futures and bytes objects cost several times what is measured here.
+    """
+    raw = np.zeros(LARGEST, np.float32)
+    value = np.zeros(1, np.float32 if which == "sweep" else np.int64)
+    layer = weights()
+    layers = [layer[: 500 * i] for i in range(101)]
+    raws = [raw[: 500 * i] for i in range(101)]
+    small = raw[:SMALL]
+
+    def answer_sweep(size: int) -> int:
+        i = size // 2000
+        value[0] = raws[i].dot(layers[i])
+        return 4
+
+    def answer_small(_size: int) -> int:
+        value[0] = small.argmax()
+        return 8
+
+    serve = importlib.import_module("floor_grpc").serve
+    serve(address, raw, value, answer_sweep if which == "sweep" else answer_small)
+
+
 def main() -> None:
-    """Answer until the other side is gone."""
+    """Answer until the other side is gone, or until terminated."""
     which, kind, serdes, path = sys.argv[1:]
-    if kind == "shm":
-        serve_shared(which, path)
+    if kind in ("shm", "grpc"):
+        (serve_shared if kind == "shm" else serve_grpc)(which, path)
         return
     reader, writer = connect(kind, path)
     buffer = bytearray(8 + LARGEST * 16 + 128)
