@@ -28,6 +28,12 @@ from policy import LARGEST, SMALL, weights
 F_SETPIPE_SZ = 1031
 
 
+def views(x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """The layer and x for 0, 500 … of its numbers, and the numbers of a small query."""
+    layer, sizes = weights(), [500 * i for i in range(101)]
+    return [layer[:size] for size in sizes], [x[:size] for size in sizes], x[:SMALL]
+
+
 def accepted(path: str) -> socket.socket:
     """The one connection to a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -59,10 +65,7 @@ def serve_shared(which: str, path: str) -> None:
     words = memoryview(shared).cast("Q")
     raw = np.frombuffer(shared, np.float32, LARGEST, 4096)
     value = np.frombuffer(shared, np.float32 if which == "sweep" else np.int64, 1, 2048)
-    layer = weights()
-    layers = [layer[: 500 * i] for i in range(101)]
-    raws = [raw[: 500 * i] for i in range(101)]
-    small = raw[:SMALL]
+    layers, raws, small = views(raw)
     is_sweep = which == "sweep"
     now, sched_yield = time.perf_counter_ns, os.sched_yield
     number = spins_in_vain = waits_without_spin = 0
@@ -108,10 +111,7 @@ def serve_grpc(which: str, address: str) -> None:
     """
     raw = np.zeros(LARGEST, np.float32)
     value = np.zeros(1, np.float32 if which == "sweep" else np.int64)
-    layer = weights()
-    layers = [layer[: 500 * i] for i in range(101)]
-    raws = [raw[: 500 * i] for i in range(101)]
-    small = raw[:SMALL]
+    layers, raws, small = views(raw)
 
     def answer_sweep(size: int) -> int:
         i = size // 2000
@@ -138,14 +138,11 @@ def main() -> None:
     length = np.frombuffer(buffer, np.uint64, 1)
     raw = np.frombuffer(buffer, np.float32, LARGEST, 8)
     numbers = np.zeros(LARGEST, np.float32)
-    layer = weights()
     answer = bytearray(12 if which == "sweep" else 16)
     np.frombuffer(answer, np.uint64, 1)[0] = len(answer) - 8
     value = np.frombuffer(answer, np.float32 if which == "sweep" else np.int64, 1, 8)
-    layers = [layer[: 500 * i] for i in range(101)]
-    raws = [raw[: 500 * i] for i in range(101)]
-    parsed = [numbers[: 500 * i] for i in range(101)]
-    small_raw, small_parsed = raw[:SMALL], numbers[:SMALL]
+    layers, raws, small_raw = views(raw)
+    _, parsed, small_parsed = views(numbers)
     parse: Callable[[memoryview, int, np.ndarray], int] | None = None
     if serdes == "json":
         parse = importlib.import_module("floor_json").parse
