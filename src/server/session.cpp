@@ -263,17 +263,9 @@ Status Session::onHello() {
   welcome.agents = host_.options.agents;
   if (host_.options.environment)
     welcome.role = ServerRole::Environment;
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(welcome, frame); !s)
-    return s;
-  // Else the compiler would wait for what never comes.
-  if (const uint64_t size = frame.size() - FrameHeaderSize; peerLimit_ && size > peerLimit_)
-    return Status(Code::Protocol, "the welcome has " + std::to_string(size) +
-                                      " bytes, the compiler accepts at most " +
-                                      std::to_string(peerLimit_));
-  return sendFrame(FrameKind::Welcome, 0, 0, frame);
+  // One that is too long is an error, since the compiler would wait for it in vain.
+  const Status sent = sendMessage(FrameKind::Welcome, 0, 0, welcome);
+  return sent.code() == Code::LimitExceeded ? Status(Code::Protocol, sent.message()) : sent;
 }
 
 Status Session::onOpenStream(const FrameHeader &header) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The protobuf serdes as a component. It registers no message type with libprotobuf, of which the
-// program may have a copy of its own: mlbridge.v1.TensorList without its generated class, which
-// would copy every tensor once more: the fields are written into and read from the message itself
-// with libprotobuf's coded streams.
+// The protobuf serdes as a component, and mlbridge.v1.TensorList. No message type is registered
+// with libprotobuf, of which the program may have a copy of its own; a generated class would also
+// copy every tensor once more. The fields are written into and read from the message itself with
+// libprotobuf's coded streams.
 #include "core/bind.h"
 #include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
