@@ -234,8 +234,9 @@ TEST_F(Several, TheEnvironmentIsHeldToItsAgents) {
     return Status();
   };
   EpisodeResult result = run(environment, agents);
-  EXPECT_EQ(result.status.message().find("step 0, agent 'pick': the environment wrote outside its "
-                                         "signature: there is no input 'sizes'"),
+  EXPECT_EQ(result.status.message().find(
+                "step 0, agent 'pick': the environment wrote an observation that "
+                "does not fit its signature: there is no input 'sizes'"),
             0u)
       << result.status.toString();
   environment.onStep = [](Workshop &e, const Action &, Observation &) {
