@@ -149,7 +149,8 @@ int test_environment_mistakes(void) {
   ENDS_WITH(FailsSilently, MLBRIDGE_INTERNAL, "step 0");
   ENDS_WITH(WrongName, MLBRIDGE_INVALID_ARGUMENT, "did you mean 'left'?");
   ENDS_WITH(DoneTwice, MLBRIDGE_INVALID_ARGUMENT, "setDone() twice");
-  ENDS_WITH(UnknownAgent, MLBRIDGE_INVALID_ARGUMENT, "there is no agent number 1 of 1");
+  ENDS_WITH(UnknownAgent, MLBRIDGE_INVALID_ARGUMENT,
+            "there is no agent number 1; there are 1, numbered from 0");
   ENDS_WITH(Truncates, MLBRIDGE_OK, "");
   EXPECT(result.truncated && result.steps == 1);
   ENDS_WITH(None, MLBRIDGE_OK, "");
@@ -161,7 +162,8 @@ int test_environment_mistakes(void) {
          MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_agents_close(agents);
   agents = mlbridge_agents_open(environment, "function:c-take-nine", NULL);
-  ENDS_WITH(None, MLBRIDGE_POLICY_FAILED, "step 0: output 'take' is 9, of 3 choices");
+  ENDS_WITH(None, MLBRIDGE_POLICY_FAILED,
+            "step 0: output 'take' is 9; there are 3 choices, numbered from 0");
 #undef ENDS_WITH
   mlbridge_agents_close(agents);
   mlbridge_environment_destroy(environment);
@@ -256,7 +258,7 @@ int test_server_and_driver(const char *uri) {
   mlbridge_server_options options = {.size = sizeof options, .environment = true};
   mlbridge_server *server = mlbridge_server_listen(uri, &options);
   EXPECT(mlbridge_server_code(server) == MLBRIDGE_INVALID_ARGUMENT);
-  EXPECT(strstr(mlbridge_server_message(server), "without its signature"));
+  EXPECT(strstr(mlbridge_server_message(server), "only be served with its signature"));
   EXPECT(!mlbridge_server_next(server, 0) && mlbridge_server_is_stopped(server));
   EXPECT(mlbridge_server_serve(server, take, NULL) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_server_close(server);

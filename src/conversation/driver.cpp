@@ -145,8 +145,8 @@ struct Driver::State {
       return Status();
     if (turn->agent >= agents.size())
       return Status(Code::Protocol, "the environment says that agent number " +
-                                        std::to_string(turn->agent) + " of " +
-                                        std::to_string(agents.size()) + " acts next");
+                                        std::to_string(turn->agent) + " acts next, but it has " +
+                                        std::to_string(agents.size()) + " agents");
     acting = turn->agent;
     return Status();
   }
@@ -225,7 +225,7 @@ Status Driver::step() {
   State::Agent &agent = s.agent();
   const std::string where = "step " + std::to_string(s.steps);
   if (!s.inEpisode)
-    return Status(Code::InvalidArgument, where + ": no episode is open, reset first");
+    return Status(Code::InvalidArgument, where + ": no episode is open; call reset first");
   if (!agent.action.layout()) {
     if (Status sized = agent.message.resize(FrameHeaderSize); !sized)
       return sized;

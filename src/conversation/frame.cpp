@@ -82,7 +82,8 @@ Expected<FrameHeader> decodeFrameHeader(const uint8_t *from) {
                       ": the peer does not speak this protocol");
   }
   if (const uint32_t found = checksumOf(wire); found != wire.checksum) {
-    std::snprintf(text, sizeof text, "frame header damaged: checksum %08x, its bytes give %08x",
+    std::snprintf(text, sizeof text,
+                  "frame header damaged: it states the checksum %08x, but its bytes have %08x",
                   wire.checksum, found);
     return Status(Code::Protocol, text);
   }

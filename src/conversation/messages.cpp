@@ -103,8 +103,7 @@ public:
     const uint32_t count = this->count(field);
     tensors_ += count;
     if (count > MaxCount)
-      fail("states a number of " + std::to_string(count) + ", the limit is " +
-               std::to_string(MaxCount),
+      fail("states " + std::to_string(count) + " entries, the limit is " + std::to_string(MaxCount),
            field);
     else if (tensors_ > mostTensors_)
       status_ =
@@ -163,7 +162,8 @@ template <typename Io, typename Spec> void specFields(Io &io, const char *field,
   io.number(field, hasMaximum);
   if constexpr (Io::Reads) {
     if (rank > MaxRank)
-      return io.fail("has a rank of " + std::to_string(rank), field);
+      return io.fail(
+          "has rank " + std::to_string(rank) + ", the limit is " + std::to_string(MaxRank), field);
     spec.shape.resize(rank);
     spec.maximum.resize(hasMaximum ? rank : 0);
   }
@@ -227,7 +227,7 @@ template <typename Io> void fields(Io &io, Of<Io, Welcome> &m) {
     io.number("role", m.role);
     if constexpr (Io::Reads)
       if (m.role > ServerRole::Environment)
-        io.fail("is " + std::to_string(static_cast<int>(m.role)), "role");
+        io.fail("is " + std::to_string(static_cast<int>(m.role)) + ", expected 0 or 1", "role");
   }
   if (io.follows(!m.agents.empty())) {
     io.list("agents", m.agents, [&](auto &agent) {
@@ -278,7 +278,7 @@ template <typename Io> void fields(Io &io, Of<Io, TurnMessage> &m) {
   io.number("rewards", count);
   if constexpr (Io::Reads) {
     if (count > io.size() / sizeof(double))
-      return io.fail("are said to be " + std::to_string(count) + ", in a message of " +
+      return io.fail("states " + std::to_string(count) + " numbers, too many for a message of " +
                          std::to_string(io.size()) + " bytes",
                      "rewards");
     m.rewards.resize(count);

@@ -26,7 +26,7 @@ TEST(Messages, ASignatureHasABoundedNumberOfTensors) {
   Buffer tooMany;
   ASSERT_TRUE(encode(welcome, tooMany));
   EXPECT_EQ(decode<Welcome>(tooMany.span()).status().toString(),
-            "protocol: welcome: field 'signature' states a number of 65537, the limit is 65536");
+            "protocol: welcome: field 'signature' states 65537 entries, the limit is 65536");
 }
 
 TEST(Messages, ALongTextIsCutAtACharacter) {

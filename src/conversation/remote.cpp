@@ -87,7 +87,8 @@ public:
         old.swap(connection_);
       } else {
         lock.unlock();
-        Status late(Code::DeadlineExceeded, "the handshake of another thread took longer");
+        Status late(Code::DeadlineExceeded,
+                    "another thread's handshake with the server did not finish in time");
         circuit->waitedInVain(since, late);
         return late;
       }
@@ -105,7 +106,7 @@ public:
       const Welcome &now = (*fresh)->welcome();
       if (now.signature != welcome_.signature || now.agents != welcome_.agents ||
           now.metadata != welcome_.metadata)
-        fresh = Status(Code::Mismatch, "another model is served there now; open it anew");
+        fresh = Status(Code::Mismatch, "the server now serves a different model; open it again");
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     shaking_ = false;
@@ -212,8 +213,9 @@ private:
       return admitted.status();
     if (!connection_ || !connection_->isUsable()) {
       if (inEpisode_)
-        return connection_ ? connection_->failure().withContext("in mid-episode")
-                           : Status(Code::Closed, "in mid-episode");
+        return connection_ ? connection_->failure().withContext(
+                                 "the connection was lost during the episode")
+                           : Status(Code::Closed, "the connection was lost during the episode");
       leave();
       if (Status s = join(model_->connect(*admitted)); !s)
         return s;
@@ -232,7 +234,8 @@ private:
     const bool inMemory = sayWhere();
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
       return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
-                                             " bytes, the server accepts " + std::to_string(limit));
+                                             " bytes, the server accepts at most " +
+                                             std::to_string(limit));
     if (inMemory) {
       header.flags |= FlagInMemory;
       header.length = message_.size() - FrameHeaderSize + places_.size();
@@ -476,7 +479,8 @@ public:
     return std::unique_ptr<RunnerBackend>(std::move(runner));
   }
   Expected<Metadata> statistics() override {
-    return Status(Code::Unsupported, "a service of one's own has no statistics to ask for");
+    return Status(Code::Unsupported,
+                  "a service that is called with the option 'call' has no statistics");
   }
 
 private:
@@ -497,14 +501,14 @@ Status checkOptions(const Uri &uri) {
   if (slash == method.npos || !isIdentifier(std::string_view(method).substr(0, slash), ".") ||
       !isIdentifier(std::string_view(method).substr(slash + 1), ""))
     return Status(Code::InvalidArgument, "option 'call': '" + method.substr(0, 200) +
-                                             "' is no method; expected pkg.Service/Method");
+                                             "' is not a method; expected pkg.Service/Method");
   if (uri.option("serdes", "protobuf") != "protobuf")
     return Status(Code::InvalidArgument, "option 'call': the messages of a service are protobuf's, "
                                          "not '" +
                                              uri.option("serdes") + "'");
   if (uri.option("proto").empty())
     return Status(Code::InvalidArgument,
-                  "option 'call' takes the option 'proto', the service's .proto file");
+                  "option 'call' needs the option 'proto' with the service's .proto file");
   return Status();
 }
 

@@ -152,7 +152,7 @@ Status Agents::status() const {
     return s.failure;
   for (size_t i = 0; i < s.specs.size(); ++i) {
     if (!s.models[i])
-      return Status(Code::NotFound, "no model was named for " + s.nameOf(i));
+      return Status(Code::NotFound, "no model was given for " + s.nameOf(i));
     if (!s.models[i]->status())
       return s.models[i]->status().withContext(s.nameOf(i));
     if (!s.runners[i].status() && !s.runners[i].signature())

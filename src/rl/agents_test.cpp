@@ -152,11 +152,11 @@ TEST_F(Several, AModelIsNamedForEachOrForTheOthersOrByThePattern) {
 
 TEST_F(Several, AModelOfTheProgramsOwnTakesAnAgentsPlace) {
   Agents agents = Agents::open(environment, "cut=function:workshop");
-  EXPECT_EQ(agents.status().toString(), "not found: no model was named for agent 'pick'");
+  EXPECT_EQ(agents.status().toString(), "not found: no model was given for agent 'pick'");
   EXPECT_FALSE(agents.hasModel(Pick));
   EXPECT_TRUE(agents.hasModel(Cut));
   EXPECT_EQ(run(environment, agents).status.toString(),
-            "not found: no model was named for agent 'pick'");
+            "not found: no model was given for agent 'pick'");
   EXPECT_TRUE(environment.log.empty());
   ASSERT_TRUE(agents.set("pick", decider()));
   ASSERT_TRUE(agents.set("paint", decider()));
@@ -185,7 +185,7 @@ TEST_F(Several, WhatIsWrongWithTheNamesIsSaidBeforeTheEpisode) {
   EXPECT_EQ(failure("cut=function:workshop; cut=function:other"),
             "invalid argument: agents: 'cut' is named twice, 'function:workshop' and "
             "'function:other'");
-  EXPECT_EQ(failure(""), "not found: no model was named for agent 'pick'");
+  EXPECT_EQ(failure(""), "not found: no model was given for agent 'pick'");
   EXPECT_EQ(failure("function:nobody-{agent}").find("not found: agent 'pick': "), 0u);
   environment.specs[Cut].name = "paint";
   EXPECT_EQ(failure("function:workshop"),
@@ -227,15 +227,16 @@ TEST_F(Several, TheEnvironmentIsHeldToItsAgents) {
     return first.forAgent(7).set("sizes", std::vector<int64_t>{1});
   };
   EXPECT_EQ(run(environment, agents).status.toString(),
-            "invalid argument: reset: there is no agent number 7 of 3");
+            "invalid argument: reset: there is no agent number 7; there are 3, numbered from 0");
   environment.onReset = nullptr;
   environment.onStep = [](Workshop &, const Action &, Observation &next) {
     (void)next.forAgent(Cut).set("sizes", std::vector<int64_t>{1}); // which is pick's
     return Status();
   };
   EpisodeResult result = run(environment, agents);
-  EXPECT_EQ(result.status.message().find("step 0, agent 'pick': the environment wrote outside its "
-                                         "signature: there is no input 'sizes'"),
+  EXPECT_EQ(result.status.message().find(
+                "step 0, agent 'pick': the environment wrote an observation that "
+                "does not fit its signature: there is no input 'sizes'"),
             0u)
       << result.status.toString();
   environment.onStep = [](Workshop &e, const Action &, Observation &) {
@@ -249,7 +250,8 @@ TEST_F(Several, TheEnvironmentIsHeldToItsAgents) {
     return action.choice("which", 0).status();
   };
   EXPECT_EQ(run(environment, agents).status.toString(),
-            "policy failed: step 0, agent 'pick': output 'which' is 0, of 0 choices");
+            "policy failed: step 0, agent 'pick': output 'which' is 0; there are 0 choices, "
+            "numbered from 0");
   environment.onStep = nullptr;
   EXPECT_TRUE(run(environment, agents).status) << "what was wrong is forgotten";
 }
@@ -313,7 +315,7 @@ TEST_F(Several, ValuesAreCheckedOnRequest) {
             std::string::npos);
   reward = 0;
   allowed = false;
-  EXPECT_NE(run(environment, agents, options).status.message().find("action_mask allows nothing"),
+  EXPECT_NE(run(environment, agents, options).status.message().find("action_mask allows no action"),
             std::string::npos);
   x = INFINITY;
   EXPECT_NE(run(environment, agents, options).status.message().find("not finite to 'x: float32[2]"),

@@ -47,7 +47,8 @@ Observation &Observation::forAgent(size_t agent) {
   const size_t count = agents_.empty() ? 1 : agents_.size();
   if (agent >= count) {
     unknown_ = Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
-                                                 " of " + std::to_string(count));
+                                                 "; there are " + std::to_string(count) +
+                                                 ", numbered from 0");
     return *this;
   }
   next_ = agent;
@@ -69,8 +70,8 @@ Expected<int64_t> Action::choice(std::string_view name, size_t choices) const {
   Expected<int64_t> chosen = get<int64_t>(name);
   if (chosen && (*chosen < 0 || static_cast<uint64_t>(*chosen) >= choices))
     return Status(Code::PolicyFailed, "output '" + std::string(name) + "' is " +
-                                          std::to_string(*chosen) + ", of " +
-                                          std::to_string(choices) + " choices");
+                                          std::to_string(*chosen) + "; there are " +
+                                          std::to_string(choices) + " choices, numbered from 0");
   return chosen;
 }
 
@@ -98,7 +99,7 @@ struct EpisodePlayer::Episode {
         result.failedAgent = static_cast<int>(begun);
         result.status = result.status.withContext("agent '" + specs[begun].name + "'");
       }
-      result.status = result.status.withContext("the begin of the episode");
+      result.status = result.status.withContext("beginning the episode");
     } else {
       result.status = play();
     }
@@ -123,7 +124,7 @@ struct EpisodePlayer::Episode {
   Status checkAgent(size_t number) const {
     const std::string who = specs.empty() ? "the agent" : "agent '" + specs[number].name + "'";
     if (!runners[number])
-      return Status(Code::NotFound, "no model was named for " + who);
+      return Status(Code::NotFound, "no model was given for " + who);
     const Runner &runner = *runners[number];
     const Runner::State *state = runner.state_.get();
     if (!state || !state->failure.ok())
@@ -149,7 +150,8 @@ struct EpisodePlayer::Episode {
                     "the environment gave a reward to an agent that does not exist");
     const Runner::State &state = *next.agent_->state_;
     if (state.wrongInputs || !state.unknownInput.ok())
-      return state.last.withContext("the environment wrote outside its signature");
+      return state.last.withContext(
+          "the environment wrote an observation that does not fit its signature");
     return Status();
   }
   Status checkValues() const {
@@ -168,7 +170,7 @@ struct EpisodePlayer::Episode {
                       "the environment wrote a number that is not finite to '" +
                           input.port->spec.toString() + "'");
       if (!environment.isDone() && input.port->spec.name == "action_mask" && isAllZero(view))
-        return Status(Code::InvalidArgument, "the environment's action_mask allows nothing");
+        return Status(Code::InvalidArgument, "the environment's action_mask allows no action");
     }
     return Status();
   }
@@ -238,7 +240,7 @@ struct EpisodePlayer::Episode {
       return agent.evaluate(); // which needs no clock in process
     const Duration left = end.left();
     if (left <= Duration::zero())
-      return Status(Code::DeadlineExceeded, "the time of the episode is over");
+      return Status(Code::DeadlineExceeded, "the deadline of the episode has passed");
     return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
   }
   /// Tells an agent what it was given since it acted.

@@ -201,7 +201,7 @@ TEST_F(Run, TheEpisodesDeadlineHolds) {
   options.deadline = 0s;
   const EpisodeResult result = run(options);
   EXPECT_EQ(result.status.code(), Code::DeadlineExceeded);
-  EXPECT_EQ(result.status.message(), "step 0: the time of the episode is over");
+  EXPECT_EQ(result.status.message(), "step 0: the deadline of the episode has passed");
 }
 
 TEST_F(Run, AnEvaluationGetsTheEarlierOfTheTwoDeadlines) {
@@ -230,7 +230,8 @@ TEST_F(Run, WritingOutsideTheSignatureIsCaughtEvenIfItsStatusIsIgnored) {
     (void)first.set("stpe", int64_t(0));
     return Status();
   };
-  EXPECT_EQ(run().status.message().find("reset: the environment wrote outside its signature: "),
+  EXPECT_EQ(run().status.message().find(
+                "reset: the environment wrote an observation that does not fit its signature: "),
             0u);
   environment.onReset = nullptr;
   environment.onStep = [](Script &e, const Action &, Observation &next) {
@@ -275,7 +276,7 @@ TEST_F(Run, AnAgentOfAnotherSignatureIsRefusedBeforeAnythingHappens) {
 
 TEST_F(Run, TheModelRefusingTheEpisodeEndsIt) {
   notes.beginning = Status(Code::Busy, "too many");
-  EXPECT_EQ(run().status.toString(), "busy: the begin of the episode: too many");
+  EXPECT_EQ(run().status.toString(), "busy: beginning the episode: too many");
   EXPECT_EQ(environment.steps, 0);
   notes.beginning = Status();
   notes.rewarding = Status(Code::Closed, "gone");

@@ -63,17 +63,22 @@ struct Drive {
   }
 };
 
+struct DrivenAgent {
+  Drive &drive;
+  Signature signature;
+  int number; ///< of the server's, or -1 for the only one
+  std::string name;
+};
+
 class DrivenRunner final : public RunnerBackend {
 public:
-  /// `agent`: a number of the server's, or -1 for the only one.
-  DrivenRunner(Drive &drive, const Signature &signature, int agent, std::string name)
-      : drive_(drive), signature_(signature), agent_(agent), name_(std::move(name)) {
-    for (const TensorSpec &spec : signature.inputs)
+  explicit DrivenRunner(const DrivenAgent &agent) : drive_(agent.drive), agent_(agent) {
+    for (const TensorSpec &spec : agent.signature.inputs)
       observation_.push_back(spec.isDynamic() ? Tensor() : Tensor(spec));
   }
   TensorView input(size_t index) override { return observation_[index].view(); }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
-    if (Status s = observation_[index].reshape(signature_.inputs[index], shape); !s)
+    if (Status s = observation_[index].reshape(agent_.signature.inputs[index], shape); !s)
       return s;
     return observation_[index].view();
   }
@@ -89,9 +94,10 @@ public:
     drive_.again = drive_.pending.kind() == EventKind::Reset;
     if (drive_.again)
       return Status(Code::Cancelled, "the driver began another episode");
-    if (agent_ >= 0 && drive_.pending.context().agent != name_)
+    if (agent_.number >= 0 && drive_.pending.context().agent != agent_.name)
       return Status(Code::InvalidArgument, "the driver sent an action of agent '" +
-                                               std::string(drive_.pending.context().agent) + "'");
+                                               std::string(drive_.pending.context().agent) +
+                                               "', expected one of agent '" + agent_.name + "'");
     ++drive_.steps;
     return Status();
   }
@@ -113,8 +119,8 @@ public:
 private:
   /// Copies the observation into the answer.
   Status write() {
-    if (agent_ >= 0)
-      if (Status s = drive_.pending.setAgent(static_cast<size_t>(agent_)); !s)
+    if (agent_.number >= 0)
+      if (Status s = drive_.pending.setAgent(static_cast<size_t>(agent_.number)); !s)
         return s;
     for (size_t i = 0; i < observation_.size(); ++i) {
       const TensorView from = observation_[i].view();
@@ -129,38 +135,31 @@ private:
   }
 
   Drive &drive_;
-  const Signature signature_;
-  const int agent_;
-  const std::string name_;
+  const DrivenAgent agent_;
   std::vector<Tensor> observation_;
 };
 
 class DrivenModel final : public ModelBackend {
 public:
-  DrivenModel(Drive &drive, Signature signature, int agent, std::string name)
-      : drive_(drive), signature_(std::move(signature)), agent_(agent), name_(std::move(name)) {}
+  explicit DrivenModel(DrivenAgent agent) : agent_(std::move(agent)) {}
   const Metadata &metadata() const override { return metadata_; }
-  const Signature *signature() const override { return &signature_; }
+  const Signature *signature() const override { return &agent_.signature; }
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &) override {
     return std::unique_ptr<RunnerBackend>(
-        std::make_unique<DrivenRunner>(drive_, bound, agent_, name_));
+        new DrivenRunner({agent_.drive, bound, agent_.number, agent_.name}));
   }
 
 private:
-  Drive &drive_;
   const Metadata metadata_;
-  const Signature signature_;
-  const int agent_;
-  const std::string name_;
+  const DrivenAgent agent_;
 };
 
-Runner drivenRunner(Drive &drive, const Signature &signature, int agent, const std::string &name) {
+Runner drivenRunner(const DrivenAgent &agent) {
   OpenOptions forever;
   forever.deadline = Duration::max();
-  Model model =
-      Model::fromBackend(std::make_shared<DrivenModel>(drive, signature, agent, name), forever);
-  (void)model.bind(signature); // its failure is in the Runner
+  Model model = Model::fromBackend(std::make_shared<DrivenModel>(agent), forever);
+  (void)model.bind(agent.signature); // its failure is in the Runner
   return model.newRunner();
 }
 
@@ -175,7 +174,7 @@ struct Cast {
       return s;
     const Span<const AgentSpec> named = drive.server.agents();
     if (specs.empty()) {
-      driven.push_back(drivenRunner(drive, environment.signature(), -1, ""));
+      driven.push_back(drivenRunner({drive, environment.signature(), -1, ""}));
       all.push_back(&driven.back());
       return driven.back().status();
     }
@@ -186,16 +185,18 @@ struct Cast {
     for (size_t i = 0; i < named.size(); ++i) {
       const int number = findAgent(specs, named[i].name);
       if (number < 0 || specs[static_cast<size_t>(number)] != named[i])
-        return Status(Code::Mismatch, "the server was made with an agent '" + named[i].name +
-                                          "' that the environment does not have so");
-      driven.push_back(drivenRunner(drive, named[i].signature, static_cast<int>(i), named[i].name));
+        return Status(Code::Mismatch,
+                      "the server was made with an agent '" + named[i].name +
+                          "', which the environment does not have with this signature");
+      driven.push_back(
+          drivenRunner({drive, named[i].signature, static_cast<int>(i), named[i].name}));
       drive.driven.push_back(static_cast<size_t>(number));
       all[static_cast<size_t>(number)] = &driven.back();
     }
     for (size_t i = 0; i < all.size(); ++i)
       if (!all[i])
         return Status(Code::NotFound,
-                      "agent '" + specs[i].name + "' is neither driven nor has it a model");
+                      "agent '" + specs[i].name + "' has neither a driver nor a model");
     return Status();
   }
 };

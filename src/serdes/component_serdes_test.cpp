@@ -87,7 +87,7 @@ TEST(ComponentSerDes, SeesWhatIsDeliveredWrongly) {
          (void)sink->numbers(sink->context, 0, shape, &data, error);
          return sink->numbers(sink->context, 0, shape, &data, error);
        },
-       Code::Protocol, "'x' is there twice"},
+       Code::Protocol, "'x' occurs twice"},
       {[](void *, const uint8_t *, uint64_t, const mlb_tensor_sink *sink, mlb_error *error) {
          int64_t shape[] = {3};
          void *data = nullptr;

@@ -49,7 +49,7 @@ private:
                                         std::to_string(specs_.size()));
     const TensorSpec &spec = specs_[i];
     if (filled_[i])
-      return Status(Code::Protocol, "tensor '" + spec.name + "' is there twice");
+      return Status(Code::Protocol, "tensor '" + spec.name + "' occurs twice");
     if (strings != (spec.type == ElementType::String))
       return Status(Code::Internal, "the component mistook the type of tensor '" + spec.name + "'");
     Span<const int64_t> lengths(shape, spec.shape.size());
@@ -193,7 +193,8 @@ std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *t
 Status Codec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
                            TensorSink &sink) const {
   if (!gaps.empty())
-    return Status(Code::Protocol, "this serdes has no tensors outside of its messages");
+    return Status(Code::Protocol,
+                  "this serdes does not support tensors outside of the message (in shared memory)");
   return decode(message, sink);
 }
 
@@ -286,9 +287,10 @@ Expected<ChosenSerDes> serdesOf(const Uri &uri) {
     return Status(Code::InvalidArgument, "serdes '" + chosen.name + "' takes no option '" +
                                              options.options.begin()->first + "'");
   if (!missing.empty())
-    return Status(Code::InvalidArgument,
-                  "messages of one's own take the options 'proto', 'request' and 'reply'; '" +
-                      std::string(missing) + "' is missing");
+    return Status(
+        Code::InvalidArgument,
+        "messages of your own .proto file need the options 'proto', 'request' and 'reply'; '" +
+            std::string(missing) + "' is missing");
   chosen.hasMessages = true;
   options.scheme = chosen.name;
   chosen.serdes = opened().findOrAdd(options.toString(), std::move(made)).get();

@@ -57,8 +57,8 @@ Status Event::State::takeInFromMemory() {
     std::memcpy(&count, frame.data(), sizeof count);
   if (!in.arena || count == 0 || count > (frame.size() - sizeof count) / sizeof(MemoryPlace))
     return Status(Code::Protocol, "the request has " + std::to_string(frame.size()) +
-                                      " bytes, which say that " + std::to_string(count) +
-                                      " tensors lie in shared memory");
+                                      " bytes, too few for the " + std::to_string(count) +
+                                      " tensors in shared memory that it states");
   const size_t begin = sizeof count + count * sizeof(MemoryPlace);
   const Span<const uint8_t> message(frame.data() + begin, frame.size() - begin);
   std::vector<Codec::Gap> gaps(count);
@@ -69,7 +69,8 @@ Status Event::State::takeInFromMemory() {
     std::memcpy(&place, frame.data() + sizeof count + i * sizeof place, sizeof place);
     if (place.bytes == 0 || place.bytes > place.capacity)
       return Status(Code::Protocol, "a tensor of " + std::to_string(place.bytes) +
-                                        " bytes in a part of " + std::to_string(place.capacity) +
+                                        " bytes does not fit its part of " +
+                                        std::to_string(place.capacity) +
                                         " bytes of the shared memory");
     const uint64_t limit = server->options.maxMessage;
     total += std::min<uint64_t>(place.bytes, limit); // no overflow
@@ -105,6 +106,13 @@ Status Event::State::keepHeld() {
   return Status();
 }
 
+Status Event::State::tooLarge(const std::string &what, uint64_t bytes) const {
+  return Status(Code::LimitExceeded, what + std::to_string(bytes) +
+                                         " bytes; the server keeps at most " +
+                                         std::to_string(server->options.maxConnectionMemory) +
+                                         " for one connection (max_connection_memory)");
+}
+
 Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
   InputStorage &in = *event.inputs;
   const TensorSpec &spec = stream().signature.inputs[index];
@@ -115,12 +123,9 @@ Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> sha
                          (spec.type == ElementType::String ? in.message.size() : 0);
   in.decoded.resize(stream().signature.inputs.size());
   if (bytes > in.decoded[index]) {
-    const uint64_t limit = server->options.maxConnectionMemory;
     if (!event.session->hasRoomFor(bytes - in.decoded[index]))
-      return Status(Code::LimitExceeded, "input " + spec.toString() + " of the shape " +
-                                             toString(shape) + " takes " + std::to_string(bytes) +
-                                             " bytes; the server keeps at most " +
-                                             std::to_string(limit) + " for one connection");
+      return tooLarge("input " + spec.toString() + " of the shape " + toString(shape) + " takes ",
+                      bytes);
     in.decoded[index] = bytes;
     in.charge.set(in.bytes());
   }
@@ -154,10 +159,7 @@ void Event::State::place(size_t index, Span<const int64_t> shape, void *data, si
 Status Event::State::chargeOutputs(uint64_t bytes) {
   const uint64_t more = bytes - std::min(bytes, outputs->charge.bytes());
   if (!event.session->hasRoomFor(more))
-    return Status(Code::LimitExceeded, "the outputs take " + std::to_string(bytes) +
-                                           " bytes; the server keeps at most " +
-                                           std::to_string(server->options.maxConnectionMemory) +
-                                           " for one connection");
+    return tooLarge("the outputs take ", bytes);
   outputs->charge.set(event.session->account(), bytes);
   return Status();
 }
@@ -296,7 +298,8 @@ Status Event::setAgent(size_t agent) {
   const std::vector<AgentSpec> &agents = s.server->options.agents;
   if (agent >= agents.size())
     return Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
-                                             " of " + std::to_string(agents.size()));
+                                             "; there are " + std::to_string(agents.size()) +
+                                             ", numbered from 0");
   s.turn.agent = static_cast<uint32_t>(agent);
   {
     const std::lock_guard<std::mutex> lock(s.server->mutex);

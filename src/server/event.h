@@ -40,6 +40,7 @@ struct Event::State : TensorSink {
   Status keepHeld();
   Status prepareOutputs();
   Status chargeOutputs(uint64_t bytes);
+  Status tooLarge(const std::string &what, uint64_t bytes) const;
   Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override;
   bool adopt(size_t index, Span<const int64_t> shape, const uint8_t *data) override;
   void place(size_t index, Span<const int64_t> shape, void *data, size_t count);

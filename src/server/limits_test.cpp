@@ -387,7 +387,7 @@ TEST_P(Limits, WhoTakesNoWelcomeIsClosedAtOnce) {
     if (limit < 100)
       continue;
     EXPECT_EQ(peer.verdict().code(), Code::Protocol) << peer.verdict().toString();
-    EXPECT_NE(peer.verdict().message().find("accepts 100"), std::string::npos);
+    EXPECT_NE(peer.verdict().message().find("accepts at most 100"), std::string::npos);
   }
   EXPECT_EQ(statistics().refused, 3u);
   EXPECT_TRUE(greeted()->listen()); // 0: of any length

@@ -234,7 +234,7 @@ void ServerLoop::enforce() {
     if (!isStranger(number))
       strangers_.pop_front();
     else if (host_.now - since >= options.handshakeTime)
-      give("the compiler did not shake hands in time");
+      give("the compiler did not finish the handshake in time");
     else
       break;
   }
@@ -243,7 +243,7 @@ void ServerLoop::enforce() {
     strangers_.erase(std::remove_if(strangers_.begin(), strangers_.end(), isNone),
                      strangers_.end());
     while (strangers_.size() > MostStrangers)
-      give("too many compilers came that did not shake hands");
+      give("too many connections are waiting for their handshake");
   }
   while (*host_.kept > options.maxMemory) {
     std::shared_ptr<Session> most;
@@ -263,7 +263,7 @@ void ServerLoop::enforce() {
     most->evict(Status(Code::LimitExceeded, "the server keeps " + std::to_string(before) +
                                                 " bytes for all connections, the limit is " +
                                                 std::to_string(options.maxMemory) +
-                                                "; most of them for this one"));
+                                                "; this connection uses the most (max_memory)"));
     update(*most);
     if (*host_.kept >= before)
       return; // the rest is in work
@@ -353,7 +353,9 @@ void ServerLoop::update(Session &session) {
     const size_t before = session.unsentSize();
     session.onWritable();
     if (session.unsentSize() == before)
-      session.refuse(Status(Code::Protocol, "room in the shared memory comes and goes"));
+      session.refuse(
+          Status(Code::Protocol,
+                 "the compiler's shared memory reports room that turns out not to be there"));
   }
   if (!session.isClosed() && session.hasUnsent() == session.awaitsWriting)
     return;

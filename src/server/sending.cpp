@@ -12,15 +12,8 @@ namespace {
 constexpr uint64_t MostUnsentControl = 8 << 20;
 
 bool isControl(FrameKind kind) {
-  switch (kind) {
-  case FrameKind::Welcome:
-  case FrameKind::Pong:
-  case FrameKind::Statistics:
-  case FrameKind::Error:
-    return true;
-  default:
-    return false;
-  }
+  return kind == FrameKind::Welcome || kind == FrameKind::Pong || kind == FrameKind::Statistics ||
+         kind == FrameKind::Error;
 }
 
 } // namespace
@@ -67,7 +60,7 @@ Status Session::sendFrame(FrameKind kind, uint32_t stream, uint64_t request, Buf
                            NoDeadline, flags,  frame.size() - FrameHeaderSize};
   if (peerLimit_ && header.length > peerLimit_)
     return Status(Code::LimitExceeded, "the answer has " + std::to_string(header.length) +
-                                           " bytes, the compiler accepts " +
+                                           " bytes, the compiler accepts at most " +
                                            std::to_string(peerLimit_));
   encode(header, frame.data());
   return send(frame, isControl(kind));
@@ -93,8 +86,8 @@ Status Session::send(Buffer &frame, bool isControl) {
     return Status();
   if (unsent_.size() > host_.options.maxUnsent ||
       (isControl && unsentControl_ > MostUnsentControl)) {
-    const Status why(Code::Closed, "the compiler does not read what it asked for: " +
-                                       std::to_string(unsent_.size()) + " bytes wait");
+    const Status why(Code::Closed, "the compiler does not read its replies: " +
+                                       std::to_string(unsent_.size()) + " bytes are waiting");
     ++host_.statistics.overLimit;
     forget(true);
     close(why); // it would not read why, either

@@ -20,7 +20,8 @@ Expected<Server> Server::listen(std::string_view uri, ServerOptions options) {
   if (!parsed)
     return parsed.status();
   if (options.environment && !options.signature && options.agents.empty())
-    return Status(Code::InvalidArgument, "an environment was served without its signature");
+    return Status(Code::InvalidArgument,
+                  "an environment can only be served with its signature or its agents");
   if (options.signature && !options.agents.empty())
     return Status(Code::InvalidArgument, "a server has a signature or several agents, not both");
   if (options.signature)

@@ -235,7 +235,7 @@ Status Session::onHello() {
     return hello.status();
   if (hello->major != ProtocolMajor)
     return Status(Code::Protocol, "the server speaks version " + std::to_string(ProtocolMajor) +
-                                      " of the protocol, not version " +
+                                      " of the protocol, the compiler speaks version " +
                                       std::to_string(hello->major));
   Expected<const SerDes *> serdes = serdesFor(hello->serdes);
   if (!serdes)
@@ -243,8 +243,8 @@ Status Session::onHello() {
   // Over FIFOs a new compiler may come before the end of the last one was seen.
   endAllStreams(Status(Code::Closed, "another compiler took over the FIFOs"));
   if (!shaken_ && host_.shaken >= host_.options.maxConnections) {
-    refuse(Status(Code::Busy, "the server takes " + std::to_string(host_.options.maxConnections) +
-                                  " connections"));
+    refuse(Status(Code::Busy, "the server has its maximum of " +
+                                  std::to_string(host_.options.maxConnections) + " connections"));
     return Status();
   }
   serdes_ = *serdes;
@@ -263,27 +263,20 @@ Status Session::onHello() {
   welcome.agents = host_.options.agents;
   if (host_.options.environment)
     welcome.role = ServerRole::Environment;
-  Buffer frame;
-  if (Status s = frame.resize(FrameHeaderSize); !s)
-    return s;
-  if (Status s = encode(welcome, frame); !s)
-    return s;
-  // Else the compiler would wait for what never comes.
-  if (const uint64_t size = frame.size() - FrameHeaderSize; peerLimit_ && size > peerLimit_)
-    return Status(Code::Protocol, "the welcome has " + std::to_string(size) +
-                                      " bytes, the compiler accepts " + std::to_string(peerLimit_));
-  return sendFrame(FrameKind::Welcome, 0, 0, frame);
+  // One that is too long is an error, since the compiler would wait for it in vain.
+  const Status sent = sendMessage(FrameKind::Welcome, 0, 0, welcome);
+  return sent.code() == Code::LimitExceeded ? Status(Code::Protocol, sent.message()) : sent;
 }
 
 Status Session::onOpenStream(const FrameHeader &header) {
   if (header.stream == 0 || streams_.count(header.stream))
-    return Status(Code::Protocol, "open-stream: stream " + std::to_string(header.stream) +
-                                      (header.stream ? " is open already" : " is the connection"));
+    return Status(Code::Protocol,
+                  "open-stream: stream " + std::to_string(header.stream) +
+                      (header.stream ? " is open already" : " is reserved for the connection"));
   const auto refuse = [&](const Status &why) { return decline(header.stream, 0, why); };
   if (streams_.size() >= host_.options.maxStreams)
-    return refuse(Status(Code::Busy, "the server takes " +
-                                         std::to_string(host_.options.maxStreams) +
-                                         " streams of one connection"));
+    return refuse(Status(Code::Busy, "the connection has its maximum of " +
+                                         std::to_string(host_.options.maxStreams) + " streams"));
   size_t mostTensors = host_.options.maxTensors;
   if (host_.options.signature)
     mostTensors = std::max(mostTensors, tensorsOf(*host_.options.signature));
@@ -304,8 +297,8 @@ Status Session::onOpenStream(const FrameHeader &header) {
     if (!binding)
       return refuse(binding.status());
     if (open->signature.inputs.size() != own->inputs.size())
-      return refuse(Status(Code::Mismatch, "the stream has other inputs than the model: " +
-                                               open->signature.toString() + " against " +
+      return refuse(Status(Code::Mismatch, "the inputs differ from those of the model: " +
+                                               open->signature.toString() + " instead of " +
                                                own->toString()));
   }
   auto stream = std::make_shared<ServerStream>();
@@ -335,9 +328,9 @@ Status Session::onOpenStream(const FrameHeader &header) {
       replySize += !count || *count > limit ? limit + 1 : costOf(spec.type, *count);
     }
   if (replySize > limit)
-    return refuse(
-        Status(Code::LimitExceeded, "the outputs take more than the " + std::to_string(limit) +
-                                        " bytes of a message: " + stream->signature.toString()));
+    return refuse(Status(Code::LimitExceeded,
+                         "the outputs take more than " + std::to_string(limit) +
+                             " bytes, the limit of a message: " + stream->signature.toString()));
   stream->inputs = std::move(*inputs);
   stream->outputs = std::move(*outputs);
   ++host_.statistics.streams;

@@ -135,32 +135,16 @@ private:
 } // namespace
 
 Expected<size_t> readSocket(int socket, uint8_t *to, size_t size) {
-  while (true) {
-    const ssize_t n = ::recv(socket, to, size, MSG_DONTWAIT);
-    if (n > 0)
-      return static_cast<size_t>(n);
-    if (n == 0)
-      return Status(Code::Closed, "the peer closed the connection");
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("read from the socket", errno));
-  }
+  return transfer("read from the socket", true,
+                  [&] { return ::recv(socket, to, size, MSG_DONTWAIT); });
 }
 
 Expected<size_t> writeSocket(int socket, const iovec *parts, int count) {
   msghdr message{};
   message.msg_iov = const_cast<iovec *>(parts);
   message.msg_iovlen = static_cast<size_t>(count);
-  while (true) {
-    const ssize_t n = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n >= 0)
-      return static_cast<size_t>(n);
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("write to the socket", errno));
-  }
+  return transfer("write to the socket", false,
+                  [&] { return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
 }
 
 Expected<std::unique_ptr<Channel>> SocketTransport::connect(const Uri &uri,
@@ -181,7 +165,8 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
   struct stat info{};
   if (::lstat(path.c_str(), &info) == 0) {
     if (!S_ISSOCK(info.st_mode))
-      return Status(Code::InvalidArgument, where + ": there is something else than a socket");
+      return Status(Code::InvalidArgument,
+                    where + ": the path exists and is not a socket; remove it or choose another");
     // Only a socket that nobody answers is removed.
     Expected<Descriptor> other =
         connectSocket(scheme_, path, Deadline::after(std::chrono::seconds(1)));
@@ -201,6 +186,39 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
       ::listen(socket->get(), Backlog) != 0)
     return Status(Code::Unavailable, describeErrno(where, errno));
   return std::unique_ptr<Listener>(new SocketListener(accepted_, std::move(*socket), path, info));
+}
+
+// ---- unix:PATH
+// -----------------------------------------------------------------------------------
+
+namespace {
+
+class UnixChannel final : public Channel {
+public:
+  explicit UnixChannel(Descriptor socket) : socket_(std::move(socket)) {}
+
+  Expected<size_t> read(uint8_t *to, size_t size) override {
+    return readSocket(socket_.get(), to, size);
+  }
+  Expected<size_t> write(const iovec *parts, int count) override {
+    return writeSocket(socket_.get(), parts, count);
+  }
+  int readDescriptor() const override { return socket_.get(); }
+  int writeDescriptor() const override { return socket_.get(); }
+
+private:
+  const Descriptor socket_;
+};
+
+} // namespace
+
+const Transport &unixTransport() {
+  const auto newChannel = [](Descriptor socket) -> Expected<std::unique_ptr<Channel>> {
+    return std::unique_ptr<Channel>(new UnixChannel(std::move(socket)));
+  };
+  // Threads may run until the process ends.
+  static const auto &transport = *new SocketTransport("unix", newChannel, newChannel);
+  return transport;
 }
 
 } // namespace mlbridge

@@ -10,6 +10,7 @@
 #include <mlbridge/status.h>
 #include <mlbridge/uri.h>
 
+#include <cerrno>
 #include <memory>
 #include <poll.h>
 #include <sys/uio.h>
@@ -62,6 +63,22 @@ struct Readiness {
   bool read = false;
   bool write = false;
 };
+
+/// Channel::read or Channel::write by a system call, which `what` names. `zeroIsEnd`: of a call
+/// that reads.
+template <typename Call> Expected<size_t> transfer(const char *what, bool zeroIsEnd, Call call) {
+  while (true) {
+    const ssize_t n = call();
+    if (n > 0 || (n == 0 && !zeroIsEnd))
+      return static_cast<size_t>(n);
+    if (n < 0 && errno == EAGAIN)
+      return size_t(0);
+    if (n == 0 || errno == EPIPE)
+      return Status(Code::Closed, "the peer closed the connection");
+    if (errno != EINTR)
+      return Status(Code::Closed, describeErrno(what, errno));
+  }
+}
 
 /// One end of a byte stream. One reader and one writer at a time.
 class Channel {
@@ -148,9 +165,6 @@ public:
 /// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.
 /// Lives for ever.
 Expected<const Transport *> transportFor(std::string_view scheme);
-/// One over the table of a component. Errors: NotFound, Unsupported (a component of another
-/// version).
-Expected<const Transport *> componentTransport(std::string_view scheme);
 const Transport &pipeTransport();
 const Transport &shmTransport();
 const Transport &unixTransport();

@@ -34,8 +34,8 @@ Status tooShort(const TensorSpec &spec, size_t needed, size_t offset, size_t lef
 }
 
 Status leftover(size_t expected, size_t size) {
-  return Status(Code::Protocol, "bitstream: message ends at offset " + number(expected) +
-                                    ", but has " + number(size) + " bytes");
+  return Status(Code::Protocol, "bitstream: expected a message of " + number(expected) +
+                                    " bytes, got " + number(size));
 }
 
 /// What does not change from message to message.
@@ -221,8 +221,8 @@ public:
         if (plan.spec.type == ElementType::Bool || gap->bytes % plan.elementSize != 0 ||
             gap->bytes / plan.elementSize != count)
           return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
-                                            " is said to have " + number(gap->bytes) +
-                                            " bytes elsewhere");
+                                            " is stated to have " + number(gap->bytes) +
+                                            " bytes outside of the message");
         if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
           return Status(Code::Protocol,
                         about(plan.spec) + "cannot have the shape " + toString(shape));
@@ -247,8 +247,9 @@ public:
       at += bytes;
     }
     if (gap != gaps.end())
-      return Status(Code::Protocol, "bitstream: no tensor begins at offset " + number(gap->offset) +
-                                        ", where one is said to lie elsewhere");
+      return Status(Code::Protocol,
+                    "bitstream: no tensor begins at offset " + number(gap->offset) +
+                        ", where the request says that one lies outside of the message");
     return at == message.size() ? Status() : leftover(at, message.size());
   }
 

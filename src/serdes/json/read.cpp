@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The JSON serdes as a component, whose simdjson is its own: no symbol leaves.
+//
 // Reads with simdjson's on-demand interface, straight into the storage that the sink gives. The
 // whole message is visited, so that nothing in it goes unchecked; nothing in it nests deeper than
 // the format does; and no storage is asked for more elements than the text has room for.
@@ -6,6 +8,7 @@
 
 #include "core/convert.h"
 
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -18,16 +21,39 @@ namespace mlbridge::json {
 namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 
+namespace {
+
+/// Parser state that is kept from message to message.
 class Reader {
 public:
   ondemand::parser parser;
   std::vector<uint8_t> seen;
 };
 
-void DeleteReader::operator()(Reader *reader) const { delete reader; }
-Reader *newReader() { return new (std::nothrow) Reader; }
+class Codec final : public component::Codec {
+public:
+  /// Errors: InvalidArgument, and Unsupported for a name that is not UTF-8.
+  static Expected<std::unique_ptr<Codec>> make(Span<const mlb_tensor_spec> specs);
+  ~Codec() override { delete spare_.load(); }
 
-namespace {
+  mlb_code encode(const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error) const override {
+    return write(slots_, tensors, out, error);
+  }
+  mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
+                  mlb_error *error) const override;
+
+  const std::vector<Slot> &slots() const { return slots_; }
+  /// The index of the tensor with this name, or slots().size(); `guess` is tried first.
+  size_t find(std::string_view name, size_t guess) const {
+    return byName_.find(slots_, name, guess);
+  }
+
+private:
+  std::vector<Slot> slots_;
+  component::ByName<Slot> byName_;
+  /// One reader waits here; a thread that finds none makes its own.
+  mutable std::atomic<Reader *> spare_{nullptr};
+};
 
 /// An element, or why there is none.
 using Item = simdjson::simdjson_result<ondemand::value>;
@@ -235,7 +261,7 @@ public:
       if (index == slots.size())
         return bad("unknown tensor '" + excerpt(key) + "'");
       if (reader_.seen[index])
-        return bad(about(slots[index]) + " is there twice");
+        return bad(about(slots[index]) + " occurs twice");
       reader_.seen[index] = 1;
       next = index + 1;
       ondemand::value value = field.value();
@@ -246,7 +272,7 @@ public:
       if (!reader_.seen[i])
         return bad(about(slots[i]) + " is missing");
     if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
-      return bad("there is more after the object");
+      return bad("unexpected data after the object");
     return Done;
   }
 
@@ -429,11 +455,57 @@ private:
   mlb_error *error_;
 };
 
-} // namespace
-
-mlb_code read(Reader &reader, const Codec &codec, const uint8_t *data, size_t size,
-              const mlb_tensor_sink &sink, mlb_error *error) {
-  return Message(reader, codec, data, size, sink, error).read();
+Expected<std::unique_ptr<Codec>> Codec::make(Span<const mlb_tensor_spec> specs) {
+  auto codec = std::make_unique<Codec>();
+  for (const mlb_tensor_spec &spec : specs) {
+    Expected<TensorSpec> checked = fromComponent(spec);
+    if (!checked)
+      return checked.status();
+    Slot slot;
+    slot.spec = std::move(*checked);
+    if (!appendQuoted(slot.key, slot.spec.name))
+      return Status(Code::Unsupported, "the name of " + about(slot) + " is not UTF-8");
+    slot.key += ':';
+    slot.dynamic = slot.spec.isDynamic();
+    if (!slot.dynamic) {
+      std::optional<size_t> count = slot.spec.count();
+      if (!count)
+        return Status(Code::Unsupported, about(slot) + " is too large");
+      slot.count = *count;
+    }
+    codec->slots_.push_back(std::move(slot));
+  }
+  if (Status s = codec->byName_.make(codec->slots_); !s)
+    return s;
+  return Expected<std::unique_ptr<Codec>>(std::move(codec));
 }
 
+mlb_code Codec::decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
+                       mlb_error *error) const {
+  std::unique_ptr<Reader> reader(spare_.exchange(nullptr));
+  if (!reader)
+    reader.reset(new (std::nothrow) Reader);
+  if (!reader)
+    return fail(error, Code::LimitExceeded, "no memory for a parser");
+  mlb_code code = Message(*reader, *this, data, size, *sink, error).read();
+  Reader *none = nullptr, *mine = reader.release();
+  if (!spare_.compare_exchange_strong(none, mine))
+    delete mine;
+  return code;
+}
+
+mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_error *error) {
+  return component::give(Codec::make({specs, size}), codec, error);
+}
+
+constexpr mlb_serdes Table = component::table(create);
+
+} // namespace
+
 } // namespace mlbridge::json
+
+extern "C" [[gnu::visibility("default")]] const mlb_component *mlb_component_entry(uint32_t host) {
+  static constexpr mlb_component Component =
+      mlbridge::newComponent("json", nullptr, &mlbridge::json::Table, nullptr);
+  return host == MLB_COMPONENT_ABI ? &Component : nullptr;
+}

@@ -16,10 +16,6 @@ using component::about, component::fail;
 using Codec = component::Codec;
 using google::protobuf::internal::WireFormatLite;
 
-/// mlbridge.v1.TensorList of proto/mlbridge/v1/tensors.proto. Errors: InvalidArgument, and
-/// Unsupported for a name that is not UTF-8, stands twice or a tensor that is too large.
-Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs);
-
 /// The message `name` of the file `proto`, whose fields are matched to the tensors by name; see
 /// docs/protocol.md. `side` is "inputs" or "outputs". If `name` is empty, the message is that of
 /// `method` ("pkg.Service/Method") on this side. Errors: NotFound (no such file, method or
@@ -66,6 +62,50 @@ private:
   const uint8_t *data_;
   size_t size_;
 };
+
+// How the tensors of one side of a signature lie in a message of the user's.
+
+/// A field that is used: one with a tensor, or a message on the way to some.
+struct Field {
+  std::string path; ///< "profiles.weight"
+  int number = 0;
+  WireFormatLite::FieldType type = WireFormatLite::TYPE_MESSAGE;
+  bool repeated = false;
+  bool packed = false;   ///< written so; both are read
+  bool presence = false; ///< absent is not the same as zero
+  bool utf8 = false;
+  size_t id = 0; ///< of what is known of it while a message is written or read
+
+  /// Of a message: ordered by number, each with a tensor somewhere in it.
+  std::vector<Field> fields;
+
+  /// Of any other.
+  size_t tensor = 0;
+  /// The tensor of the lengths of rows that differ in length, or none.
+  std::optional<size_t> lengths;
+  /// The repeated messages that it is in, from the outermost: the first dimensions of its tensor.
+  std::vector<size_t> around;
+  /// The product of the fixed dimensions of a row, and whether another one is not.
+  size_t unit = 1;
+  bool rowsVary = false;
+
+  bool isMessage() const { return type == WireFormatLite::TYPE_MESSAGE; }
+  uint32_t tag(WireFormatLite::WireType wire) const {
+    return static_cast<uint32_t>(number) << 3 | static_cast<uint32_t>(wire);
+  }
+  WireFormatLite::WireType wire() const { return WireFormatLite::WireTypeForFieldType(type); }
+};
+
+struct Plan {
+  std::vector<TensorSpec> specs;
+  Field root;
+  size_t fields = 0; ///< ids are below
+};
+
+/// Errors: see newMessageCodec.
+Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
+                        const std::string &proto, const std::string &name,
+                        const std::string &method);
 
 } // namespace mlbridge::protobuf
 

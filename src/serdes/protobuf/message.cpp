@@ -3,7 +3,6 @@
 // in two passes, of which the first finds the shapes, and back.
 #include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
-#include "serdes/protobuf/plan.h"
 
 #include <algorithm>
 #include <cstring>
@@ -120,12 +119,12 @@ private:
       for (uint64_t row = 0; row < lengths.count; ++row) {
         const int64_t length = static_cast<const int64_t *>(lengths.data)[row];
         if (length < 0 || static_cast<uint64_t>(length) > left)
-          return bad(" does not have the rows that its lengths say: row " + std::to_string(row) +
-                     " has " + std::to_string(length) + ", " + std::to_string(left) + " are left");
+          return bad(" does not fit its lengths: row " + std::to_string(row) + " has the length " +
+                     std::to_string(length) + ", but only " + std::to_string(left) + " are left");
         left -= static_cast<uint64_t>(length);
       }
       if (left)
-        return bad(" has " + std::to_string(left) + " more rows than its lengths say");
+        return bad(" has " + std::to_string(left) + " more elements than its lengths add up to");
     } else if (leaf.repeated) {
       size_t row = 1;
       for (size_t d = leaf.around.size(); d < spec.shape.size(); ++d)
@@ -140,8 +139,9 @@ private:
     if (leaf.utf8)
       for (uint64_t k = 0; k < tensor.count; ++k)
         if (!isUtf8(fromComponent(static_cast<const mlb_string *>(tensor.data)[k])))
-          return bad(" element " + std::to_string(k) +
-                     " is not UTF-8, which a string must be; bytes need not");
+          return bad(
+              " element " + std::to_string(k) +
+              " is not UTF-8, which a string field requires; use a bytes field for other data");
     return Status();
   }
   template <typename Out> void put(const Field &message, Out &out) {
@@ -276,7 +276,7 @@ private:
   }
   mlb_code broken(const Field &field) {
     return bad(field.path.empty() ? "not a protobuf message"
-                                  : "field '" + field.path + "' is not what protobuf writes");
+                                  : "field '" + field.path + "' is malformed");
   }
   mlb_code message(const Field &field, const uint8_t *data, size_t size) {
     begin(field);
@@ -461,8 +461,8 @@ private:
     }
     if (state.hasRow && state.row != row)
       return bad("'" + field.path + "' has rows of " + std::to_string(state.row) + " and of " +
-                 std::to_string(row) + " values; for such a tensor '" + field.path +
-                 std::string("#lengths' is needed"));
+                 std::to_string(row) + " values; rows of different lengths need a tensor '" +
+                 field.path + std::string("#lengths'"));
     state.hasRow = true;
     state.row = row;
     return 0;
@@ -516,7 +516,8 @@ private:
     if (Status s = checkShape(spec, shape); !s)
       return bad(s.message());
     if (elementCount(shape) != state.count)
-      return bad(about(spec) + " has " + std::to_string(state.count) + " values, which are not " +
+      return bad(about(spec) + " has " + std::to_string(state.count) +
+                 " values, which do not fill the shape " +
                  toString(Span<const int64_t>(shape.data(), shape.size())));
     return spec.type == ElementType::String
                ? sink_.strings(sink_.context, leaf.tensor, shape.data(), error_)

@@ -282,11 +282,12 @@ TEST(ProtobufMessage, IsRefusedWhereTheSignatureDoesNotFit) {
       {TensorSpec::of<float>("a_int32"), "differ in type: the field is int32"},
       {TensorSpec::of<int32_t>("a_int32", {2}), "differ in shape: the field has one value"},
       {TensorSpec::of<int32_t>("r_int32"), "the field is repeated in 1 dimension"},
-      {TensorSpec::of<int32_t>("r_int32", {Dynamic, Dynamic}), "two lengths that change"},
+      {TensorSpec::of<int32_t>("r_int32", {Dynamic, Dynamic}), "two dynamic lengths"},
       {TensorSpec::of<int32_t>("left"), "part of a oneof"},
       {TensorSpec::of<int32_t>("table.value", {Dynamic}), "is a map"},
       {TensorSpec::of<int32_t>("a_int32.b"), "has no fields"},
-      {TensorSpec::of<int64_t>("r_int32#lengths", {Dynamic}), "a tensor that is not there"}};
+      {TensorSpec::of<int64_t>("r_int32#lengths", {Dynamic}),
+       "a tensor that the signature does not have"}};
   for (const Case &c : cases) {
     auto codec = make("regalloc.Everything", {c.spec});
     ASSERT_FALSE(codec) << c.expected;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the fields of the tensors with protobuf's own compiler, into a descriptor pool of its own.
-#include "serdes/protobuf/plan.h"
+#include "serdes/protobuf/codec.h"
 
 #include <algorithm>
 #include <google/protobuf/compiler/importer.h>
@@ -88,7 +88,7 @@ public:
         std::string_view(spec.name).substr(spec.name.size() - LengthsSuffix.size()) ==
             LengthsSuffix) {
       if (!find(spec.name.substr(0, spec.name.size() - LengthsSuffix.size())))
-        return misfit(tensor + " has the lengths of a tensor that is not there");
+        return misfit(tensor + " has the lengths of a tensor that the signature does not have");
       return Status(); // comes with the one whose rows it measures
     }
     Field *node = &plan_.root;
@@ -107,16 +107,16 @@ public:
                           .append("'"));
       if (field->is_map() || field->type() == FieldDescriptor::TYPE_GROUP)
         return misfit(tensor + ": the field " + described(*field) + " is a " +
-                      (field->is_map() ? "map" : "group") + ", which no tensor stands for");
+                      (field->is_map() ? "map" : "group") + ", which cannot be a tensor");
       if (field->real_containing_oneof())
         return misfit(tensor + ": the field " + described(*field) +
-                      " is part of a oneof, which may lack it");
+                      " is part of a oneof, so it may be absent");
       const bool last = dot == std::string::npos;
       if (last != (field->message_type() == nullptr))
-        return misfit(tensor + ": the field " + described(*field) +
-                      (last ? " is a message; a tensor stands for a field of it, as in '" +
-                                  spec.name + ".field'"
-                            : " has no fields"));
+        return misfit(
+            tensor + ": the field " + described(*field) +
+            (last ? " is a message; name one of its fields, as in '" + spec.name + ".field'"
+                  : " has no fields"));
       auto known = std::find_if(node->fields.begin(), node->fields.end(),
                                 [&](const Field &f) { return f.number == field->number(); });
       if (known == node->fields.end()) {
@@ -187,14 +187,15 @@ private:
       const TensorSpec &counts = plan_.specs[*lengths];
       if (!leaf.repeated || level != 1)
         return misfit(both +
-                      ": only a repeated field of one repeated message has rows of different "
+                      ": only a repeated field of one repeated message can have rows of different "
                       "lengths, as " +
-                      about(counts) + " says");
+                      about(counts) + " states");
       if (counts.type != ElementType::Int64 || counts.shape.size() != 1)
         return misfit(about(counts) + " must be int64[?], got '" + counts.toString() + "'");
       if (!rank || spec.shape[0] != Dynamic ||
           std::count(spec.shape.begin(), spec.shape.end(), Dynamic) != 1)
-        return misfit(both + ": all rows together have one length that changes, the first");
+        return misfit(both + ": with '#lengths' the first dimension, and no other, must be "
+                             "dynamic: it counts all rows together");
       leaf.lengths = lengths;
     } else if (levels == 0) {
       if (spec.count() != size_t{1})
@@ -209,10 +210,10 @@ private:
       if (spec.shape[d] != Dynamic) {
         if (spec.shape[d] == 0 || static_cast<size_t>(spec.shape[d]) > MaxMessage / leaf.unit)
           return misfit(both + ": a length of " + std::to_string(spec.shape[d]) +
-                        " is none for a repeated field");
+                        " is not possible for a repeated field");
         leaf.unit *= static_cast<size_t>(spec.shape[d]);
       } else if (leaf.rowsVary) {
-        return misfit(both + ": two lengths that change cannot be told from the number of values");
+        return misfit(both + ": two dynamic lengths cannot be derived from the number of values");
       } else {
         leaf.rowsVary = true;
       }
@@ -236,9 +237,8 @@ Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::strin
                   "'" + proto + "' has no method '" + method +
                       "'; name its messages with the options 'request' and 'reply'");
   if (found->client_streaming() || found->server_streaming())
-    return Status(Code::Unsupported, "'" + method +
-                                         "' is a method of streams; a call has one "
-                                         "request and one reply");
+    return Status(Code::Unsupported,
+                  "'" + method + "' is a streaming method; only unary methods can be called");
   return std::string((side == "inputs" ? found->input_type() : found->output_type())->full_name());
 }
 

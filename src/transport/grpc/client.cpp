@@ -6,8 +6,6 @@
 
 #include "transport/grpc/client.h"
 
-#include "transport/grpc/library.h"
-
 namespace mlbridge::grpctransport {
 
 namespace {
@@ -15,17 +13,26 @@ namespace {
 // A server that is busy sees the end of a connection after a few milliseconds.
 constexpr Duration Linger = std::chrono::milliseconds(200);
 
+void shutDown(grpc::CompletionQueue &queue) {
+  queue.Shutdown();
+  void *tag;
+  bool ok;
+  while (queue.Next(&tag, &ok)) {
+  }
+}
+
 /// What a call that never began means.
 Status connectError(const grpc::Status &status, bool usesTls) {
   const std::string text = status.error_message();
   switch (status.error_code()) {
   case grpc::StatusCode::OK:
-    return Status(Code::Protocol, "the server ended the call before it began");
+    return Status(Code::Protocol, "the server ended the call before the connection was made");
   case grpc::StatusCode::UNAUTHENTICATED:
   case grpc::StatusCode::PERMISSION_DENIED:
     return Status(Code::InvalidArgument, "the server refused: " + text);
   case grpc::StatusCode::UNIMPLEMENTED:
-    return Status(Code::Protocol, "there is a gRPC server, but no service mlbridge.v1.Bridge");
+    return Status(Code::Protocol, "the gRPC server has no service mlbridge.v1.Bridge; for a "
+                                  "service of your own use the option 'call'");
   case grpc::StatusCode::DEADLINE_EXCEEDED:
     return Status(Code::DeadlineExceeded, text);
   case grpc::StatusCode::RESOURCE_EXHAUSTED:
@@ -173,11 +180,7 @@ ClientStream::~ClientStream() {
   }
   context_.TryCancel();
   driveUntil([this] { return operations() == 0; }, Deadline::never());
-  queue_.Shutdown();
-  void *tag;
-  bool ok;
-  while (queue_.Next(&tag, &ok)) {
-  }
+  shutDown(queue_);
 }
 
 namespace {
@@ -242,13 +245,8 @@ UnaryClient::UnaryClient(const Settings &settings, uint64_t largestReply)
       channel_(channelOf(settings, clamped(largestReply))), stub_(channel_) {}
 
 UnaryClient::~UnaryClient() {
-  void *tag;
-  bool ok;
-  for (const Queue &queue : idle_) {
-    queue->Shutdown();
-    while (queue->Next(&tag, &ok)) {
-    }
-  }
+  for (const Queue &queue : idle_)
+    shutDown(*queue);
 }
 
 Expected<std::unique_ptr<UnaryClient>>
@@ -312,7 +310,9 @@ grpc::Status UnaryClient::invoke(const std::string &name, Span<const uint8_t> re
 Status UnaryClient::call(const std::string &method, Span<const uint8_t> request, Deadline deadline,
                          mlb_buffer &reply) {
   if (isForked())
-    return Status(Code::InvalidArgument, "this process was forked off the one that connected");
+    return Status(
+        Code::InvalidArgument,
+        "the connection was opened before fork(); open the model again in the child process");
   grpc::ByteBuffer bytes;
   const grpc::Status status = invoke("/" + method, request, deadline, bytes);
   if (!status.ok())

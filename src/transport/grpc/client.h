@@ -5,7 +5,7 @@
 #define MLBRIDGE_TRANSPORT_GRPC_CLIENT_H
 
 #include "transport/grpc/byte_stream.h"
-#include "transport/grpc/settings.h"
+#include "transport/grpc/library.h"
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>

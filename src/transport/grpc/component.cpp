@@ -23,7 +23,7 @@ template <typename Function> mlb_code guarded(mlb_error *error, Function functio
   } catch (const std::exception &e) {
     return fail(error, Status(Code::Internal, e.what()));
   } catch (...) {
-    return fail(error, Status(Code::Internal, "an exception"));
+    return fail(error, Status(Code::Internal, "an unexpected exception"));
   }
 }
 

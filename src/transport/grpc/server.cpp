@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/server.h"
 
-#include "transport/grpc/library.h"
-
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/support/method_handler.h>
 
@@ -53,8 +51,18 @@ Status tryCredentials(const Settings &settings) {
   builder.AddListeningPort("127.0.0.1:0", credentialsOf(settings), &port);
   if (const std::unique_ptr<grpc::Server> server = builder.BuildAndStart(); server && port != 0)
     return Status();
-  return Status(Code::InvalidArgument, "listen at " + placeOf(settings, settings.port) +
-                                           ": certificate and key cannot be read or do not fit");
+  return Status(Code::InvalidArgument,
+                "listen at " + placeOf(settings, settings.port) +
+                    ": the certificate and key cannot be read or do not match");
+}
+
+template <typename Run> Status startThread(std::thread &thread, Run run) {
+  try {
+    thread = std::thread(run);
+  } catch (const std::system_error &error) {
+    return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
+  }
+  return Status();
 }
 
 /// Takes as long for a wrong text as for the right one of that length.
@@ -122,12 +130,7 @@ Status Acceptor::listen(const Settings &settings) {
 Status Acceptor::start(std::unique_ptr<Taker> taker) {
   taker_ = std::move(taker);
   const NoSignals guard;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error &error) {
-    return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
-  }
-  return Status();
+  return startThread(thread_, [this] { run(); });
 }
 
 void Acceptor::stop() {
@@ -251,31 +254,22 @@ Status ServerCore::build() {
   builder.RegisterService(&health_);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
-  const auto undo = [&] {
+  Status started(Code::Unavailable, "gRPC could not start a server");
+  if (server_)
+    started = acceptor_.start(std::move(taker));
+  if (started.ok()) // made now, when it can still be refused
+    started = startThread(drainer_, [this] {
+      stopped_.get_future().wait();
+      drain();
+    });
+  if (!started) {
     acceptor_.stop();
     if (server_)
       server_->Shutdown();
     queue_->Shutdown();
     drain();
     server_.reset();
-  };
-  if (!server_) {
-    undo();
-    return Status(Code::Unavailable, "gRPC does not start a server");
-  }
-  if (Status s = acceptor_.start(std::move(taker)); !s) {
-    undo();
-    return s;
-  }
-  // Made now, when it can still be refused.
-  try {
-    drainer_ = std::thread([this] {
-      stopped_.get_future().wait();
-      drain();
-    });
-  } catch (const std::system_error &error) {
-    undo();
-    return Status(Code::LimitExceeded, describeErrno("start a thread", error.code().value()));
+    return started;
   }
   place_ = placeOf(settings_, acceptor_.port());
   return Status();

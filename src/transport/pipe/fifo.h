@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the two kinds of pipe addresses share: FIFOs opened without blocking, and a channel of two.
+// A channel of two FIFOs.
 #ifndef MLBRIDGE_TRANSPORT_PIPE_FIFO_H
 #define MLBRIDGE_TRANSPORT_PIPE_FIFO_H
 
@@ -7,18 +7,8 @@
 
 namespace mlbridge {
 
-/// Opens one FIFO without blocking. `mode`: O_RDONLY or O_WRONLY. Errors: Unavailable (nobody is at
-/// the other end, or no such file), InvalidArgument.
-Expected<Descriptor> openFifo(const std::string &path, int mode);
-
-/// Makes one for its owner alone; Ok if it is there already and is a FIFO.
-Status makeFifo(const std::string &path);
-
 /// Whether what was opened is what has that name.
 bool isStillAt(const std::string &path, int fifo);
-
-/// writev that raises no SIGPIPE. `kernelHasFlag`: true at first; remembers what the kernel can do.
-ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFlag);
 
 /// Reads one FIFO and writes the other.
 class PipeChannel : public Channel {
@@ -43,10 +33,6 @@ private:
   bool sawData_ = false;
   bool kernelHasFlag_ = true;
 };
-
-// pipe:FOLDER/, see rendezvous.cpp.
-Expected<std::unique_ptr<Channel>> connectAtRendezvous(const std::string &folder);
-Expected<std::unique_ptr<Listener>> listenAtRendezvous(const std::string &folder);
 
 } // namespace mlbridge
 

@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,8 +52,8 @@ private:
   bool raised_ = false;
 };
 
-} // namespace
-
+/// Opens one FIFO without blocking. `mode`: O_RDONLY or O_WRONLY. Errors: Unavailable (nobody is at
+/// the other end, or no such file), InvalidArgument.
 Expected<Descriptor> openFifo(const std::string &path, int mode) {
   Descriptor fifo(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC));
   if (!fifo) {
@@ -68,6 +70,7 @@ Expected<Descriptor> openFifo(const std::string &path, int mode) {
   return fifo;
 }
 
+/// Makes one for its owner alone; Ok if it is there already and is a FIFO.
 Status makeFifo(const std::string &path) {
   if (::mkfifo(path.c_str(), 0600) == 0)
     return Status();
@@ -79,13 +82,27 @@ Status makeFifo(const std::string &path) {
   return Status();
 }
 
-bool isStillAt(const std::string &path, int fifo) {
-  struct stat opened{}, named{};
-  return ::fstat(fifo, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+/// Makes the FIFO for a server at `base` and opens it for reading, with the lock that keeps a
+/// second server out. Errors: Busy, InvalidArgument.
+Expected<Descriptor> takeFifo(const std::string &path, const std::string &base) {
+  if (Status s = makeFifo(path); !s)
+    return s;
+  Expected<Descriptor> reader = openFifo(path, O_RDONLY);
+  if (!reader)
+    return reader;
+  if (::flock(reader->get(), LOCK_EX | LOCK_NB) != 0)
+    return Status(Code::Busy, "pipe: another server is at " + base);
+  // A server that was just ending may have removed what was opened here.
+  if (!isStillAt(path, reader->get()))
+    return Status(Code::Busy,
+                  "pipe: another server is just shutting down at " + base + "; try again");
+  if (::fchmod(reader->get(), 0600) != 0)
+    return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + path, errno));
+  return reader;
 }
 
-// By its flag where the kernel has it (Linux 6.18), otherwise guarded.
+/// writev that raises no SIGPIPE: by its flag where the kernel has it (Linux 6.18), otherwise
+/// guarded. `kernelHasFlag`: true at first; remembers what the kernel can do.
 ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFlag) {
   if (kernelHasFlag) {
     const ssize_t n = ::pwritev2(fifo, parts, count, -1, FlagNoSignal);
@@ -100,6 +117,14 @@ ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFla
   return n;
 }
 
+} // namespace
+
+bool isStillAt(const std::string &path, int fifo) {
+  struct stat opened{}, named{};
+  return ::fstat(fifo, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 PipeChannel::PipeChannel(Descriptor in, Descriptor out) : in_(std::move(in)), out_(std::move(out)) {
   ::fcntl(out_.get(), F_SETPIPE_SZ, BufferSize);
   ::fcntl(in_.get(), F_SETPIPE_SZ, BufferSize);
@@ -110,45 +135,33 @@ Expected<size_t> PipeChannel::read(uint8_t *to, size_t size) {
     pollfd fds[2] = {{in_.get(), POLLIN, 0}, {witness(), 0, 0}};
     const int n = ::poll(fds, 2, 0);
     if (n > 0 && fds[1].revents & POLLERR && !(fds[0].revents & POLLIN))
-      return Status(Code::Closed, "the peer closed the FIFO");
+      return Status(Code::Closed, "the peer closed the connection");
     if (n <= 0 || !fds[0].revents)
       return size_t(0);
   }
-  while (true) {
-    const ssize_t n = ::read(in_.get(), to, size);
-    if (n > 0) {
-      if (!sawData_)
-        met();
-      sawData_ = true;
-      return static_cast<size_t>(n);
-    }
-    if (n == 0)
-      return Status(Code::Closed, "the peer closed the FIFO");
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("read from the FIFO", errno));
+  Expected<size_t> n =
+      transfer("read from the FIFO", true, [&] { return ::read(in_.get(), to, size); });
+  if (n && *n && !sawData_) {
+    met();
+    sawData_ = true;
   }
+  return n;
 }
 
 Expected<size_t> PipeChannel::write(const iovec *parts, int count) {
-  while (true) {
-    const ssize_t n = writeQuietly(out_.get(), parts, count, kernelHasFlag_);
-    if (n >= 0)
-      return static_cast<size_t>(n);
-    if (errno == EAGAIN)
-      return size_t(0);
-    if (errno == EPIPE)
-      return Status(Code::Closed, "the peer closed the FIFO");
-    if (errno != EINTR)
-      return Status(Code::Closed, describeErrno("write to the FIFO", errno));
-  }
+  return transfer("write to the FIFO", false,
+                  [&] { return writeQuietly(out_.get(), parts, count, kernelHasFlag_); });
 }
 
 namespace {
 
 std::string inPath(const std::string &base) { return base + ".in"; }
 std::string outPath(const std::string &base) { return base + ".out"; }
+
+void removePair(const std::string &base) {
+  ::unlink(inPath(base).c_str());
+  ::unlink(outPath(base).c_str());
+}
 
 /// The server's side keeps one read end of BASE.out open at all times, so that a compiler always
 /// finds a reader. While a conversation lasts that end belongs to its channel; a fresh one is
@@ -161,25 +174,20 @@ public:
       return Status(Code::InvalidArgument,
                     "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
     std::unique_ptr<PipeListener> self(new PipeListener(base));
-    for (const std::string &path : {inPath(base), outPath(base)})
-      if (Status s = makeFifo(path); !s)
-        return s;
+    if (Status s = makeFifo(inPath(base)); !s)
+      return s;
+    Expected<Descriptor> lock = takeFifo(outPath(base), base);
+    if (!lock)
+      return lock.status();
+    self->lock_ = std::move(*lock);
+    if (Status s = makeFifo(inPath(base)); !s) // the last server may have removed it
+      return s;
+    self->owns_ = true;
+    if (::chmod(inPath(base).c_str(), 0600) != 0)
+      return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + base, errno));
     Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
     if (!out)
       return out.status();
-    self->lock_ = Descriptor(::open(outPath(base).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (::flock(self->lock_.get(), LOCK_EX | LOCK_NB) != 0)
-      return Status(Code::Busy, "pipe: another server is at " + base);
-    // A server that was just ending may have removed what was opened here.
-    for (const int fd : {out->get(), self->lock_.get()})
-      if (!isStillAt(outPath(base), fd))
-        return Status(Code::Busy, "pipe: another server is just leaving " + base);
-    if (Status s = makeFifo(inPath(base)); !s)
-      return s;
-    self->owns_ = true;
-    for (const std::string &path : {inPath(base), outPath(base)})
-      if (::chmod(path.c_str(), 0600) != 0)
-        return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + path, errno));
     self->epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
     if (!self->epoll_)
       return Status(Code::Unavailable, describeErrno("pipe: make an epoll set", errno));
@@ -188,10 +196,8 @@ public:
   }
 
   ~PipeListener() override {
-    if (owns_) {
-      ::unlink(inPath(base_).c_str());
-      ::unlink(outPath(base_).c_str());
-    }
+    if (owns_)
+      removePair(base_);
   }
 
   Expected<std::unique_ptr<Channel>> accept() override;
@@ -261,6 +267,194 @@ Expected<std::unique_ptr<Channel>> PipeListener::accept() {
   return std::unique_ptr<Channel>();
 }
 
+// ---- pipe:FOLDER/ -------------------------------------------------------------------------------
+
+// Any number of compilers behind one server. The server reads FOLDER/rendezvous; a compiler makes a
+// pair of FIFOs of its own in the folder, as pipe:BASE has them, and announces their name there in
+// one line, which is one write. Once the server has opened both it removes their names, so that
+// nothing is left whoever dies.
+
+constexpr char Greeting[] = "mlbridge-pipe 1 ";
+constexpr size_t MaxName = 64;
+constexpr size_t MaxLine = sizeof Greeting + MaxName;
+constexpr int MaxReads = 16;
+constexpr char NamePrefix[] = "compiler-";
+
+std::string rendezvousPath(const std::string &folder) { return folder + "rendezvous"; }
+
+/// A name, never a path.
+bool isName(const std::string &text) {
+  if (text.empty() || text.size() > MaxName || text.rfind(NamePrefix, 0) != 0)
+    return false;
+  for (const char c : text)
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
+      return false;
+  return true;
+}
+
+/// The compiler's side. Until the server is heard of, a read end of its own keeps what it wrote,
+/// and the rendezvous tells whether there is a server at all.
+class GuestChannel final : public PipeChannel {
+public:
+  GuestChannel(Descriptor in, Descriptor out, Descriptor keeper, Descriptor rendezvous,
+               std::string base)
+      : PipeChannel(std::move(in), std::move(out)), keeper_(std::move(keeper)),
+        rendezvous_(std::move(rendezvous)), base_(std::move(base)) {}
+  ~GuestChannel() override {
+    if (rendezvous_)
+      removePair(base_);
+  }
+
+protected:
+  int witness() const override { return rendezvous_.get(); }
+  void met() override {
+    keeper_.reset();
+    rendezvous_.reset();
+  }
+
+private:
+  Descriptor keeper_, rendezvous_;
+  std::string base_;
+};
+
+class Rendezvous final : public Listener {
+public:
+  static Expected<std::unique_ptr<Listener>> make(const std::string &folder) {
+    std::unique_ptr<Rendezvous> self(new Rendezvous(folder));
+    if (::mkdir(folder.c_str(), 0700) == 0)
+      self->madeFolder_ = true;
+    else if (errno != EEXIST)
+      return Status(Code::InvalidArgument, describeErrno("pipe: make the folder " + folder, errno));
+    const std::string path = rendezvousPath(folder);
+    Expected<Descriptor> reader = takeFifo(path, folder);
+    if (!reader)
+      return reader.status();
+    self->owns_ = true;
+    // With a writer of its own the FIFO never reads as ended.
+    Expected<Descriptor> keeper = openFifo(path, O_WRONLY);
+    if (!keeper)
+      return keeper.status();
+    self->reader_ = std::move(*reader);
+    self->keeper_ = std::move(*keeper);
+    self->sweep();
+    return std::unique_ptr<Listener>(std::move(self));
+  }
+
+  ~Rendezvous() override {
+    if (owns_)
+      ::unlink(rendezvousPath(folder_).c_str());
+    if (madeFolder_)
+      ::rmdir(folder_.c_str());
+  }
+
+  int descriptor() const override { return reader_.get(); }
+
+  Expected<std::unique_ptr<Channel>> accept() override {
+    for (int reads = 0;;) {
+      const size_t end = text_.find('\n');
+      if (end == std::string::npos) {
+        if (++reads > MaxReads) // the others have their turn, then this goes on
+          return std::unique_ptr<Channel>();
+        if (text_.size() > MaxLine) // garbage: an announcement is shorter
+          text_.erase(0, text_.size() - MaxLine);
+        char more[4096];
+        const ssize_t n = ::read(reader_.get(), more, sizeof more);
+        if (n > 0)
+          text_.append(more, static_cast<size_t>(n));
+        else if (n == 0 || errno != EINTR)
+          return std::unique_ptr<Channel>();
+        continue;
+      }
+      const std::string line = text_.substr(0, end);
+      text_.erase(0, end + 1);
+      const size_t at = line.rfind(Greeting);
+      if (at == std::string::npos || !isName(line.substr(at + sizeof Greeting - 1)))
+        continue;
+      const std::string base = folder_ + line.substr(at + sizeof Greeting - 1);
+      // Reading first: the compiler may be gone by the time that its other FIFO is opened.
+      Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY | O_NOFOLLOW);
+      Expected<Descriptor> in = openFifo(inPath(base), O_WRONLY | O_NOFOLLOW);
+      removePair(base);
+      if (out && in)
+        return std::unique_ptr<Channel>(new PipeChannel(std::move(*out), std::move(*in)));
+    }
+  }
+
+private:
+  explicit Rendezvous(std::string folder) : folder_(std::move(folder)) {}
+
+  /// Removes what compilers of an earlier server left: pairs whose `.in` nobody reads.
+  void sweep() const {
+    DIR *listing = ::opendir(folder_.c_str());
+    if (!listing)
+      return;
+    while (const dirent *entry = ::readdir(listing)) {
+      std::string name = entry->d_name;
+      if (name.size() < 4 || name.compare(name.size() - 4, 4, ".out") != 0)
+        continue;
+      name.resize(name.size() - 4);
+      if (!isName(name))
+        continue;
+      const Expected<Descriptor> in = openFifo(inPath(folder_ + name), O_WRONLY | O_NOFOLLOW);
+      if (!in)
+        removePair(folder_ + name);
+    }
+    ::closedir(listing);
+  }
+
+  std::string folder_;
+  bool madeFolder_ = false;
+  bool owns_ = false;
+  Descriptor reader_, keeper_;
+  std::string text_;
+};
+
+/// Another one for each connection of each process.
+Expected<std::string> newName() {
+  uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != ssize_t(sizeof random))
+    return Status(Code::Internal, "the system gives no random numbers (getrandom)");
+  char digits[17];
+  for (int i = 0; i < 16; ++i)
+    digits[i] = "0123456789abcdef"[random >> (4 * i) & 15];
+  digits[16] = 0;
+  return std::string(NamePrefix) + std::to_string(::getpid()) + "-" + digits;
+}
+
+Expected<std::unique_ptr<Channel>> connectAtRendezvous(const std::string &folder) {
+  Expected<Descriptor> rendezvous = openFifo(rendezvousPath(folder), O_WRONLY);
+  if (!rendezvous)
+    return rendezvous.status();
+  Expected<std::string> name = newName();
+  if (!name)
+    return name.status();
+  const std::string base = folder + *name;
+  const auto give = [&](Status why) {
+    removePair(base);
+    return why;
+  };
+  for (const std::string &path : {inPath(base), outPath(base)})
+    if (Status s = makeFifo(path); !s)
+      return give(s);
+  Expected<Descriptor> in = openFifo(inPath(base), O_RDONLY);
+  Expected<Descriptor> keeper = openFifo(outPath(base), O_RDONLY);
+  if (!in || !keeper)
+    return give(in ? keeper.status() : in.status());
+  Expected<Descriptor> out = openFifo(outPath(base), O_WRONLY);
+  if (!out)
+    return give(out.status());
+  std::string line = Greeting + *name + "\n";
+  const iovec part{line.data(), line.size()};
+  bool kernelHasFlag = true;
+  if (writeQuietly(rendezvous->get(), &part, 1, kernelHasFlag) != ssize_t(line.size()))
+    return give(errno == EPIPE
+                    ? Status(Code::Unavailable, "pipe: " + folder + ": the server has just gone")
+                    : Status(Code::Busy,
+                             "pipe: " + folder + ": too many compilers are connecting; try again"));
+  return std::unique_ptr<Channel>(new GuestChannel(
+      std::move(*in), std::move(*out), std::move(*keeper), std::move(*rendezvous), base));
+}
+
 class PipeTransport final : public Transport {
 public:
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline) const override {
@@ -284,7 +478,7 @@ public:
   }
   Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const override {
     if (!uri.place.empty() && uri.place.back() == '/')
-      return listenAtRendezvous(uri.place);
+      return Rendezvous::make(uri.place);
     return PipeListener::make(uri.place);
   }
   bool mayBeStale() const override { return true; }

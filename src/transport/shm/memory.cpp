@@ -143,8 +143,8 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
   const uint16_t major = wire.major;
   const Announcement said{wire.size, wire.ring};
   if (major != Major)
-    return unusable("the compiler lays it out in version " + std::to_string(major) +
-                    ", this is version " + std::to_string(Major));
+    return unusable("the compiler uses version " + std::to_string(major) +
+                    " of its layout, the server version " + std::to_string(Major));
   if (said.ring < LeastRing || said.ring > MostRing || (said.ring & (said.ring - 1)) != 0)
     return unusable("a ring of " + std::to_string(said.ring) + " bytes; expected a power of two, " +
                     std::to_string(LeastRing) + " to " + std::to_string(MostRing));
@@ -204,7 +204,7 @@ Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
   // Huge pages may be missing when they are touched.
   if (::fstatfs(memory.get(), &system) != 0 || system.f_type != TMPFS_MAGIC ||
       ::fstat(memory.get(), &info) != 0)
-    return unusable("not of the kind that memfd_create makes");
+    return unusable("it was not made by memfd_create");
   if (static_cast<uint64_t>(info.st_size) != said.size)
     return unusable("the compiler states " + std::to_string(said.size) + " bytes, it has " +
                     std::to_string(info.st_size));
@@ -394,9 +394,10 @@ Expected<std::shared_ptr<ArenaView>> ShmArena::view(uint64_t offset, uint64_t ca
   if (offset < memory_->arenaOffset() || offset % LeastSlot != 0 || offset > size ||
       capacity == 0 || capacity % LeastSlot != 0 || capacity > size - offset)
     return Status(Code::Protocol, "shared memory: the peer states " + std::to_string(capacity) +
-                                      " bytes at offset " + std::to_string(offset) + " of " +
-                                      std::to_string(size) + ", after " +
-                                      std::to_string(memory_->arenaOffset()) + " that are taken");
+                                      " bytes at offset " + std::to_string(offset) +
+                                      ", outside of the memory for tensors (from " +
+                                      std::to_string(memory_->arenaOffset()) + " to " +
+                                      std::to_string(size) + ")");
   void *data = ::mmap(nullptr, capacity, PROT_READ, MAP_PRIVATE, memory_->descriptor(),
                       static_cast<off_t>(offset));
   if (data == MAP_FAILED)

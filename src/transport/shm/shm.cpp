@@ -113,7 +113,7 @@ public:
   short writeEvents() const override { return bell_ ? POLLIN : POLLOUT; }
   bool isQuiet() const override { return true; }
   const char *advice() const override {
-    return plain_ && !isServer_ ? "the server took no shared memory; it must listen at shm:PATH"
+    return plain_ && !isServer_ ? "the server accepts no shared memory; it must listen at shm:PATH"
                                 : "";
   }
   Readiness look(Readiness wanted) const override {
