@@ -65,10 +65,10 @@ def _shown(of: type, name: str) -> Any:
 
 
 class Runner:
-    """Asks a model. Calls that overlap are made one after another; open more to ask at once.
+    """Asks a model. Overlapping calls run one after another; open several runners for more.
 
-    A call that is cancelled while the model works on it is over for its caller only; the next one
-    begins when it has ended, with its deadline at the latest.
+    A call that is cancelled while the model works on it ends only for its caller; the next one
+    begins when the model has finished, at the call's deadline at the latest.
     """
 
     def __init__(self, runner: _Runner, thread: _Thread) -> None:
@@ -173,7 +173,7 @@ class Driver:
         return await self._thread.call(self._of.step, action)
 
     async def close(self) -> None:
-        """Leave the environment, once the call in work has ended."""
+        """Disconnect from the environment, once the running call has ended."""
         try:
             await self._thread.call(self._of.close)
         finally:
@@ -203,7 +203,7 @@ async def drive(
 
 
 class Policy(Protocol):
-    """Decides like mlbridge.Policy, and may wait for something else meanwhile."""
+    """Decides like mlbridge.Policy, and may await other things meanwhile."""
 
     def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Awaitable[Any]: ...
 
@@ -221,10 +221,10 @@ async def serve(
 ) -> Statistics:
     """Serve `await policy(observation, context)` at `uri`, for many requests at once.
 
-    Until the task is cancelled, which fails the requests in work, or the Server that `ready` is
-    called with is told to stop(), which lets them end. Up to `max_in_work` are in work; others wait
-    in the server. A policy that raises fails its request, as in mlbridge.serve. `on_event` is
-    called by the event loop; what it raises ends the serving.
+    Serves until the task is cancelled (requests in progress fail) or stop() is called on the Server
+    that `ready` was given (they finish). Up to `max_in_work` requests are in progress at a time;
+    others wait in the server. A policy that raises fails its request, as in mlbridge.serve.
+    `on_event` is called by the event loop; what it raises ends the serving.
     """
     if max_in_work < 1:
         raise ValueError(f"max_in_work must be at least 1, not {max_in_work}")

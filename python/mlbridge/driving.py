@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The direction for training: an environment waits, in a compiler or in Python, and is driven."""
+"""For training: an environment, in a compiler or in Python, that a driver resets and steps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _log = logging.getLogger("mlbridge")
 class Transition(NamedTuple):
     """What a step led to. Once the episode is done: the last observation, if there is one.
 
-    Of several agents: what the one that acts next observes, and what it has been given since it
-    acted before; once the episode is done, that of the one that acted last.
+    With several agents: the observation of the one that acts next, and the sum of its rewards since
+    its previous action; once the episode is done, those of the one that acted last.
     """
 
     observation: dict[str, NDArray[Any]]
@@ -40,21 +40,22 @@ class Driver(_Driver):
             while not driver.done:
                 observation, reward, done = driver.step(choose(observation))
 
-    With several agents `agent` says who acts next, whose `signature`, observation and action these
-    are, and `rewards` what each has been given since it acted:
+    With several agents, `agent` is the one that acts next; `signature`, observation and action are
+    its own. `rewards` has each agent's rewards since it last acted:
 
             while not driver.done:
                 observation, reward, done = driver.step(policies[driver.agent](observation))
 
-    At the end `truncated` says that a limit ended the episode, not its last state, and
+    At the end `truncated` says that a limit ended the episode, not a terminal state, and
     `last_observations` what each agent sees then, where the environment says so.
 
     After an error the episode is over, and the environment may or may not have applied the action;
-    the next reset begins anew, on a new connection if the old one broke. Arrays are the caller's.
+    the next reset begins a new one, on a new connection if the old one broke. Returned arrays
+    belong to the caller.
     """
 
     def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """Begin an episode of `context`, a module for instance; empty: the same again.
+        """Begin an episode of `context`, for instance a module; empty: the same as before.
 
         The first observation; `done` is set if there is nothing to decide. Raises Busy
         if another driver is in the middle of an episode, and what the environment fails with.
@@ -104,7 +105,7 @@ Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, boo
 
 
 class Environment(Protocol):
-    """What serve_environment serves: a stand-in for a compiler, a simulator, a recorded one."""
+    """What serve_environment serves: a simulator, or a recording in place of a compiler."""
 
     def reset(self, context: str, seed: int) -> Mapping[str, Any]:
         """Begin an episode and give its first observation."""
@@ -112,8 +113,8 @@ class Environment(Protocol):
     def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
         """Apply the action: the next observation, the reward, and whether done.
 
-        Once done: the last observation, or None. A fourth value says whether a limit ends the
-        episode, which is not done then.
+        Once done: the last observation, or None. An optional fourth value says that a limit ends
+        the episode (truncation); done is then False.
         """
 
 

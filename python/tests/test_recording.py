@@ -331,4 +331,4 @@ def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
     assert "none: cannot be read: No such file" in capsys.readouterr().err
     (tmp_path / "other").write_bytes(b"\x7fELF and so on")
     assert main(["replay", f"{tmp_path}/other", "--at", at]) == 1
-    assert "other is no recording of mlbridge" in capsys.readouterr().err
+    assert "other is not a recording of mlbridge" in capsys.readouterr().err

@@ -123,9 +123,9 @@ def test_scalar_answers(
         ("float32", [3], np.zeros((1, 3), np.float32), r"expected shape \[3\], got shape \[1, 3\]"),
         ("float32", [-1], 1.0, r"expected shape \[\?\], got shape \[\]"),
         (str, [2], ["a", 1], "expected string"),
-        ("int64", [], {}, "no output 'y' in it: got an empty mapping; the outputs are 'y'"),
+        ("int64", [], {}, "output 'y' missing: got an empty mapping; the outputs are 'y'"),
         ("int64", [], {"y": 1, "z": 2}, "unknown output 'z'"),
-        ("int64", [], {"action": 1, 3: 4}, "no output 'y' in it: got a mapping of 'action', 3;"),
+        ("int64", [], {"action": 1, 3: 4}, "output 'y' missing: got a mapping of 'action', 3;"),
         ("float32", [2], [[1], [1, 2]], r"expected float32\[2\]"),
     ],
 )

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if output.endswith(".so"):
         options.shared = True
     elif options.shared and output.endswith((".o", ".weights")):
-        raise UsageError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
+        raise UsageError(f"-o {options.output}: --shared makes a shared object; name it FILE.so")
     name = options.name or identifier_of(output)
     to_folder = options.output.endswith("/")
     only_weights = output.endswith(".weights")
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         generate = _core._generate
     except AttributeError as error:
-        raise CommandError("this build has no native engine, which the compiler needs") from error
+        raise CommandError("this build of mlbridge has no native engine") from error
     lengths, shapes, memory = dict(options.dim), dict(options.shape), options.memory or 0
     try:
         source, header, weights, files = generate(
@@ -219,7 +219,7 @@ def call(command: list[str], folder: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise CommandError(f"no C++ compiler: {command[0]}: {error.strerror}") from error
+        raise CommandError(f"no C++ compiler (--cxx): {command[0]}: {error.strerror}") from error
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
         raise CommandError(f"{said[0][-1000:]}; the C++ compiler failed: {shlex.join(command)}")

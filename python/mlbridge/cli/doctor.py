@@ -242,7 +242,7 @@ def checks() -> list[Check]:
             Check(
                 "mlbridge-compat",
                 False,
-                "it is refused beside compilerinterface of PyPI, which is installed as well",
+                "it cannot be imported while PyPI's compilerinterface is installed, too",
                 "import CompilerInterface",
                 "pip uninstall compilerinterface",
                 required=False,
