@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The compiler's side from Python: Model and Runner, for any URI; and a Python callable as a model
 // in this process.
-#include "model.h"
 #include "policy.h"
 
 #include <mlbridge/function.h>
+#include <mlbridge/model.h>
+
+#include <optional>
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 
 namespace mlbridge::python {
+
+namespace {
 
 OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, std::string episode,
                         std::string context) {
@@ -19,43 +26,70 @@ OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, 
   return options;
 }
 
-PyModel::~PyModel() { close(); }
+struct PyModel {
+  ~PyModel() { close(); }
 
-void PyModel::close() {
-  if (isClosed)
-    return;
-  isClosed = true;
-  uri = model.uri();
-  end(std::exchange(model, Model()), fork);
-}
+  /// Runners that were made keep what they need of it.
+  void close() {
+    if (isClosed)
+      return;
+    isClosed = true;
+    uri = model.uri();
+    end(std::exchange(model, Model()), fork);
+  }
+  /// Throws Closed after close().
+  const Model &open() const {
+    fork.check("the model");
+    if (isClosed)
+      raise({Code::Closed, "the model is closed"});
+    return model;
+  }
 
-const Model &PyModel::open() const {
-  fork.check("the model");
-  if (isClosed)
-    raise({Code::Closed, "the model is closed"});
-  return model;
-}
+  Model model;
+  std::string uri; ///< once closed
+  bool isClosed = false;
+  ForkGuard fork;
+};
 
-PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
-  use(std::move(made));
-}
+/// A Runner that is ended without the GIL, and in no child of fork().
+struct HeldRunner {
+  explicit HeldRunner(Runner made) : runner(std::move(made)) {}
+  HeldRunner(const HeldRunner &) = delete;
+  ~HeldRunner() { end(std::move(runner), fork); }
+  Runner runner;
+  ForkGuard fork;
+};
 
-void PyRunner::use(Runner made) {
-  const Signature *bound = made.signature();
-  staged.resize(bound ? bound->inputs.size() : 0);
-  held = std::make_shared<HeldRunner>(std::move(made));
-}
+struct PyRunner {
+  PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
+    use(std::move(made));
+  }
 
-void PyRunner::close() {
-  if (!held)
-    return;
-  const Exclusive exclusive(busy, "the runner");
-  staged.clear();
-  held.reset();
-  model.reset();
-}
+  void close() {
+    if (!held)
+      return;
+    const Exclusive exclusive(busy, "the runner");
+    staged.clear();
+    held.reset();
+    model.reset();
+  }
+  void use(Runner made) {
+    const Signature *bound = made.signature();
+    staged.resize(bound ? bound->inputs.size() : 0);
+    held = std::make_shared<HeldRunner>(std::move(made));
+  }
 
-namespace {
+  /// Arrays of its inputs are views of its memory, which they keep. Null after close().
+  std::shared_ptr<HeldRunner> held;
+  std::shared_ptr<PyModel> model;
+  /// For each input of dynamic shape or strings, the array that the user writes, once asked for:
+  /// the buffer itself moves when it grows, and must not be seen by an array that is kept.
+  std::vector<nb::object> staged;
+  /// The type of the answer, where the signature is that of the first evaluation.
+  std::optional<ElementType> inferred;
+  std::atomic<bool> busy{false};
+  ForkGuard fork;
+};
 
 /// Throws Closed after close().
 Runner &runnerOf(PyRunner &self) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The model's side from Python: the loop that calls a policy, and events one by one.
 #include "server.h"
-#include "model.h"
 
 #include <limits>
 #include <variant>

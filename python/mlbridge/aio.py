@@ -40,10 +40,10 @@ class _Thread:
             self._pool, functools.partial(function, *arguments, **named)
         )
 
-    async def first_call(self, function: Callable[[], T]) -> T:
+    async def first_call(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Ends the thread if there will be no others."""
         try:
-            return await self.call(function)
+            return await self.call(function, *arguments, **named)
         except BaseException:
             self.end()
             raise
@@ -64,7 +64,7 @@ def _shown(of: type, name: str) -> Any:
 # Asking
 
 
-class Runner:
+class Runner(contextlib.AbstractAsyncContextManager["Runner"]):
     """Asks a model. Overlapping calls run one after another; open several runners for more.
 
     A call that is cancelled while the model works on it ends only for its caller; the next one
@@ -108,9 +108,6 @@ class Runner:
         """End the runner and its thread, once its call has ended. May be called twice."""
         self._thread.end(self._of.close)
 
-    async def __aenter__(self) -> Runner:
-        return self
-
     async def __aexit__(self, *error: object) -> None:
         self.close()
 
@@ -127,23 +124,15 @@ async def open(
 ) -> Runner:
     """Like mlbridge.open."""
     thread = _Thread()
-    connect = functools.partial(
-        client.open,
-        uri,
-        signature,
-        output=output,
-        deadline=deadline,
-        agent=agent,
-        episode=episode,
-        context=context,
-    )
-    return Runner(await thread.first_call(connect), thread)
+    named = {"deadline": deadline, "agent": agent, "episode": episode, "context": context}
+    runner = await thread.first_call(client.open, uri, signature, output=output, **named)
+    return Runner(runner, thread)
 
 
 # Driving
 
 
-class Driver:
+class Driver(contextlib.AbstractAsyncContextManager["Driver"]):
     """mlbridge.Driver for asyncio. Calls that overlap are made one after another."""
 
     def __init__(self, driver: driving.Driver, thread: _Thread) -> None:
@@ -179,9 +168,6 @@ class Driver:
         finally:
             self._thread.end()
 
-    async def __aenter__(self) -> Driver:
-        return self
-
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
@@ -195,8 +181,8 @@ async def drive(
 ) -> Driver:
     """Like mlbridge.drive."""
     thread = _Thread()
-    connect = functools.partial(driving.drive, uri, deadline=deadline, agent=agent, episode=episode)
-    return Driver(await thread.first_call(connect), thread)
+    named = {"deadline": deadline, "agent": agent, "episode": episode}
+    return Driver(await thread.first_call(driving.drive, uri, **named), thread)
 
 
 # Serving

@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ._core import Event, EventKind, Signature, Statistics, _Driver
 from .errors import Cancelled, Closed, InvalidArgument
@@ -134,58 +134,39 @@ class AgentsEnvironment(Protocol):
         """
 
 
-def _four(
-    step: tuple[_Seen, _Given, bool] | tuple[_Seen, _Given, bool, bool],
-) -> tuple[_Seen, _Given, bool, bool]:
-    seen, given, done, *limit = step
-    return seen, given, done, not done and any(limit)
+class _Served:
+    """An environment between its events: who acts, and each agent's rewards since it last acted."""
 
-
-class _One:
-    """One environment between its events."""
-
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Any, agents: Iterable[str] | None) -> None:
         self._environment = environment
-
-    def answer(self, event: Event) -> None:
-        observation: Mapping[str, Any] | None
-        reward, done, truncated = 0.0, False, False
-        if event.kind is EventKind.RESET:
-            observation = self._environment.reset(event.context.context, event.seed)
-        else:
-            observation, reward, done, truncated = _four(self._environment.step(event.inputs))
-        event.reply(observation, reward=reward, done=done or truncated, truncated=truncated)
-
-
-class _Several:
-    """The same with several agents: who acts, and what each has been given since it acted."""
-
-    def __init__(self, environment: AgentsEnvironment, agents: Mapping[str, Signature]) -> None:
-        self._environment = environment
-        self._rewards = dict.fromkeys(agents, 0.0)
+        self._agents = agents
+        self._rewards: dict[str, float] = {}
         self._acting = ""
 
     def answer(self, event: Event) -> None:
-        turn: Turn | Sequence[Turn] | None
-        done = truncated = False
+        agent, rewards, done, limit = event.context.agent, None, False, []
         if event.kind is EventKind.RESET:
-            self._rewards = dict.fromkeys(self._rewards, 0.0)
-            turn = self._environment.reset(event.context.context, event.seed)
+            self._rewards = dict.fromkeys(self._agents or (), 0.0)
+            seen = self._environment.reset(event.context.context, event.seed)
+        elif self._agents is None:
+            seen, rewards, done, *limit = self._environment.step(event.inputs)
         else:
-            agent = event.context.agent
             if agent != self._acting:
                 raise ValueError(f"it is the turn of agent {self._acting!r}, not of {agent!r}")
             self._rewards[agent] = 0.0
-            turn, rewards, done, truncated = _four(self._environment.step(agent, event.inputs))
+            seen, rewards, done, *limit = self._environment.step(agent, event.inputs)
             for name, reward in rewards.items():
                 self._rewards[name] = self._rewards.get(name, 0.0) + reward
-        if done or truncated or not isinstance(turn, Turn):
-            for name, last in [turn] if isinstance(turn, Turn) else turn or ():
+        truncated = not done and any(limit)
+        if self._agents is None:
+            event.reply(seen, reward=rewards or 0.0, done=done or truncated, truncated=truncated)
+        elif done or truncated or not isinstance(seen, Turn):
+            for name, last in [seen] if isinstance(seen, Turn) else seen or ():
                 event.send_last(last, name)
             event.reply(None, rewards=self._rewards, done=True, truncated=truncated)
-            return
-        self._acting = turn.agent
-        event.reply(turn.observation, agent=turn.agent, rewards=self._rewards)
+        else:
+            self._acting = seen.agent
+            event.reply(seen.observation, agent=seen.agent, rewards=self._rewards)
 
 
 def serve_environment(
@@ -205,11 +186,7 @@ def serve_environment(
     environment that raises fails that episode: the driver gets the text, the traceback goes to the
     logger "mlbridge". With `keep_serving` the next driver is waited for.
     """
-    one: _One | _Several
-    if isinstance(signature, Mapping):
-        one = _Several(cast("AgentsEnvironment", environment), signature)
-    else:
-        one = _One(cast("Environment", environment))
+    served = _Served(environment, signature if isinstance(signature, Mapping) else None)
     with (
         Server(uri, signature, metadata, environment=True, **limits) as server,
         contextlib.suppress(KeyboardInterrupt, Cancelled),
@@ -222,7 +199,7 @@ def serve_environment(
             if event.kind not in (EventKind.RESET, EventKind.STEP):
                 continue
             try:
-                one.answer(event)
+                served.answer(event)
             except Closed:
                 _log.debug("the driver left before it was answered")
             except Exception as error:

@@ -151,6 +151,14 @@ def load(text: str, signature: Signature | None = None) -> LoadedModel:
     return model
 
 
+def _file(path: str | os.PathLike[str], expected: str) -> str:
+    path = os.fspath(path)
+    if not Path(path).is_file():
+        what = "is a folder" if Path(path).is_dir() else "is not there"
+        raise NotFound(f"{path} {what}; expected {expected}")
+    return path
+
+
 # ONNX
 
 
@@ -163,10 +171,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
 
     Other options choose other kernels, whose last bits differ, and so would decisions.
     """
-    path = os.fspath(path)
-    if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not there"
-        raise NotFound(f"{path} {what}; expected an ONNX file")
+    path = _file(path, "an ONNX file")
     # Asked before it starts, ONNX Runtime doesn't report home.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
@@ -198,8 +203,8 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
         path,
         evaluate,
         Signature(_onnx_specs(path, inputs), _onnx_specs(path, outputs)),
-        [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
         session.get_modelmeta().custom_metadata_map,
+        [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
     )
 
 
@@ -218,19 +223,18 @@ def _network(
     name: str,
     evaluate: _Evaluate,
     signature: Signature,
-    dims: Sequence[Mapping[str, _Dims]],
     metadata: Mapping[str, str],
+    dims: Sequence[Mapping[str, _Dims]] = (),
 ) -> LoadedModel:
-    """One that takes batches along the first dimension of all its inputs and outputs."""
-    unbatchable = _no_common_first_dimension(*dims)
-    return LoadedModel(
-        name,
-        lambda observation, _: evaluate(observation),
-        None if unbatchable else _laid_in_a_row(evaluate, *dims),
-        signature,
-        metadata,
-        unbatchable,
-    )
+    """Takes batches along the first dimension of `dims`; without them, along one more in front."""
+
+    def policy(observation: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
+        return evaluate(observation)
+
+    unbatchable = _no_common_first_dimension(*dims) if dims else ""
+    batches = _laid_in_a_row(evaluate, *dims) if dims and not unbatchable else policy
+    batch_policy = None if unbatchable else batches
+    return LoadedModel(name, policy, batch_policy, signature, metadata, unbatchable)
 
 
 def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]) -> str:
@@ -325,7 +329,7 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
         if signature is None:
             raise InvalidArgument(f"{text} is a torch module and needs a signature: pass one")
         made.eval()
-        return _torch_model(text, made, signature, metadata)
+        return _network(text, _torch_evaluate(text, made, signature), signature, metadata)
     return LoadedModel(text, made, made, signature, metadata)
 
 
@@ -380,10 +384,7 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
 
     TorchScript needs a signature; an exported program has its own, unless `signature` is given.
     """
-    path = os.fspath(path)
-    if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not there"
-        raise NotFound(f"{path} {what}; expected a TorchScript or torch.export file")
+    path = _file(path, "a TorchScript or torch.export file")
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
@@ -412,7 +413,7 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
     except Exception as error:
         raise InvalidModel(f"{path}: {' '.join(str(error).split())}") from None
     if signature is not None:
-        return _torch_model(path, module, signature, {})
+        return _network(path, _torch_evaluate(path, module, signature), signature, {})
     if not exported:
         raise InvalidArgument(f"{path} is TorchScript, which has no signature: pass one")
     return _program_model(path, program, module)
@@ -438,7 +439,7 @@ def _program_model(path: str, program: Any, module: Any) -> LoadedModel:
                 TensorSpec(show, dtype, [n if isinstance(n, int) else -1 for n in shape])
             )
     signature = Signature(*specs)
-    return _network(path, _torch_evaluate(path, module, signature), signature, dims, {})
+    return _network(path, _torch_evaluate(path, module, signature), signature, {}, dims)
 
 
 def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
@@ -466,19 +467,6 @@ def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
         }
 
     return evaluate
-
-
-def _torch_model(
-    name: str, module: Any, signature: Signature, metadata: Mapping[str, str]
-) -> LoadedModel:
-    evaluate = _torch_evaluate(name, module, signature)
-    return LoadedModel(
-        name,
-        lambda observation, _: evaluate(observation),
-        lambda observations, _: evaluate(observations),
-        signature,
-        metadata,
-    )
 
 
 # Signatures

@@ -50,7 +50,7 @@ Tensors = dict[str, NDArray[Any]]
 # Writing
 
 
-class Recorder:
+class Recorder(contextlib.AbstractContextManager["Recorder"]):
     """Writes a recording. What is written survives the end of this process, however it ends."""
 
     def __init__(
@@ -120,9 +120,6 @@ class Recorder:
     def close(self) -> None:
         """Closes the file; what was written is in it already."""
         self._file.close()
-
-    def __enter__(self) -> Recorder:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

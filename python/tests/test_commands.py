@@ -94,7 +94,10 @@ def test_what_cannot_be_done_is_1_on_one_line(
     [
         ("serve m.onnx --at onnx:x", "'onnx:x' is the URI of a model; expected one of"),
         ("serve m.onnx --at nowhere", "'nowhere' is not an address to listen at; expected"),
-        ("serve m.onnx --at unix:/s --batch 0", "--batch: expected a number of at least 1, got '0'"),
+        (
+            "serve m.onnx --at unix:/s --batch 0",
+            "--batch: expected a number of at least 1, got '0'",
+        ),
         ("serve m.onnx --at unix:/s --batch 2 --max-wait 1", "--max-wait: expected a time such as"),
         ("serve m.onnx --at unix:/s --max-wait 1ms", "add --batch N"),
         ("serve m.onnx --at unix:/s --limit max_events", "--limit: expected NAME=NUMBER"),

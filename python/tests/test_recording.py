@@ -150,7 +150,7 @@ def test_a_replay_answers_alike(
         with pytest.raises(PolicyFailed, match=r"step 0 of context 'one\.c'.*with other inputs"):
             runner.evaluate(**{**features(0), "name": "new"})
         runner.begin_episode("three", "three.c")
-        with pytest.raises(PolicyFailed, match=r"session\.mlbrec: step 0.*not at all"):
+        with pytest.raises(PolicyFailed, match=r"session\.mlbrec: step 0.*not recorded"):
             runner.evaluate(**{**features(0), "name": "new"})
 
 

@@ -73,7 +73,18 @@ def run(options: argparse.Namespace) -> int:
         write(output, weights)
         return DONE
     if to_folder:
-        return to_sources(options, Path(output), name, (source, header, weights), wanted, files)
+        sources = Path(output)
+        try:
+            sources.mkdir(parents=True, exist_ok=True)
+            write_sources(sources, name, (source, header, weights), wanted)
+            if options.weights == "external":
+                (sources / f"{name}_weights.bin").rename(sources / f"{name}.weights")
+            if options.depfile:
+                read = [os.path.abspath(options.model), *files]
+                write_depfile(Path(options.depfile), sources / f"{name}.cpp", read)
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}") from error
+        return DONE
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
         write_sources(Path(folder), name, (source, header, weights), wanted)
         with open(build(compiler, wanted, name, options.shared, folder), "rb") as file:
@@ -82,28 +93,6 @@ def run(options: argparse.Namespace) -> int:
         write(header_file, header)
     if external:
         write(weights_file, weights)
-    return DONE
-
-
-def to_sources(
-    options: argparse.Namespace,
-    folder: Path,
-    name: str,
-    made: tuple[bytes, bytes, bytes],
-    sets: list[str],
-    files: list[str],
-) -> int:
-    """Sources for a build of the user's own."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_sources(folder, name, made, sets)
-        if options.weights == "external":
-            (folder / f"{name}_weights.bin").rename(folder / f"{name}.weights")
-        if options.depfile:
-            model = os.path.abspath(options.model)
-            write_depfile(Path(options.depfile), folder / f"{name}.cpp", [model, *files])
-    except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
     return DONE
 
 
