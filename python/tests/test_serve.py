@@ -161,7 +161,7 @@ def test_several_outputs_need_a_mapping(address: str) -> None:
         with pytest.raises(mlbridge.PolicyFailed, match="mapping with the outputs 'a', 'b'"):
             runner.evaluate(x=0)
         assert runner.evaluate(x=1) == {"a": 1.0, "b": 2}
-        with pytest.raises(mlbridge.PolicyFailed, match="no output 'b'"):
+        with pytest.raises(mlbridge.PolicyFailed, match="output 'b' missing"):
             runner.evaluate(x=2)
         with pytest.raises(mlbridge.InvalidArgument, match="2 outputs"):
             runner.evaluate_scalar(x=1)
