@@ -23,9 +23,6 @@ PyTypeObject *scalarTypes[std::size(typeNumbers)];
 int typeNumber(ElementType type) { return typeNumbers[static_cast<int>(type)]; }
 
 bool isInteger(ElementType type) { return type <= ElementType::UInt64; }
-bool isFloat(ElementType type) {
-  return type >= ElementType::Float16 && type <= ElementType::Float64;
-}
 
 nb::object own(PyObject *object) {
   if (!object)

@@ -110,7 +110,7 @@ void bindDriver(nb::module_ &m) {
                   driver.agents().empty() ? driver.reward() : driver.reward(i);
             return rewards;
           },
-          "What each agent has been given since it acted.")
+          "The sum of each agent's rewards since it last acted.")
       .def_prop_ro(
           "last_observations",
           [](PyDriver &self) {
@@ -127,7 +127,7 @@ void bindDriver(nb::module_ &m) {
           "Once the episode is done: what the environment gave agents to see at its end.")
       .def_prop_ro(
           "truncated", [](PyDriver &self) { return self.open().isTruncated(); },
-          "Whether a limit ended the episode, and not its last state.")
+          "Whether a limit ended the episode, not a terminal state.")
       .def_prop_ro(
           "metadata", [](PyDriver &self) { return self.open().metadata(); },
           "What the environment says of itself.")
@@ -142,7 +142,7 @@ void bindDriver(nb::module_ &m) {
           "Whether close() was called.")
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
-      .def("close", &PyDriver::close, "Leaves; the environment is told. May be called twice.");
+      .def("close", &PyDriver::close, "Disconnects; the environment is told. May be called twice.");
   defineWith(driver);
 }
 

@@ -154,7 +154,7 @@ void ForkGuard::check(const char *what) const {
 Exclusive::Exclusive(std::atomic<bool> &busy, const char *what) : busy_(busy) {
   if (busy.exchange(true, std::memory_order_acquire))
     raise({Code::InvalidArgument,
-           std::string(what) + " is being used by another thread, or by the call that is running"});
+           std::string(what) + " is in use by another thread or by a running call"});
 }
 
 void bindErrors(nb::module_ &m) {

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The compiler's side from Python: Model and Runner, for any URI; and a Python callable as a model
 // in this process.
-#include "model.h"
 #include "policy.h"
 
 #include <mlbridge/function.h>
+#include <mlbridge/model.h>
+
+#include <optional>
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 
 namespace mlbridge::python {
+
+namespace {
 
 OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, std::string episode,
                         std::string context) {
@@ -19,43 +26,70 @@ OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, 
   return options;
 }
 
-PyModel::~PyModel() { close(); }
+struct PyModel {
+  ~PyModel() { close(); }
 
-void PyModel::close() {
-  if (isClosed)
-    return;
-  isClosed = true;
-  uri = model.uri();
-  end(std::exchange(model, Model()), fork);
-}
+  /// Runners that were made keep what they need of it.
+  void close() {
+    if (isClosed)
+      return;
+    isClosed = true;
+    uri = model.uri();
+    end(std::exchange(model, Model()), fork);
+  }
+  /// Throws Closed after close().
+  const Model &open() const {
+    fork.check("the model");
+    if (isClosed)
+      raise({Code::Closed, "the model is closed"});
+    return model;
+  }
 
-const Model &PyModel::open() const {
-  fork.check("the model");
-  if (isClosed)
-    raise({Code::Closed, "the model is closed"});
-  return model;
-}
+  Model model;
+  std::string uri; ///< once closed
+  bool isClosed = false;
+  ForkGuard fork;
+};
 
-PyRunner::PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
-  use(std::move(made));
-}
+/// A Runner that is ended without the GIL, and in no child of fork().
+struct HeldRunner {
+  explicit HeldRunner(Runner made) : runner(std::move(made)) {}
+  HeldRunner(const HeldRunner &) = delete;
+  ~HeldRunner() { end(std::move(runner), fork); }
+  Runner runner;
+  ForkGuard fork;
+};
 
-void PyRunner::use(Runner made) {
-  const Signature *bound = made.signature();
-  staged.resize(bound ? bound->inputs.size() : 0);
-  held = std::make_shared<HeldRunner>(std::move(made));
-}
+struct PyRunner {
+  PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
+    use(std::move(made));
+  }
 
-void PyRunner::close() {
-  if (!held)
-    return;
-  const Exclusive exclusive(busy, "the runner");
-  staged.clear();
-  held.reset();
-  model.reset();
-}
+  void close() {
+    if (!held)
+      return;
+    const Exclusive exclusive(busy, "the runner");
+    staged.clear();
+    held.reset();
+    model.reset();
+  }
+  void use(Runner made) {
+    const Signature *bound = made.signature();
+    staged.resize(bound ? bound->inputs.size() : 0);
+    held = std::make_shared<HeldRunner>(std::move(made));
+  }
 
-namespace {
+  /// Arrays of its inputs are views of its memory, which they keep. Null after close().
+  std::shared_ptr<HeldRunner> held;
+  std::shared_ptr<PyModel> model;
+  /// For each input of dynamic shape or strings, the array that the user writes, once asked for:
+  /// the buffer itself moves when it grows, and must not be seen by an array that is kept.
+  std::vector<nb::object> staged;
+  /// The type of the answer, where the signature is that of the first evaluation.
+  std::optional<ElementType> inferred;
+  std::atomic<bool> busy{false};
+  ForkGuard fork;
+};
 
 /// Throws Closed after close().
 Runner &runnerOf(PyRunner &self) {
@@ -69,7 +103,7 @@ const Signature &signatureOf(PyRunner &self) {
   const Signature *signature = runnerOf(self).signature();
   if (!signature)
     raise({Code::InvalidArgument,
-           "the runner has no signature yet: it takes that of the first evaluation"});
+           "the runner has no signature yet: the inputs of the first evaluation define it"});
   return *signature;
 }
 
@@ -344,7 +378,7 @@ void bindModel(nb::module_ &m) {
           nb::arg("context") = "",
           nb::sig("def open(uri: str, *, deadline: float | str | datetime.timedelta | None = "
                   "None, agent: str = '', episode: str = '', context: str = '') -> Model"),
-          "Opens the model or raises the reason why not. `deadline` (seconds or text like "
+          "Opens the model, or raises why it cannot be opened. `deadline` (seconds or text like "
           "\"250ms\") is the longest that opening and each evaluation may wait.")
       .def_static(
           "from_bytes", &modelFromBytes, nb::arg("uri"), nb::arg("data"),
@@ -372,7 +406,7 @@ void bindModel(nb::module_ &m) {
           "The model's own signature; None for a model that takes any.")
       .def_prop_ro(
           "signature", [](const PyModel &self) { return copyOf(self.open().signature()); },
-          "The signature of bind(); None before it.")
+          "The signature given to bind(); None before.")
       .def(
           "bind",
           [](PyModel &self, const nb::object &signature) {
@@ -382,7 +416,7 @@ void bindModel(nb::module_ &m) {
             check(self.model.bind(nb::cast<const Signature &>(signature)));
           },
           nb::arg("signature").none(), nb::sig("def bind(self, signature: Signature) -> None"),
-          "Holds the model to the caller's signature; raises Mismatch, which names both sides.")
+          "Binds the model to the caller's signature; raises Mismatch, which names both sides.")
       .def(
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
@@ -396,10 +430,9 @@ void bindModel(nb::module_ &m) {
       .def_prop_ro(
           "closed", [](const PyModel &self) { return self.isClosed; },
           "Whether close() was called.")
-      .def(
-          "close", &PyModel::close,
-          "Lets go of the model; runners that were made go on until they are closed. May be called "
-          "twice.")
+      .def("close", &PyModel::close,
+           "Releases the model; its runners keep working until they are closed. May be called "
+           "twice.")
       .def("__repr__", [](const PyModel &self) {
         return "<mlbridge.Model " + (self.isClosed ? self.uri + " (closed)" : self.model.uri()) +
                ">";
@@ -466,8 +499,7 @@ void bindModel(nb::module_ &m) {
                   "None, /, "
                   "**features: typing.Any) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
           "Sets the inputs given by name, in a mapping or as keywords, asks the model and gives "
-          "all "
-          "outputs as arrays.")
+          "all outputs as arrays.")
       .def(
           "evaluate_scalar",
           [](PyRunner &self, const nb::args &mapping, const nb::kwargs &features) {
@@ -497,17 +529,18 @@ void bindModel(nb::module_ &m) {
             const Status outcome = failure.empty() ? Status() : Status(Code::PolicyFailed, failure);
             tell(self, [&](Runner &r) { return r.endEpisode(outcome); });
           },
-          nb::arg("failure") = "", "Without a text the episode ended well.")
+          nb::arg("failure") = "",
+          "Tells the model that the episode has ended; `failure` says why if it failed.")
       .def_prop_ro(
           "dropped_events", [](PyRunner &self) { return runnerOf(self).droppedEvents(); },
-          "How many of these the server will never hear of: while it reads nothing the newest 256 "
+          "How many of these events were dropped: while the server does not read, only the newest "
+          "256 "
           "are kept, and none when the connection has ended.")
       .def_prop_ro(
           "closed", [](const PyRunner &self) { return !self.held; }, "Whether close() was called.")
       .def("close", &PyRunner::close,
-           "Ends it, and its connection if nobody else uses that. Arrays of its inputs that are "
-           "kept "
-           "keep its memory. May be called twice.")
+           "Closes the runner, and its connection if nobody else uses it. Arrays of its inputs "
+           "stay valid. May be called twice.")
       .def("__repr__", [](const PyRunner &self) {
         return self.held ? "<mlbridge.Runner of " + self.model->model.uri() + ">"
                          : std::string("<mlbridge.Runner (closed)>");

@@ -160,7 +160,7 @@ Expected<std::vector<PyObject *>> inMapping(PyObject *answer, const Signature &s
     const nb::object key = nb::cast(spec.name);
     values.push_back(PyDict_GetItemWithError(plain.ptr(), key.ptr()));
     if (!values.back())
-      return failed({Code::PolicyFailed, "no output '" + spec.name + "' in it: got " + keys(plain) +
+      return failed({Code::PolicyFailed, "output '" + spec.name + "' missing: got " + keys(plain) +
                                              "; the outputs are " + names(signature)});
   }
   if (static_cast<size_t>(PyDict_Size(plain.ptr())) == values.size())

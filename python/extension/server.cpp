@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The model's side from Python: the loop that calls a policy, and events one by one.
 #include "server.h"
-#include "model.h"
 
 #include <limits>
 #include <variant>
@@ -110,7 +109,7 @@ Arrays inputsOf(PyEvent &self) {
     raise({Code::InvalidArgument, "only a request or a step has inputs"});
   if (!self.inputs.is_valid()) {
     if (self.answered)
-      raise({Code::InvalidArgument, "the request has been answered; take its inputs before"});
+      raise({Code::InvalidArgument, "the request has been answered; read its inputs before"});
     auto *hold = new std::shared_ptr<void>(self.event.holdInputs());
     nb::capsule base(
         hold, [](void *held) noexcept { delete static_cast<std::shared_ptr<void> *>(held); });
@@ -128,7 +127,7 @@ std::vector<double> rewardsOf(Span<const AgentSpec> agents,
   for (const auto &[name, value] : given) {
     const int agent = findAgent(agents, name);
     if (agent < 0)
-      raise({Code::InvalidArgument, "a reward for '" + name + "', which is no agent"});
+      raise({Code::InvalidArgument, "rewards: there is no agent '" + name + "'"});
     rewards[static_cast<size_t>(agent)] = value;
   }
   return rewards;
@@ -163,7 +162,7 @@ void reply(PyEvent &self, nb::handle value, std::optional<double> reward, bool d
     raise({Code::InvalidArgument, "only a reset or step is answered with a reward"});
   const Span<const AgentSpec> agents = nb::cast<PyServer &>(self.server).open().agents();
   if (driven && !agents.empty() && reward)
-    raise({Code::InvalidArgument, "several agents have rewards, not one reward"});
+    raise({Code::InvalidArgument, "several agents: pass rewards instead of reward"});
   if (agents.empty() && (agent || rewards))
     raise({Code::InvalidArgument, "the server was not made with several agents"});
   std::vector<double> each;
@@ -253,7 +252,7 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
 
 void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
-      .def_ro("episode", &Context::episode, "The id by which a trainer knows the compilation again")
+      .def_ro("episode", &Context::episode, "The id by which a trainer recognizes the compilation")
       .def_ro("context", &Context::context, "Free text of the compiler: module, function")
       .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
@@ -324,7 +323,7 @@ void bindServer(nb::module_ &m) {
           "reward", [](const PyEvent &self) { return self.event.reward(); }, "Of a reward.")
       .def_prop_ro(
           "truncated", [](const PyEvent &self) { return self.event.isTruncated(); },
-          "Of the end of an episode: a limit ended it, and not its last state.")
+          "Of the end of an episode: a limit ended it, not a terminal state.")
       .def_prop_ro(
           "outcome", [](const PyEvent &self) { return statusObject(self.event.outcome()); },
           "How the compiler says that the episode ended.")
@@ -341,13 +340,13 @@ void bindServer(nb::module_ &m) {
            nb::arg("reward").none() = nb::none(), nb::arg("done") = false,
            nb::arg("agent").none() = nb::none(), nb::arg("rewards").none() = nb::none(),
            nb::arg("truncated") = false,
-           "Answers with a mapping of outputs, or with the value of the only one. A step is "
-           "answered with its reward besides; with done the outputs are the last observation, or "
-           "None. Of several agents: who acts next, whose observation the outputs are, and what "
-           "each has been given since it acted.")
+           "Answers with a mapping of outputs, or with the value of the only one. A step also "
+           "takes its reward; with `done` the outputs are the last observation, or None. With "
+           "several agents, `agent` acts next and the outputs are its observation; `rewards` has "
+           "each one's since it last acted.")
       .def("send_last", &sendLast, nb::arg("outputs"), nb::arg("agent").none() = nb::none(),
            "Before the reply that ends an episode: what one more agent sees at its end.")
-      .def("fail", &fail, nb::arg("message"), "Answers with an error; the server lives on.");
+      .def("fail", &fail, nb::arg("message"), "Answers with an error; the server keeps running.");
 
   nb::class_<PyServer> server(m, "_Server", nb::is_weak_referenceable());
   server

@@ -40,10 +40,10 @@ class _Thread:
             self._pool, functools.partial(function, *arguments, **named)
         )
 
-    async def first_call(self, function: Callable[[], T]) -> T:
+    async def first_call(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Ends the thread if there will be no others."""
         try:
-            return await self.call(function)
+            return await self.call(function, *arguments, **named)
         except BaseException:
             self.end()
             raise
@@ -64,11 +64,11 @@ def _shown(of: type, name: str) -> Any:
 # Asking
 
 
-class Runner:
-    """Asks a model. Calls that overlap are made one after another; open more to ask at once.
+class Runner(contextlib.AbstractAsyncContextManager["Runner"]):
+    """Asks a model. Overlapping calls run one after another; open several runners for more.
 
-    A call that is cancelled while the model works on it is over for its caller only; the next one
-    begins when it has ended, with its deadline at the latest.
+    A call that is cancelled while the model works on it ends only for its caller; the next one
+    begins when the model has finished, at the call's deadline at the latest.
     """
 
     def __init__(self, runner: _Runner, thread: _Thread) -> None:
@@ -108,9 +108,6 @@ class Runner:
         """End the runner and its thread, once its call has ended. May be called twice."""
         self._thread.end(self._of.close)
 
-    async def __aenter__(self) -> Runner:
-        return self
-
     async def __aexit__(self, *error: object) -> None:
         self.close()
 
@@ -127,23 +124,15 @@ async def open(
 ) -> Runner:
     """Like mlbridge.open."""
     thread = _Thread()
-    connect = functools.partial(
-        client.open,
-        uri,
-        signature,
-        output=output,
-        deadline=deadline,
-        agent=agent,
-        episode=episode,
-        context=context,
-    )
-    return Runner(await thread.first_call(connect), thread)
+    named = {"deadline": deadline, "agent": agent, "episode": episode, "context": context}
+    runner = await thread.first_call(client.open, uri, signature, output=output, **named)
+    return Runner(runner, thread)
 
 
 # Driving
 
 
-class Driver:
+class Driver(contextlib.AbstractAsyncContextManager["Driver"]):
     """mlbridge.Driver for asyncio. Calls that overlap are made one after another."""
 
     def __init__(self, driver: driving.Driver, thread: _Thread) -> None:
@@ -173,14 +162,11 @@ class Driver:
         return await self._thread.call(self._of.step, action)
 
     async def close(self) -> None:
-        """Leave the environment, once the call in work has ended."""
+        """Disconnect from the environment, once the running call has ended."""
         try:
             await self._thread.call(self._of.close)
         finally:
             self._thread.end()
-
-    async def __aenter__(self) -> Driver:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
@@ -195,15 +181,15 @@ async def drive(
 ) -> Driver:
     """Like mlbridge.drive."""
     thread = _Thread()
-    connect = functools.partial(driving.drive, uri, deadline=deadline, agent=agent, episode=episode)
-    return Driver(await thread.first_call(connect), thread)
+    named = {"deadline": deadline, "agent": agent, "episode": episode}
+    return Driver(await thread.first_call(driving.drive, uri, **named), thread)
 
 
 # Serving
 
 
 class Policy(Protocol):
-    """Decides like mlbridge.Policy, and may wait for something else meanwhile."""
+    """Decides like mlbridge.Policy, and may await other things meanwhile."""
 
     def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Awaitable[Any]: ...
 
@@ -221,10 +207,10 @@ async def serve(
 ) -> Statistics:
     """Serve `await policy(observation, context)` at `uri`, for many requests at once.
 
-    Until the task is cancelled, which fails the requests in work, or the Server that `ready` is
-    called with is told to stop(), which lets them end. Up to `max_in_work` are in work; others wait
-    in the server. A policy that raises fails its request, as in mlbridge.serve. `on_event` is
-    called by the event loop; what it raises ends the serving.
+    Serves until the task is cancelled (requests in progress fail) or stop() is called on the Server
+    that `ready` was given (they finish). Up to `max_in_work` requests are in progress at a time;
+    others wait in the server. A policy that raises fails its request, as in mlbridge.serve.
+    `on_event` is called by the event loop; what it raises ends the serving.
     """
     if max_in_work < 1:
         raise ValueError(f"max_in_work must be at least 1, not {max_in_work}")

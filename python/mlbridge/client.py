@@ -36,19 +36,16 @@ def open(
 ) -> Runner:
     """Open any model ("onnx:policy.onnx", "unix:/run/policy.sock", …) for one thread.
 
-    Without a signature the model's own is used. A server that takes any signature has none: then
-    state one, or the type of the single `output`, and the features of the first evaluation are
-    the inputs. `deadline` bounds opening and every evaluation: seconds, a timedelta
-    or text like "250ms"; 5 seconds unless given, and 0 waits for nothing. Options of the URI win
-    over the arguments.
+    Without `signature` the model's own is used. For a server that takes any signature, pass one, or
+    pass the type of the single `output`: the inputs are then those of the first evaluation.
+    `deadline` bounds opening and every evaluation: seconds, a timedelta or text like "250ms"; 5
+    seconds unless given, and 0 waits for nothing. Options of the URI win over the arguments.
     """
     model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, context=context)
     wanted = signature or model.model_signature
     if wanted is None:
         if output is None:
-            raise InvalidArgument(
-                f"{uri} takes any signature: state one, or the type of the output"
-            )
+            raise InvalidArgument(f"{uri} takes any signature: pass signature= or output=")
         return _inferring_runner(model, output)
     model.bind(wanted)
     return model.new_runner()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The direction for training: an environment waits, in a compiler or in Python, and is driven."""
+"""For training: an environment, in a compiler or in Python, that a driver resets and steps."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ._core import Event, EventKind, Signature, Statistics, _Driver
 from .errors import Cancelled, Closed, InvalidArgument
@@ -23,8 +23,8 @@ _log = logging.getLogger("mlbridge")
 class Transition(NamedTuple):
     """What a step led to. Once the episode is done: the last observation, if there is one.
 
-    Of several agents: what the one that acts next observes, and what it has been given since it
-    acted before; once the episode is done, that of the one that acted last.
+    With several agents: the observation of the one that acts next, and the sum of its rewards since
+    its previous action; once the episode is done, those of the one that acted last.
     """
 
     observation: dict[str, NDArray[Any]]
@@ -40,21 +40,22 @@ class Driver(_Driver):
             while not driver.done:
                 observation, reward, done = driver.step(choose(observation))
 
-    With several agents `agent` says who acts next, whose `signature`, observation and action these
-    are, and `rewards` what each has been given since it acted:
+    With several agents, `agent` is the one that acts next; `signature`, observation and action are
+    its own. `rewards` has each agent's rewards since it last acted:
 
             while not driver.done:
                 observation, reward, done = driver.step(policies[driver.agent](observation))
 
-    At the end `truncated` says that a limit ended the episode, not its last state, and
+    At the end `truncated` says that a limit ended the episode, not a terminal state, and
     `last_observations` what each agent sees then, where the environment says so.
 
     After an error the episode is over, and the environment may or may not have applied the action;
-    the next reset begins anew, on a new connection if the old one broke. Arrays are the caller's.
+    the next reset begins a new one, on a new connection if the old one broke. Returned arrays
+    belong to the caller.
     """
 
     def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """Begin an episode of `context`, a module for instance; empty: the same again.
+        """Begin an episode of `context`, for instance a module; empty: the same as before.
 
         The first observation; `done` is set if there is nothing to decide. Raises Busy
         if another driver is in the middle of an episode, and what the environment fails with.
@@ -104,7 +105,7 @@ Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, boo
 
 
 class Environment(Protocol):
-    """What serve_environment serves: a stand-in for a compiler, a simulator, a recorded one."""
+    """What serve_environment serves: a simulator, or a recording in place of a compiler."""
 
     def reset(self, context: str, seed: int) -> Mapping[str, Any]:
         """Begin an episode and give its first observation."""
@@ -112,8 +113,8 @@ class Environment(Protocol):
     def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
         """Apply the action: the next observation, the reward, and whether done.
 
-        Once done: the last observation, or None. A fourth value says whether a limit ends the
-        episode, which is not done then.
+        Once done: the last observation, or None. An optional fourth value says that a limit ends
+        the episode (truncation); done is then False.
         """
 
 
@@ -133,58 +134,39 @@ class AgentsEnvironment(Protocol):
         """
 
 
-def _four(
-    step: tuple[_Seen, _Given, bool] | tuple[_Seen, _Given, bool, bool],
-) -> tuple[_Seen, _Given, bool, bool]:
-    seen, given, done, *limit = step
-    return seen, given, done, not done and any(limit)
+class _Served:
+    """An environment between its events: who acts, and each agent's rewards since it last acted."""
 
-
-class _One:
-    """One environment between its events."""
-
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Any, agents: Iterable[str] | None) -> None:
         self._environment = environment
-
-    def answer(self, event: Event) -> None:
-        observation: Mapping[str, Any] | None
-        reward, done, truncated = 0.0, False, False
-        if event.kind is EventKind.RESET:
-            observation = self._environment.reset(event.context.context, event.seed)
-        else:
-            observation, reward, done, truncated = _four(self._environment.step(event.inputs))
-        event.reply(observation, reward=reward, done=done or truncated, truncated=truncated)
-
-
-class _Several:
-    """The same with several agents: who acts, and what each has been given since it acted."""
-
-    def __init__(self, environment: AgentsEnvironment, agents: Mapping[str, Signature]) -> None:
-        self._environment = environment
-        self._rewards = dict.fromkeys(agents, 0.0)
+        self._agents = agents
+        self._rewards: dict[str, float] = {}
         self._acting = ""
 
     def answer(self, event: Event) -> None:
-        turn: Turn | Sequence[Turn] | None
-        done = truncated = False
+        agent, rewards, done, limit = event.context.agent, None, False, []
         if event.kind is EventKind.RESET:
-            self._rewards = dict.fromkeys(self._rewards, 0.0)
-            turn = self._environment.reset(event.context.context, event.seed)
+            self._rewards = dict.fromkeys(self._agents or (), 0.0)
+            seen = self._environment.reset(event.context.context, event.seed)
+        elif self._agents is None:
+            seen, rewards, done, *limit = self._environment.step(event.inputs)
         else:
-            agent = event.context.agent
             if agent != self._acting:
                 raise ValueError(f"it is the turn of agent {self._acting!r}, not of {agent!r}")
             self._rewards[agent] = 0.0
-            turn, rewards, done, truncated = _four(self._environment.step(agent, event.inputs))
+            seen, rewards, done, *limit = self._environment.step(agent, event.inputs)
             for name, reward in rewards.items():
                 self._rewards[name] = self._rewards.get(name, 0.0) + reward
-        if done or truncated or not isinstance(turn, Turn):
-            for name, last in [turn] if isinstance(turn, Turn) else turn or ():
+        truncated = not done and any(limit)
+        if self._agents is None:
+            event.reply(seen, reward=rewards or 0.0, done=done or truncated, truncated=truncated)
+        elif done or truncated or not isinstance(seen, Turn):
+            for name, last in [seen] if isinstance(seen, Turn) else seen or ():
                 event.send_last(last, name)
             event.reply(None, rewards=self._rewards, done=True, truncated=truncated)
-            return
-        self._acting = turn.agent
-        event.reply(turn.observation, agent=turn.agent, rewards=self._rewards)
+        else:
+            self._acting = seen.agent
+            event.reply(seen.observation, agent=seen.agent, rewards=self._rewards)
 
 
 def serve_environment(
@@ -204,11 +186,7 @@ def serve_environment(
     environment that raises fails that episode: the driver gets the text, the traceback goes to the
     logger "mlbridge". With `keep_serving` the next driver is waited for.
     """
-    one: _One | _Several
-    if isinstance(signature, Mapping):
-        one = _Several(cast("AgentsEnvironment", environment), signature)
-    else:
-        one = _One(cast("Environment", environment))
+    served = _Served(environment, signature if isinstance(signature, Mapping) else None)
     with (
         Server(uri, signature, metadata, environment=True, **limits) as server,
         contextlib.suppress(KeyboardInterrupt, Cancelled),
@@ -221,7 +199,7 @@ def serve_environment(
             if event.kind not in (EventKind.RESET, EventKind.STEP):
                 continue
             try:
-                one.answer(event)
+                served.answer(event)
             except Closed:
                 _log.debug("the driver left before it was answered")
             except Exception as error:

@@ -95,7 +95,7 @@ class DeadlineExceeded(Error, TimeoutError, code=Code.DEADLINE_EXCEEDED):
 
 
 class Unavailable(Error, ConnectionError, code=Code.UNAVAILABLE):
-    """Nobody there, or the circuit of this Model is open after earlier failures."""
+    """Nobody there, or the Model's circuit breaker is open after earlier failures."""
 
 
 class Busy(Error, ConnectionError, code=Code.BUSY):
@@ -111,7 +111,7 @@ class PolicyFailed(Error, RuntimeError, code=Code.POLICY_FAILED):
 
 
 class Cancelled(Error, RuntimeError, code=Code.CANCELLED):
-    """The caller, or a server while stopping, gave the call up."""
+    """The caller gave up, or the server is shutting down."""
 
 
 class InvalidArgument(Error, ValueError, code=Code.INVALID_ARGUMENT):
@@ -131,7 +131,7 @@ class NotFound(Error, FileNotFoundError, code=Code.NOT_FOUND):
 
 
 class Unsupported(Error, NotImplementedError, code=Code.UNSUPPORTED):
-    """Understood, and not offered here."""
+    """Understood, but not supported here."""
 
 
 class ProtocolError(Error, ConnectionError, code=Code.PROTOCOL):

@@ -35,14 +35,14 @@ class Support:
 
 @dataclass
 class Report:
-    """A model, as far as its file says; None is what is not known."""
+    """What a model's file says about it; None where it says nothing."""
 
     path: str
     format: str
     file_bytes: int | None
-    """None of what is not in a file."""
+    """None if the model is not in a file."""
     signature: str | None = None
-    """Of a SavedModel with several, the one that is usual."""
+    """Of a SavedModel with several signatures, the default one."""
     signatures: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     opsets: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
     """Look into a model: .onnx, .ort, a shared object of `mlbridge compile`, or a SavedModel.
 
     `options` are those of a URI ("custom_ops=lib.so") for the engines that are tried. Instead of a
-    path any URI will do, also one of a server. Errors: NotFound, InvalidModel; of a URI, those of
+    path, any URI works, including a server's. Errors: NotFound, InvalidModel; of a URI, those of
     opening it.
     """
     path = os.fspath(path)
@@ -123,7 +123,7 @@ def read_onnx(report: Report) -> None:
     """What the library's own reader sees in the file, and whether the native engine runs it."""
     found = _inspect_native(report.path)
     if not found["operators"] and not found["opsets"]:
-        raise InvalidModel(f"{report.path} is no model: it has neither operators nor an opset")
+        raise InvalidModel(f"{report.path} is not a model: it has neither operators nor an opset")
     support = Support(*(found.pop(name) for name in ("runs", "why", "missing")))
     for name, value in found.items():
         if support.runs or name not in ("multiply_adds", "workspace_bytes"):

@@ -54,13 +54,13 @@ class LoadedModel:
     ) -> Statistics:
         """Serve it until Ctrl-C or stop().
 
-        With `batch`, up to so many requests are one call; `max_wait` and `pad` are those of
+        With `batch`, up to that many requests go into one call; `max_wait` and `pad` are those of
         Server.serve_batches. Compilers that state an agent named in `agents` are answered by that
         model. `ready` is called with the Server once compilers can connect.
         """
         models = {"": self, **(agents or {})}
         if agents and self.signature is None:
-            raise InvalidArgument(f"{self.name}: state a signature; the agents' models share it")
+            raise InvalidArgument(f"{self.name} has no signature: pass one, which agents share")
         for name, model in models.items():
             if model.signature != self.signature:
                 raise Mismatch(
@@ -68,9 +68,9 @@ class LoadedModel:
                     f"{self.name} has {self.signature}; one server has one signature"
                 )
             if batch is not None and model.batch_policy is None:
-                raise Unsupported(f"{model.name}: no batches: {model.unbatchable}")
+                raise Unsupported(f"{model.name} cannot take batches: {model.unbatchable}")
         if batch is None and (pad is not None or max_wait):
-            raise InvalidArgument("pad and max_wait are for batches; state their size")
+            raise InvalidArgument("pad and max_wait are for batches; pass batch=N too")
         with Server(uri, self.signature, self.metadata, **limits) as server:
             if ready is not None:
                 ready(server)
@@ -126,9 +126,9 @@ def serve_onnx(
     """Serve an ONNX file at `uri` until Ctrl-C: the same answers as from "onnx:PATH" in process.
 
     The file's inputs and outputs are the signature, its metadata properties the metadata. With
-    `batch`, for a network whose inputs and outputs all begin with a dynamic dimension, requests are
-    laid one after another along it, up to `batch` in one call. Kernels may choose another order
-    of sums for more rows, so that last bits may differ then.
+    `batch`, for a network whose inputs and outputs all begin with a dynamic dimension, up to
+    `batch` requests are concatenated along it in one call. Kernels may sum in a different order for
+    more rows, so the last bits may differ.
     """
     return load_onnx(path).serve(
         uri, batch=batch, max_wait=max_wait, pad=pad, ready=ready, **limits
@@ -144,11 +144,19 @@ def load(text: str, signature: Signature | None = None) -> LoadedModel:
     if colon and not Path(text).exists():
         return load_python(place, name, signature)
     if Path(text).suffix == ".py":
-        raise InvalidArgument(f"{text}: which function of it? {text}:FUNCTION")
+        raise InvalidArgument(f"{text}: expected the name of a function too: {text}:FUNCTION")
     model = load_onnx(text)
     if signature is not None and signature != model.signature:
         raise Mismatch(f"{text}: the model has {model.signature}, not {signature}")
     return model
+
+
+def _file(path: str | os.PathLike[str], expected: str) -> str:
+    path = os.fspath(path)
+    if not Path(path).is_file():
+        what = "is a folder" if Path(path).is_dir() else "is not there"
+        raise NotFound(f"{path} {what}; expected {expected}")
+    return path
 
 
 # ONNX
@@ -163,10 +171,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
 
     Other options choose other kernels, whose last bits differ, and so would decisions.
     """
-    path = os.fspath(path)
-    if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not there"
-        raise NotFound(f"{path} {what}; expected an ONNX file")
+    path = _file(path, "an ONNX file")
     # Asked before it starts, ONNX Runtime doesn't report home.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
@@ -186,7 +191,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's own exceptions share no base class
-        raise InvalidModel(f"{path}: no ONNX model: {' '.join(str(error).split())}") from None
+        raise InvalidModel(f"{path}: not an ONNX model: {' '.join(str(error).split())}") from None
     inputs, outputs = session.get_inputs(), session.get_outputs()
     names = [node.name for node in outputs]
 
@@ -198,8 +203,8 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
         path,
         evaluate,
         Signature(_onnx_specs(path, inputs), _onnx_specs(path, outputs)),
-        [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
         session.get_modelmeta().custom_metadata_map,
+        [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
     )
 
 
@@ -208,7 +213,7 @@ def _onnx_specs(path: str, nodes: Sequence[Any]) -> list[TensorSpec]:
     for node in nodes:
         match = re.fullmatch(r"tensor\((\w+)\)", node.type)
         if match is None or match[1] == "bfloat16":
-            raise Unsupported(f"{path}: '{node.name}' is a {node.type}, which cannot be sent")
+            raise Unsupported(f"{path}: '{node.name}' is a {node.type}, which is not supported")
         shape = [length if isinstance(length, int) else -1 for length in node.shape]
         specs.append(TensorSpec(node.name, _DTYPES.get(match[1]) or match[1], shape))
     return specs
@@ -218,19 +223,18 @@ def _network(
     name: str,
     evaluate: _Evaluate,
     signature: Signature,
-    dims: Sequence[Mapping[str, _Dims]],
     metadata: Mapping[str, str],
+    dims: Sequence[Mapping[str, _Dims]] = (),
 ) -> LoadedModel:
-    """One that takes batches along the first dimension of all its inputs and outputs."""
-    unbatchable = _no_common_first_dimension(*dims)
-    return LoadedModel(
-        name,
-        lambda observation, _: evaluate(observation),
-        None if unbatchable else _laid_in_a_row(evaluate, *dims),
-        signature,
-        metadata,
-        unbatchable,
-    )
+    """Takes batches along the first dimension of `dims`; without them, along one more in front."""
+
+    def policy(observation: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
+        return evaluate(observation)
+
+    unbatchable = _no_common_first_dimension(*dims) if dims else ""
+    batches = _laid_in_a_row(evaluate, *dims) if dims and not unbatchable else policy
+    batch_policy = None if unbatchable else batches
+    return LoadedModel(name, policy, batch_policy, signature, metadata, unbatchable)
 
 
 def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]) -> str:
@@ -243,7 +247,7 @@ def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str
         names.add(dims[0])
     names.discard(None)
     if len(names) > 1:
-        return f"the first dimensions are {', '.join(map(str, sorted(names, key=str)))}, not one"
+        return f"the first dimensions differ: {', '.join(map(str, sorted(names, key=str)))}"
     return ""
 
 
@@ -323,9 +327,9 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
     signature = signature or stated
     if _is_torch_module(made):
         if signature is None:
-            raise InvalidArgument(f"{text} is a torch module: state its signature")
+            raise InvalidArgument(f"{text} is a torch module and needs a signature: pass one")
         made.eval()
-        return _torch_model(text, made, signature, metadata)
+        return _network(text, _torch_evaluate(text, made, signature), signature, metadata)
     return LoadedModel(text, made, made, signature, metadata)
 
 
@@ -378,12 +382,9 @@ def _is_torch_module(value: Any) -> bool:
 def load_torch(path: str | os.PathLike[str], signature: Signature | None = None) -> LoadedModel:
     """A TorchScript file, or a program that torch.export.save wrote.
 
-    TorchScript needs a signature; a program's own inputs are its, unless it is given another.
+    TorchScript needs a signature; an exported program has its own, unless `signature` is given.
     """
-    path = os.fspath(path)
-    if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not there"
-        raise NotFound(f"{path} {what}; expected a TorchScript or torch.export file")
+    path = _file(path, "a TorchScript or torch.export file")
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
@@ -412,9 +413,9 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
     except Exception as error:
         raise InvalidModel(f"{path}: {' '.join(str(error).split())}") from None
     if signature is not None:
-        return _torch_model(path, module, signature, {})
+        return _network(path, _torch_evaluate(path, module, signature), signature, {})
     if not exported:
-        raise InvalidArgument(f"{path} is TorchScript, which has no signature: state it")
+        raise InvalidArgument(f"{path} is TorchScript, which has no signature: pass one")
     return _program_model(path, program, module)
 
 
@@ -430,7 +431,7 @@ def _program_model(path: str, program: Any, module: Any) -> LoadedModel:
         for show, name in names.items():
             value: Any = nodes[name].meta["val"] if name in nodes else None
             if not hasattr(value, "dtype"):
-                raise Unsupported(f"{path}: '{name}' is no tensor; state a signature")
+                raise Unsupported(f"{path}: '{name}' is not a tensor; pass a signature")
             shape = [n if isinstance(n, int) else str(n) for n in value.shape]
             dtype = str(value.dtype).removeprefix("torch.")
             dims[-1][show] = shape
@@ -438,7 +439,7 @@ def _program_model(path: str, program: Any, module: Any) -> LoadedModel:
                 TensorSpec(show, dtype, [n if isinstance(n, int) else -1 for n in shape])
             )
     signature = Signature(*specs)
-    return _network(path, _torch_evaluate(path, module, signature), signature, dims, {})
+    return _network(path, _torch_evaluate(path, module, signature), signature, {}, dims)
 
 
 def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
@@ -447,7 +448,7 @@ def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
 
     texts = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.type == "string"]
     if texts:
-        raise Unsupported(f"{path}: '{texts[0]}' is text, which torch has no tensors of")
+        raise Unsupported(f"{path}: '{texts[0]}' is a string, which torch tensors cannot hold")
     inputs = [spec.name for spec in signature.inputs]
     outputs = [spec.name for spec in signature.outputs]
 
@@ -466,19 +467,6 @@ def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
         }
 
     return evaluate
-
-
-def _torch_model(
-    name: str, module: Any, signature: Signature, metadata: Mapping[str, str]
-) -> LoadedModel:
-    evaluate = _torch_evaluate(name, module, signature)
-    return LoadedModel(
-        name,
-        lambda observation, _: evaluate(observation),
-        lambda observations, _: evaluate(observations),
-        signature,
-        metadata,
-    )
 
 
 # Signatures
@@ -505,7 +493,7 @@ def _parse_specs(text: str) -> list[TensorSpec]:
         for length in match[3].split(",") if match[3] and match[3].strip() else []:
             found = re.fullmatch(r"\s*(?:(\d{1,18})|(?:\?|-1)(?:\s*<=\s*(\d{1,18}))?)\s*", length)
             if found is None:
-                raise InvalidArgument(f"'{part.strip()}': '{length.strip()}' is no length, nor '?'")
+                raise InvalidArgument(f"'{part.strip()}': '{length.strip()}' is no length or '?'")
             shape.append(-1 if found[1] is None else int(found[1]))
             maximum.append(None if found[2] is None else int(found[2]))
         dtype: Any = str if match[2] == "string" else match[2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Conversations in files: kept by a server in between, read for learning, and played again.
+"""Recordings: made by a server between compiler and model, read for training, and replayed.
 
 docs/recording.md describes the format.
 """
@@ -50,7 +50,7 @@ Tensors = dict[str, NDArray[Any]]
 # Writing
 
 
-class Recorder:
+class Recorder(contextlib.AbstractContextManager["Recorder"]):
     """Writes a recording. What is written survives the end of this process, however it ends."""
 
     def __init__(
@@ -64,8 +64,8 @@ class Recorder:
     ) -> None:
         """Make the file, which must not be there yet. `model` says who answers.
 
-        A disk that is full raises nothing: nothing more is kept then, and `failed` is told why,
-        once, or else there is a warning (RuntimeWarning).
+        A full disk raises nothing: recording stops and `failed` is called once with the reason, or
+        without `failed` there is a RuntimeWarning.
         """
         self.path = os.fspath(path)
         try:
@@ -120,9 +120,6 @@ class Recorder:
     def close(self) -> None:
         """Closes the file; what was written is in it already."""
         self._file.close()
-
-    def __enter__(self) -> Recorder:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -223,7 +220,7 @@ class Record:
 
     @property
     def stream(self) -> tuple[int, int]:
-        """Of whom it is: the number of the connection, and of the stream on it."""
+        """Who it belongs to: the number of the connection, and of the stream on it."""
         return self.fields["connection"], self.fields["stream"]
 
 
@@ -257,7 +254,7 @@ class Episode:
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """A reward for each answered request; several of one are added."""
+        """The reward of each answered request; several rewards of one request are added up."""
         return np.array(self._rewards, np.float64)
 
     def stacked(self, name: str) -> NDArray[Any]:
@@ -276,13 +273,13 @@ class Recording:
     """A recording file. Reading does not change it; it may still be written meanwhile."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read what it begins with. Raises NotFound, and InvalidModel for another file."""
+        """Read its header. Raises NotFound, and InvalidModel for a file that is not a recording."""
         self.path = os.fspath(path)
         #: Why the records ended before the file did, if they did. Known once all are read.
         self.damage = ""
         first = next(self.records(), None)
         if first is None or first.kind != "recording":
-            raise InvalidModel(f"{self.path}: a recording without a beginning: {self.damage}")
+            raise InvalidModel(f"{self.path}: the recording has no valid header: {self.damage}")
         self.model: str = first.fields["model"]
         #: Seconds since 1970.
         self.began: float = first.fields["began"]
@@ -302,7 +299,7 @@ class Recording:
         with file:
             size = os.fstat(file.fileno()).st_size
             if file.read(len(MAGIC)) != MAGIC:
-                raise InvalidModel(f"{self.path} is no recording of mlbridge")
+                raise InvalidModel(f"{self.path} is not a recording of mlbridge")
             while header := file.read(_HEADER.size):
                 at = file.tell() - len(header)
                 if len(header) < _HEADER.size:
@@ -398,7 +395,7 @@ def _parsed(line: bytes, raw: bytes) -> Record:
     for entry in fields.pop("tensors", []):
         shape = tuple(int(n) for n in entry["shape"])
         if any(length < 0 for length in shape):
-            raise ValueError(f"'{entry['name']}' has the shape {list(shape)}")
+            raise ValueError(f"'{entry['name']}' has a negative length in its shape {list(shape)}")
         count = math.prod(shape)
         if entry["type"] == "string":
             if len(entry["values"]) != count:
@@ -467,7 +464,7 @@ def record(
     """Serve another model at `uri` and keep what is asked and answered in `path`, until Ctrl-C.
 
     `model` is the URI of the other model, whose signature and metadata are shown to compilers. One
-    request is in work at a time. What it fails with, compilers get as PolicyFailed. When the file
+    request is in work at a time. Compilers get its failures as PolicyFailed. When the file
     can't be written any more, compilers are answered still; see Recorder.
     """
     asked = _Asked(model)
@@ -530,9 +527,9 @@ def _tell(asked: _Asked, event: Event) -> None:
 class Replay:
     """Answers from a recording.
 
-    An answer is one to equal inputs, bit for bit. Of several, the one of the same agent, episode,
-    context and step is taken, the k-th time the k-th; or else of the same agent, context and step;
-    or of the same agent; or any.
+    The answer is the one recorded for the same inputs, bit for bit. If there are several: the one
+    of the same agent, episode, context and step (the k-th request gets the k-th answer); else of
+    the same agent, context and step; else of the same agent; else any.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -584,10 +581,11 @@ class Replay:
                 raise PolicyFailed(answer.message)
             return answer
         place = f"step {context.step} of context '{context.context}', episode '{context.episode}'"
-        why = "with other inputs" if who[1:] in self._places else "not at all"
+        known = who[1:] in self._places
         raise PolicyFailed(
-            f"not in the recording {self.recording.path}: {place} was recorded {why}, "
-            "and these inputs nowhere"
+            f"not in the recording {self.recording.path}: {place} was "
+            + ("recorded with other inputs" if known else "not recorded")
+            + ", and these inputs occur nowhere in it"
         )
 
 

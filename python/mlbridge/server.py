@@ -49,7 +49,7 @@ class Server(_Server):
         with mlbridge.Server("unix:/tmp/policy.sock", signature) as server:
             server.serve_forever(policy)
 
-    A child process made by fork() must not use its parent's server; it is told so.
+    A child process made by fork() cannot use its parent's server; it gets InvalidArgument.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Server(_Server):
         """Like serve_forever, with one call of the policy for up to `max_batch` requests.
 
         Requests that wait already are taken together. The first of a batch waits up to `max_wait`
-        seconds for more, but only while another compiler that is connected may still ask, and
-        seldom for one for which that was in vain. Requests of different shapes go to the policy one
-        shape after another, or, with `pad`, all at once: shorter ones are filled up with `pad`, and
+        seconds for more, but only while another connected compiler may still ask, and rarely for
+        one that recently made it wait for nothing. Requests of different shapes go to the policy
+        one shape after another, or, with `pad`, all at once: shorter ones are padded with it, and
         the observations have "NAME.shape" (int64, one row for each request) for each input that is
         no scalar. What the policy raises fails the requests of that call.
         """
@@ -189,7 +189,7 @@ def serve(
     stop: Callable[[], bool] | None = None,
     **limits: int,
 ) -> Statistics:
-    """Serve `policy(observation, context)` at `uri` until Ctrl-C; gives what was done.
+    """Serve `policy(observation, context)` at `uri` until Ctrl-C; returns its statistics.
 
     `ready` is called with the Server once compilers can connect, from which another thread can
     stop() it. The rest is described at Server. Of several agents, `context.agent` says which one is

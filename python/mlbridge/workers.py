@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Many environments at once: one process each, whose faults stay its own."""
+"""Many environments at once, one process each, so that a fault affects only its own."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def addresses(pattern: str, count: int) -> list[str]:
 
 
 def pause(attempt: int) -> float:
-    """Seconds before try `attempt`, from 1: exponential back-off with full jitter and a cap."""
+    """Seconds before retry `attempt`, from 1: exponential back-off with full jitter and a cap."""
     return random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt, 20)))
 
 
 @dataclass
 class WorkersStatistics:
-    """What became of the workers so far."""
+    """What has happened to the workers so far."""
 
     episodes: int = 0  #: results given out; each task counts once, however often it was begun
     begun: int = 0  #: times that a task was begun
@@ -112,7 +112,7 @@ class _Worker:
 
 
 class Workers(Generic[Task, Result]):
-    """Plays episodes on several environments at once, and starts those again that fail.
+    """Plays episodes on several environments at once, and restarts those that fail.
 
         def play(driver, task, generator):
             observation = driver.reset(task.module)
@@ -125,9 +125,9 @@ class Workers(Generic[Task, Result]):
                 ...
 
     `start(number, address)` starts worker `number`, which listens at `address`, and gives its
-    process; without it the workers are somebody else's, and are connected to again after a fault.
-    An episode that a fault of its worker ended (it died, hung past `deadline`, spoke nonsense) is
-    begun anew, on whichever worker is free, `retries` times at most; what it had done is forgotten.
+    process; without it workers are started elsewhere, and only reconnected to after a fault. An
+    episode that a fault of its worker ended (it died, hung past `deadline`, broke the protocol) is
+    retried on whichever worker is free, `retries` times at most; what it had done is forgotten.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Workers(Generic[Task, Result]):
         retries: int = 5,
         seed: int = 0,
     ) -> None:
-        """`where`: a pattern for `count` addresses, or a list. `wait`: for one that is starting."""
+        """`where`: a pattern for `count` addresses, or a list. `wait`: seconds for one to start."""
         if isinstance(where, str):
             where = addresses(where, count or 1)
         elif count not in (None, len(where)):

@@ -191,7 +191,7 @@ def test_padding_makes_one_call_of_all_shapes(address: str) -> None:
         (lambda x: x[:1], "output 'y' has 1 rows for 2 requests"),
         (lambda x: 3.0, "output 'y' has no rows for 2 requests"),
         (lambda x: 1 / 0, "ZeroDivisionError: division by zero"),
-        (lambda x: {"z": x}, "no output 'y'"),
+        (lambda x: {"z": x}, "output 'y' missing"),
     ],
 )
 def test_a_policy_that_fails_fails_its_batch_and_the_server_lives(

@@ -257,7 +257,7 @@ def test_a_function_asked_by_many_threads() -> None:
 
 def test_a_runner_is_not_used_by_two_calls_at_once() -> None:
     def policy(*_: Any) -> int:
-        with pytest.raises(mlbridge.InvalidArgument, match="runner is being used"):
+        with pytest.raises(mlbridge.InvalidArgument, match="runner is in use"):
             runner.evaluate()
         return 1
 

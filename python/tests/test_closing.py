@@ -111,9 +111,7 @@ def test_a_runner_in_use_is_not_closed(address: str) -> None:
     with running(policy, address, SMALL) as server:
         runner = server.open()
         assert runner.evaluate_scalar(x=[1, 2, 3, 4]) == 1
-        assert closed == [
-            "the runner is being used by another thread, or by the call that is running"
-        ]
+        assert closed == ["the runner is in use by another thread or by a running call"]
         runner.close()
 
 

@@ -100,7 +100,7 @@ def test_the_outputs_suffix_says_what_is_made(
     shared = compiled(model, tmp_path / "m.so")
     assert mlbridge.open(f"aot:{shared}").evaluate(x=np.zeros((1, 4), np.float32))["y"].shape
     assert main(["compile", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 2
-    assert "m.o: with --shared it is a shared object" in capsys.readouterr().err
+    assert "m.o: --shared makes a shared object" in capsys.readouterr().err
     assert not (tmp_path / "m.o").exists()
 
 

@@ -156,10 +156,10 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["phase-ordering", "--model", "unix:/s", "--levels", ""], "got ''"),
         (["phase-ordering", "--require", "--model", "unix:/nowhere"], "can't be opened"),
         (["phase-ordering", "--require", "--model", "native:policy.onnx"], "policy.onnx"),
-        (["phase-ordering", "--model", "unix:/s", "--max-steps", "0"], "from 1 on"),
-        (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "from 1 on"),
-        (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "no quotation"),
-        (["phase-ordering", "--model", "unix:/s", "--log", "a$b"], "no quotation"),
+        (["phase-ordering", "--model", "unix:/s", "--max-steps", "0"], "of at least 1"),
+        (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "of at least 1"),
+        (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "cannot be quoted"),
+        (["phase-ordering", "--model", "unix:/s", "--log", "a$b"], "cannot be quoted"),
     ],
 )
 def test_refusals(

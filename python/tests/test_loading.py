@@ -176,7 +176,7 @@ def test_a_network_without_a_dynamic_dimension_has_no_batches(
     path = save_onnx(tmp_path / "m.onnx", [1])
     assert main(["serve", str(path), "--at", address, "--batch", "8"]) == 1
     error = capsys.readouterr().err
-    assert "m.onnx: no batches: 'x' [1, 4] does not begin with a dynamic dimension" in error
+    assert "m.onnx cannot take batches: 'x' [1, 4] does not begin with a dynamic dimension" in error
 
 
 @needs_onnx
@@ -185,17 +185,17 @@ def test_a_network_without_a_dynamic_dimension_has_no_batches(
     [
         (["missing.onnx"], "missing.onnx is not there; expected an ONNX file"),
         (["."], ". is a folder; expected an ONNX file"),
-        (["text.onnx"], "text.onnx: no ONNX model"),
+        (["text.onnx"], "text.onnx: not an ONNX model"),
         (["text.pt"], "text.pt: neither TorchScript nor torch.export"),
         (["missing.pt2"], "missing.pt2 is not there"),
         (["no_such_module_1:policy"], "no Python module 'no_such_module_1'"),
         (["missing.py:policy"], "missing.py is not there"),
         (["p.py:nothing"], "p.py has no 'nothing'"),
         (["p.py:number"], "p.py:number is a int; expected a function"),
-        (["p.py"], "which function of it? p.py:FUNCTION"),
+        (["p.py"], "expected the name of a function too: p.py:FUNCTION"),
         (["p.py:policy", "--signature", "x -> y"], "is not a signature such as"),
         (["p.py:policy", "--signature", "(x: float33) -> (y: int8)"], "'x: float33'"),
-        (["p.py:policy", "--batch", "0"], "--batch: expected a number from 1 on"),
+        (["p.py:policy", "--batch", "0"], "--batch: expected a number of at least 1"),
         (["p.py:policy", "--batch", "2", "--max-wait", "1"], "--max-wait: expected a time"),
         (["p.py:policy", "--pad", "0"], "add --batch N"),
         (["p.py:policy", "--agent", "p.py:policy"], "--agent: expected NAME=MODEL"),
@@ -289,7 +289,7 @@ def test_torch_modules(tmp_path: Path, address: str, kind: str, batch: int | Non
     if kind == "script":
         script: Any = torch.jit
         script.trace(module, torch.zeros(3, 4)).save(str(path))
-        with pytest.raises(mlbridge.InvalidArgument, match="has no signature: state it"):
+        with pytest.raises(mlbridge.InvalidArgument, match="has no signature: pass one"):
             mlbridge.load(str(path))
         model = mlbridge.load(str(path), signature)
     elif kind == "export":

@@ -150,7 +150,7 @@ def test_a_replay_answers_alike(
         with pytest.raises(PolicyFailed, match=r"step 0 of context 'one\.c'.*with other inputs"):
             runner.evaluate(**{**features(0), "name": "new"})
         runner.begin_episode("three", "three.c")
-        with pytest.raises(PolicyFailed, match=r"session\.mlbrec: step 0.*not at all"):
+        with pytest.raises(PolicyFailed, match=r"session\.mlbrec: step 0.*not recorded"):
             runner.evaluate(**{**features(0), "name": "new"})
 
 
@@ -331,4 +331,4 @@ def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
     assert "none: cannot be read: No such file" in capsys.readouterr().err
     (tmp_path / "other").write_bytes(b"\x7fELF and so on")
     assert main(["replay", f"{tmp_path}/other", "--at", at]) == 1
-    assert "other is no recording of mlbridge" in capsys.readouterr().err
+    assert "other is not a recording of mlbridge" in capsys.readouterr().err

@@ -123,9 +123,9 @@ def test_scalar_answers(
         ("float32", [3], np.zeros((1, 3), np.float32), r"expected shape \[3\], got shape \[1, 3\]"),
         ("float32", [-1], 1.0, r"expected shape \[\?\], got shape \[\]"),
         (str, [2], ["a", 1], "expected string"),
-        ("int64", [], {}, "no output 'y' in it: got an empty mapping; the outputs are 'y'"),
+        ("int64", [], {}, "output 'y' missing: got an empty mapping; the outputs are 'y'"),
         ("int64", [], {"y": 1, "z": 2}, "unknown output 'z'"),
-        ("int64", [], {"action": 1, 3: 4}, "no output 'y' in it: got a mapping of 'action', 3;"),
+        ("int64", [], {"action": 1, 3: 4}, "output 'y' missing: got a mapping of 'action', 3;"),
         ("float32", [2], [[1], [1, 2]], r"expected float32\[2\]"),
     ],
 )
@@ -161,7 +161,7 @@ def test_several_outputs_need_a_mapping(address: str) -> None:
         with pytest.raises(mlbridge.PolicyFailed, match="mapping with the outputs 'a', 'b'"):
             runner.evaluate(x=0)
         assert runner.evaluate(x=1) == {"a": 1.0, "b": 2}
-        with pytest.raises(mlbridge.PolicyFailed, match="no output 'b'"):
+        with pytest.raises(mlbridge.PolicyFailed, match="output 'b' missing"):
             runner.evaluate(x=2)
         with pytest.raises(mlbridge.InvalidArgument, match="2 outputs"):
             runner.evaluate_scalar(x=1)

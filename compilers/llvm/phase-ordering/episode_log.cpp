@@ -136,11 +136,10 @@ Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
                        : Object->get("outcome") ? (Complete = readEnd(*Object, Log))
                                                 : readDecision(*Object, Log));
     if (!Good)
-      return failure(Path, "line " + Twine(Number) + ": not what a phase-ordering log of version " +
-                               "1 has here");
+      return failure(Path, "line " + Twine(Number) + ": not of a phase-ordering log of version 1");
   }
   if (!Complete)
-    return failure(Path, "line " + Twine(Number + 1) + ": expected the outcome, got the end");
+    return failure(Path, "line " + Twine(Number + 1) + ": expected the outcome, got end of file");
   return Log;
 }
 

@@ -191,7 +191,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
   if (!firstDefinition(M))
     return false;
   if (!Level.empty() && !is_contained(Set->Levels, Level)) {
-    leaveAlone(M, "-" + Level.str() + " is none of the levels " + join(Set->Levels, ",") +
+    leaveAlone(M, "-" + Level.str() + " is not one of the levels " + join(Set->Levels, ",") +
                       " (-phase-ordering-levels)");
     return false;
   }

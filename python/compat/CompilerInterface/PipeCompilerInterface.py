@@ -104,7 +104,7 @@ class PipeCompilerInterface(BaseCompilerInterface):
         try:
             out = self.serdes_obj.getOutputBuffer()
             if out is not None:
-                self.tc_buffer.wait = _Wait(self.deadline, "the compiler did not take the advice")
+                self.tc_buffer.wait = _Wait(self.deadline, "the compiler did not read the advice")
                 try:
                     self.tc_buffer.write(out)
                 except BrokenPipeError:
@@ -119,14 +119,14 @@ class PipeCompilerInterface(BaseCompilerInterface):
             raise
 
     def init_pipes(self) -> None:
-        """Makes the FIFOs anew. A file that is no FIFO is left alone: FileExistsError."""
+        """Makes new FIFOs. A file that is not a FIFO is left alone: FileExistsError."""
         self.close_pipes()
         self.to_compiler = f"{self.pipe_name}.in"
         self.from_compiler = f"{self.pipe_name}.out"
         for path in (self.to_compiler, self.from_compiler):
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISFIFO(os.lstat(path).st_mode):
-                    raise FileExistsError(errno.EEXIST, "is no FIFO", path)
+                    raise FileExistsError(errno.EEXIST, "is not a FIFO", path)
                 os.remove(path)
             os.mkfifo(path, 0o600)
 

@@ -28,7 +28,7 @@ class NpEncoder(json.JSONEncoder):
             return o.value
         if hasattr(o, "tolist"):
             return o.tolist()
-        raise TypeError(f"advice of the type {type(o).__name__} has no form on the wire")
+        raise TypeError(f"advice of type {type(o).__name__} cannot be sent to the compiler")
 
 
 def raw(value: Any) -> bytes:
@@ -37,13 +37,13 @@ def raw(value: Any) -> bytes:
         return bytes(value)
     if isinstance(value, int):  # bool as well: its 4 bytes begin with the one that is read
         if not -(1 << 31) <= value < 1 << 31:
-            raise OverflowError(f"{value} has no place in 4 bytes; use ctypes.c_long({value})")
+            raise OverflowError(f"{value} does not fit in 4 bytes; use ctypes.c_long({value})")
         return struct.pack("<i", value)
     if isinstance(value, float):
         return struct.pack("<f", value)
     if isinstance(value, str):
         if len(value) != 1 or ord(value) > 255:
-            raise ValueError(f"{value!r} is not one character of a byte")
+            raise ValueError(f"{value!r} is not a single one-byte character")
         return value.encode("latin-1")
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
@@ -112,7 +112,7 @@ class SerDes:
         try:
             return json.loads(message)
         except ValueError as error:
-            raise ProtocolError(f"the request is no JSON: {error}") from None
+            raise ProtocolError(f"the request is not valid JSON: {error}") from None
 
     def deserializeBytes(self, datastream: Stream) -> list[log_reader.TensorValue]:
         return log_reader.read_observation(read_message(datastream))

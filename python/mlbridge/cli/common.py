@@ -9,8 +9,7 @@ import re
 #: How every command ends; `--help` says so.
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 EXIT_CODES = (
-    "exit codes: 0 it was done; 1 it could not be done, and a line on stderr says why;\n"
-    "2 the command line is wrong"
+    "exit codes: 0 success; 1 failure, with the reason on stderr;\n2 the command line is wrong"
 )
 
 #: The optimizations that have a compiler plugin, and the model that is shipped for each, if any.
@@ -33,7 +32,7 @@ class UsageError(CommandError):
 
 def number_from_one(text: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text}'")
     return int(text)
 
 

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if output.endswith(".so"):
         options.shared = True
     elif options.shared and output.endswith((".o", ".weights")):
-        raise UsageError(f"-o {options.output}: with --shared it is a shared object, FILE.so")
+        raise UsageError(f"-o {options.output}: --shared makes a shared object; name it FILE.so")
     name = options.name or identifier_of(output)
     to_folder = options.output.endswith("/")
     only_weights = output.endswith(".weights")
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         generate = _core._generate
     except AttributeError as error:
-        raise CommandError("this build has no native engine, which the compiler needs") from error
+        raise CommandError("this build of mlbridge has no native engine") from error
     lengths, shapes, memory = dict(options.dim), dict(options.shape), options.memory or 0
     try:
         source, header, weights, files = generate(
@@ -73,7 +73,18 @@ def run(options: argparse.Namespace) -> int:
         write(output, weights)
         return DONE
     if to_folder:
-        return to_sources(options, Path(output), name, (source, header, weights), wanted, files)
+        sources = Path(output)
+        try:
+            sources.mkdir(parents=True, exist_ok=True)
+            write_sources(sources, name, (source, header, weights), wanted)
+            if options.weights == "external":
+                (sources / f"{name}_weights.bin").rename(sources / f"{name}.weights")
+            if options.depfile:
+                read = [os.path.abspath(options.model), *files]
+                write_depfile(Path(options.depfile), sources / f"{name}.cpp", read)
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}") from error
+        return DONE
     with tempfile.TemporaryDirectory(prefix="mlbridge-compile-") as folder:
         write_sources(Path(folder), name, (source, header, weights), wanted)
         with open(build(compiler, wanted, name, options.shared, folder), "rb") as file:
@@ -82,28 +93,6 @@ def run(options: argparse.Namespace) -> int:
         write(header_file, header)
     if external:
         write(weights_file, weights)
-    return DONE
-
-
-def to_sources(
-    options: argparse.Namespace,
-    folder: Path,
-    name: str,
-    made: tuple[bytes, bytes, bytes],
-    sets: list[str],
-    files: list[str],
-) -> int:
-    """Sources for a build of the user's own."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_sources(folder, name, made, sets)
-        if options.weights == "external":
-            (folder / f"{name}_weights.bin").rename(folder / f"{name}.weights")
-        if options.depfile:
-            model = os.path.abspath(options.model)
-            write_depfile(Path(options.depfile), folder / f"{name}.cpp", [model, *files])
-    except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
     return DONE
 
 
@@ -219,7 +208,7 @@ def call(command: list[str], folder: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise CommandError(f"no C++ compiler: {command[0]}: {error.strerror}") from error
+        raise CommandError(f"no C++ compiler (--cxx): {command[0]}: {error.strerror}") from error
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
         raise CommandError(f"{said[0][-1000:]}; the C++ compiler failed: {shlex.join(command)}")

@@ -224,13 +224,8 @@ def checks() -> list[Check]:
         attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
         attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
         *(
-            attempt(
-                f"plugin {name}",
-                f"mlbridge flags {name}",
-                plugin(name),
-                required=name == "phase-ordering",
-            )
-            for name in OPTIMIZATIONS
+            attempt(f"plugin {x}", f"mlbridge flags {x}", plugin(x), required=x == "phase-ordering")
+            for x in OPTIMIZATIONS
         ),
         attempt("model phase-ordering-size", "the default of --model", shipped_model),
         attempt("clang asks the model", "the default set-up", clang_asks),
@@ -242,7 +237,7 @@ def checks() -> list[Check]:
             Check(
                 "mlbridge-compat",
                 False,
-                "it is refused beside compilerinterface of PyPI, which is installed as well",
+                "it cannot be imported while PyPI's compilerinterface is installed, too",
                 "import CompilerInterface",
                 "pip uninstall compilerinterface",
                 required=False,

@@ -180,7 +180,7 @@ def quoted(argument: str) -> str:
     bad = re.search(r"[^\w./:+,=@%?&;()\[\]{}<>|*!^~ -]", argument)
     if bad:
         raise CommandError(
-            f"{argument!r} has the character {bad[0]!r}, which no quotation carries through make "
+            f"{argument!r} has the character {bad[0]!r}, which cannot be quoted for both make "
             "and a shell; move the file to another place"
         )
     return f"'{argument}'"

@@ -127,7 +127,7 @@ def parser() -> Parser:
     asking = Parser(add_help=False)
     asking.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
     asking.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
-    asking.option("--max-steps N", "the most decisions for a module", type=number_from_one)
+    asking.option("--max-steps N", "the most decisions per module", type=number_from_one)
     asking.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     asking.option(
         "--on-failure",
@@ -136,22 +136,19 @@ def parser() -> Parser:
     )
     asking.option("--log DIR", "write the decisions into this folder")
     asking.option(
-        "--levels LIST", "the -O levels at which it acts: Os,Oz, or O1,O2,O3 as well", type=levels
+        "--levels LIST", "the -O levels at which it asks: Os,Oz (default), O2, …", type=levels
     )
-    asking.option("--plugin PATH", "another file of the compiler plugin")
-    asking.option(
-        "--compiler COMMAND",
-        "the compiler that is to ask; clang-22 unless given",
-        default="clang-22",
-    )
+    asking.option("--plugin PATH", "a compiler plugin other than the installed one")
+    asking.option("--compiler COMMAND", "the compiler that asks: clang-22", default="clang-22")
     flags = command(
         "flags",
         "print what to add to a compiler's command line",
         "Prints, on one line, what to add to a compiler's command line.",
         """\
-Without --model it is the policy for code size that comes with this package. It acts at -Os and -Oz
-unless --levels says otherwise. Paths are made absolute, so that a build may change folders. When
-this command is missing or fails the shell goes on with the plain compiler: see mlbridge wrapper.
+Without --model the compiler asks the code-size policy that comes with this package. It acts at -Os
+and -Oz unless --levels says otherwise. Paths are made absolute, so that a build may change folders.
+If this command is missing or fails, the shell silently runs the compiler without a model; to fail
+instead, use mlbridge wrapper.
 
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",
@@ -159,16 +156,16 @@ example:
     )
     flags.option(
         "--require",
-        "open the model now, and have the compiler ask one that is no server; exit with 1 if "
-        "that fails. Implies --on-failure fail",
+        "open the model now and, unless it is a server, have the compiler ask it once; exit with 1 "
+        "if that fails. Implies --on-failure fail",
     )
     wrapper = command(
         "flags:wrapper",
         "write a compiler that asks a model",
         """\
-Writes a compiler: a script that runs another one with what `mlbridge flags` prints. It fails if
-anything that it needs is gone, and unless --on-failure says otherwise if the model does. A model in
-a file is tried at once. The script needs neither this command nor Python.""",
+Writes a script that runs a compiler with what `mlbridge flags` prints. The script fails if a file
+that it needs is gone and, unless --on-failure says otherwise, if the model fails. A model in a file
+is tried before the script is written. The script needs neither this command nor Python.""",
         """\
 example:
   mlbridge wrapper phase-ordering -o cc
@@ -182,7 +179,7 @@ example:
         "doctor",
         "check what is installed and what is missing",
         """\
-Checks what is installed and says what to run to get what is missing. Ends with 0 if unmodified
+Checks what is installed and says what to run to get what is missing. Exits with 0 if unmodified
 clang can ask the shipped model.""",
         "example:\n  mlbridge doctor --json",
     )
@@ -193,7 +190,7 @@ clang can ask the shipped model.""",
         "serve a model from a file to compilers",
         """\
 Serves a model to compilers until Ctrl-C or SIGTERM. Prints `ready URI` once they can connect, and
-what was done at the end.""",
+its statistics at the end.""",
         """\
 MODEL is
   FILE.onnx         answered by ONNX Runtime as in process; its inputs and outputs are the signature
@@ -201,9 +198,9 @@ MODEL is
   MODULE:NAME       a Python policy(observation, context), or a function without arguments that
   FILE.py:NAME      makes one, or a torch.nn.Module and its Signature
 
-With --batch, an ONNX network or exported program takes the requests along the dynamic dimension
-with which all its inputs and outputs begin; a torch.nn.Module and a Python policy get one more
-dimension, in front.
+With --batch, the requests to an ONNX network or exported program are concatenated along the dynamic
+first dimension that all its inputs and outputs must have; a torch.nn.Module and a Python policy get
+an additional leading dimension.
 
 example:
   mlbridge serve policy.onnx --at unix:/tmp/policy.sock --batch 64 --max-wait 1ms""",
@@ -211,9 +208,9 @@ example:
     serve.add_argument("model", metavar="MODEL", help="what to serve; see below")
     serve.option("--batch N", "answer up to N waiting requests in one call", type=number_from_one)
     serve.option(
-        "--max-wait TIME", "how long the first of a batch waits for more: 1ms", type=seconds
+        "--max-wait TIME", "how long the first request of a batch waits for more: 1ms", type=seconds
     )
-    serve.option("--pad X", "fill shorter inputs of a batch up with X", type=float)
+    serve.option("--pad X", "pad shorter inputs of a batch with X", type=float)
     serve.option("--signature TEXT", "such as '(x: float32[4]) -> (action: int64)'")
     serve.option(
         "--agent NAME=MODEL ...",
@@ -222,7 +219,7 @@ example:
     )
     serve.option(
         "--limit NAME=NUMBER ...",
-        "a limit of docs/serving.md, such as max_connections=2000; several times",
+        "a limit of docs/serving.md, such as max_connections=2000; may be repeated",
         type=limit,
     )
 
@@ -239,16 +236,16 @@ until Ctrl-C or SIGTERM. Prints `ready URI` once compilers can connect.""",
         "serve:replay",
         "answer compilers from a recording",
         """\
-Serves what is in a file of `mlbridge record`, until Ctrl-C or SIGTERM: equal inputs get the answer
-that was recorded, at the same episode, context and step where there are several. Anything else
-fails.""",
+Serves what is in a file of `mlbridge record`, until Ctrl-C or SIGTERM: a request with the same
+inputs gets the recorded answer; if there are several, the one at the same episode, context and
+step. Any other request fails.""",
         "example:\n  mlbridge replay session.mlbrec --at unix:/tmp/s.sock",
     )
     for recording in (record, replay):
         recording.add_argument("file", metavar="FILE", help="the recording: session.mlbrec")
     for server in (serve, record, replay):
         server.option("--at URI", AT, required=True)
-        server.option("--json", "print what was done as JSON")
+        server.option("--json", "print the final statistics as JSON")
 
     inspect = command(
         "inspect",
@@ -257,16 +254,16 @@ fails.""",
 Shows what a model is: inputs and outputs, metadata, operators, parameters, the multiply-adds of one
 evaluation, which engines run it (and if not why), and what a compiler would contain that has it
 built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge compile`, the folder of a
-TensorFlow SavedModel, or a URI: of a server, signature and metadata.""",
+TensorFlow SavedModel, or a URI (of a server only the signature and metadata are shown).""",
         "example:\n  mlbridge inspect policy.onnx\n  mlbridge inspect unix:/tmp/policy.sock",
     )
     inspect.add_argument("model", metavar="MODEL", help="a file, a SavedModel's folder, or a URI")
-    inspect.option("--options TEXT", "of the onnx: URI, such as custom_ops=LIB", default="")
+    inspect.option("--options TEXT", "options of the onnx: URI, such as custom_ops=LIB", default="")
     inspect.option("--json", JSON)
 
     compiling = command(
         "compile",
-        "make an object file of an ONNX network",
+        "compile an ONNX network to an object file",
         """\
 Makes an object file of an ONNX network, with a C function and its weights in it, which needs no
 library but libc and libm; or a shared object that aot:FILE.so opens. Results are those of native:,
@@ -281,15 +278,15 @@ example:
     compiling.add_argument("model", metavar="FILE", help="the network: policy.onnx")
     compiling.option(
         "-o FILE",
-        "policy.o, or .so, or .weights; FOLDER/: C++ for a build of your own",
+        "policy.o, policy.so or policy.weights; FOLDER/ writes C++ sources for your own build",
         dest="output",
         required=True,
     )
     compiling.option("--header FILE", "write a C header")
     compiling.option(
-        "--shared", "a shared object, for aot:FILE.so; said by an output that ends in .so as well"
+        "--shared", "make a shared object, for aot:FILE.so; implied by an output that ends in .so"
     )
-    compiling.option("--name NAME", "what symbols begin with; otherwise the output's name")
+    compiling.option("--name NAME", "prefix of the symbols (default: the output's name)")
     compiling.option(
         "--weights",
         "external: in a file beside the output, OUTPUT.weights, read at run time",
@@ -302,11 +299,11 @@ example:
     )
     compiling.option(
         "--isa LIST",
-        "instruction sets to choose from at run time: portable, avx2, avx512, neon; otherwise all "
-        "of the machine",
+        "instruction sets to choose from at run time: portable, avx2, avx512, neon "
+        "(default: all of the target machine)",
     )
-    compiling.option("--depfile FILE", "with -o FOLDER/: what it was made of, for make and Ninja")
-    compiling.option("--cxx COMMAND", "the C++ compiler; otherwise $CXX, c++")
+    compiling.option("--depfile FILE", "with -o FOLDER/: dependencies for make and Ninja")
+    compiling.option("--cxx COMMAND", "the C++ compiler (default: $CXX, then c++)")
     compiling.option(
         "--memory BYTES",
         "refuse a network whose evaluation takes more memory than this",

@@ -63,11 +63,9 @@ def serve_until_stopped(
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", options.at)
     name = scheme[0] if scheme else ""
     if name not in PLACES and not files.find_component("transport", name):
-        what = "the URI of a model" if name in SCHEMES else "no place"
+        what = "the URI of a model" if name in SCHEMES else "not an address to listen at"
         known = ", ".join(f"{place}:" for place in PLACES)
-        raise UsageError(
-            f"--at: '{options.at}' is {what}; state where to listen, with one of {known}"
-        )
+        raise UsageError(f"--at: '{options.at}' is {what}; expected one of {known}")
     stop = Stop()
     with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
         try:
