@@ -17,16 +17,16 @@ namespace mlbridge {
 enum class Code : int32_t {
   Ok = 0,               ///< no error
   DeadlineExceeded = 1, ///< the time given has passed; nothing is known about the other side
-  Unavailable = 2,      ///< nobody there, or the circuit of this Model is open
+  Unavailable = 2,      ///< nobody there, or this Model's circuit breaker is open
   Busy = 3,             ///< the other side is there and refuses more work now
   Closed = 4,           ///< the other side ended the connection (end of file)
   PolicyFailed = 5,     ///< the model ran and failed, or answered what the caller cannot use
-  Cancelled = 6,        ///< the caller, or the server while stopping, gave the call up
+  Cancelled = 6,        ///< the caller gave up, or the server is shutting down
   InvalidArgument = 7,  ///< the call is wrong: a name, type, count, URI or option
   Mismatch = 8,         ///< pass and model disagree on the signature or on what metadata says
   InvalidModel = 9,     ///< the model file is damaged or not a model
   NotFound = 10,        ///< no such file, component, library or registered name
-  Unsupported = 11,     ///< understood, and not offered here
+  Unsupported = 11,     ///< understood, but not supported here
   Protocol = 12,        ///< bytes that break docs/protocol.md, or a peer of another version
   LimitExceeded = 13,   ///< a length, count or size beyond the agreed limit
   Internal = 14,        ///< a bug in MLBridge

@@ -12,11 +12,10 @@
 
 namespace mlbridge {
 
-/// `scheme ":" place [ "?" key "=" value *( ( "&" / "?" ) key "=" value ) ]`. Between options '?'
-/// does as well as '&', which a shell takes for itself. The scheme is letters, digits,
-/// '+', '-' or '.', lower case. The place is taken literally up to the first '?', so that paths
-/// need no escapes; "%XX" is decoded in the place and in values, and "%3F" and "%26" stand for '?'
-/// and '&'.
+/// `scheme ":" place [ "?" key "=" value *( ( "&" / "?" ) key "=" value ) ]`. '?' may separate
+/// options as well as '&', which is special to a shell. The scheme is letters, digits, '+', '-' or
+/// '.', lower case. The place is taken literally up to the first '?', so that paths need no
+/// escapes; "%XX" is decoded in the place and in values, and "%3F" and "%26" stand for '?' and '&'.
 struct Uri {
   std::string scheme;                         ///< "unix"
   std::string place;                          ///< "/run/policy.sock", decoded
