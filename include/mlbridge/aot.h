@@ -64,8 +64,7 @@ typedef struct mlb_aot_model {
                       void *const *outputs, uint64_t left);
 } mlb_aot_model;
 
-/* What a shared object exports; never null. */
-const mlb_aot_model *mlb_aot_entry(void);
+const mlb_aot_model *mlb_aot_entry(void); /* what a shared object exports; never null */
 
 /* A program may define this (with hidden visibility) to list the networks linked into it: index
  * from 0, null past the last. They are opened as aot:NAME. (mlbridge_compile_model of CMake does

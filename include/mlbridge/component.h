@@ -9,12 +9,12 @@
  *
  * No function of the table throws, prints or exits. One that returns mlb_code returns 0 or a number
  * of mlbridge::Code, and then may fill in *error. Strings are UTF-8, sizes are bytes, times
- * nanoseconds; nothing is null unless said so. A pointer that a component gives out stays its own,
- * and valid until the object that it was asked of is destroyed, unless said otherwise. A model,
- * codec or listener may be used from several threads at once; a runner from one; a connection from
- * one reader and one writer at a time. Tables grow at their end only: each starts with its size in
- * bytes, and what lies beyond the size that the other side states is absent. A change that breaks
- * this raises MLB_COMPONENT_ABI. */
+ * nanoseconds; nothing is null unless said so. A pointer that a component returns belongs to it and
+ * is valid until the object it came from is destroyed, unless stated otherwise. A model, codec or
+ * listener may be used from several threads at once; a runner from one; a connection from one
+ * reader and one writer at a time. Fields are added only at the end of tables: each starts with its
+ * size in bytes, and fields beyond the size that the other side states are absent. A change that
+ * breaks this raises MLB_COMPONENT_ABI. */
 #ifndef MLBRIDGE_COMPONENT_H
 #define MLBRIDGE_COMPONENT_H
 
@@ -93,8 +93,7 @@ typedef struct mlb_engine {
    * InvalidArgument. */
   mlb_code (*open)(mlb_string place, const mlb_option *options, uint64_t options_size, void **model,
                    mlb_error *error);
-  /* Called once, after its runners are destroyed. */
-  void (*close)(void *model);
+  void (*close)(void *model); /* called once, after its runners are destroyed */
 
   /* Key and value number i; NotFound past the last one. */
   mlb_code (*metadata)(void *model, uint64_t i, mlb_string *key, mlb_string *value);
@@ -102,11 +101,10 @@ typedef struct mlb_engine {
   void (*signature)(void *model, const mlb_tensor_spec **inputs, uint64_t *inputs_size,
                     const mlb_tensor_spec **outputs, uint64_t *outputs_size);
 
-  /* shapes: of each input, Dynamic where the caller will resize. */
+  /* shapes: the initial lengths of each input, Dynamic where the caller will resize. */
   mlb_code (*create_runner)(void *model, const int64_t *const *shapes, void **runner,
                             mlb_error *error);
-  /* Once. */
-  void (*destroy_runner)(void *runner);
+  void (*destroy_runner)(void *runner); /* once */
   /* The buffer of an input, written by the library before evaluate. Strings are read through
    * `data`, an array of mlb_string that the library fills in and keeps alive during evaluate. */
   mlb_code (*input)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
@@ -145,8 +143,7 @@ typedef struct mlb_serdes {
   /* A codec for these tensors, in this order. The specs are copied. Errors: Unsupported. */
   mlb_code (*create)(const mlb_tensor_spec *specs, uint64_t specs_size, void **codec,
                      mlb_error *error);
-  /* Once. */
-  void (*destroy)(void *codec);
+  void (*destroy)(void *codec); /* once */
   /* Appends the message to out. Errors: InvalidArgument (text that is not UTF-8), LimitExceeded. */
   mlb_code (*encode)(void *codec, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error);
   /* Reads a whole message. `data` is followed by at least 64 readable bytes of no meaning. Treat

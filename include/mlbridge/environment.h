@@ -132,7 +132,8 @@ public:
 protected:
   /// Ends the episode with the current call of reset or step; call it only once.
   void setDone() { ++doneCalls_; }
-  /// Because of a limit of the environment's own: what is seen then should be written.
+  /// The same, because of the environment's own limit: the next observation should still be
+  /// written.
   void setTruncated() {
     ++doneCalls_;
     truncated_ = true;
@@ -215,8 +216,7 @@ struct ServeOptions {
   uint32_t maxSteps = 0;
   /// Gives up when no driver has connected, or reconnected, for this long.
   Duration idle = Duration::max();
-  /// Waits for another driver when one has left.
-  bool keepServing = false;
+  bool keepServing = false; ///< waits for another driver when one has left
 };
 
 /// How serving an environment ended.

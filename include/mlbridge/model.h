@@ -48,8 +48,7 @@ struct OpenOptions {
 /// failure, and so does every Runner made from it.
 class Model {
 public:
-  /// Carries Unavailable.
-  Model();
+  Model(); ///< carries Unavailable
   /// Loads or connects. Blocks until `options.deadline` at most where it can be interrupted (all
   /// connections and native:, but not loading other files). Errors: InvalidArgument (URI), NotFound
   /// (file, component, runtime library: the message says what to install), Unavailable (no server),

@@ -18,8 +18,8 @@ namespace mlbridge {
 
 class Model;
 
-/// Which input or output: by its name, or by its index in signature(), which needs no lookup. Made
-/// for a call: it refers to the name.
+/// Which input or output: by its name, or by its index in signature(), which needs no lookup. Use
+/// it only within one call: it refers to the caller's name.
 class TensorKey {
 public:
   /// From a name: anything that converts to std::string_view.
@@ -51,8 +51,7 @@ private:
 /// nothing in process.
 class Runner {
 public:
-  /// Carries Unavailable.
-  Runner();
+  Runner(); ///< carries Unavailable
   /// Carries the given failure.
   explicit Runner(Status failure);
   ~Runner();
@@ -170,8 +169,7 @@ public:
   /// Tells the model about episodes, out of process without waiting for an answer; an engine in
   /// process does nothing, and a function sees episode and context in its FunctionCall::context().
   Status beginEpisode(std::string_view episode, std::string_view context);
-  /// The reward of the last evaluation's action.
-  Status reward(double value);
+  Status reward(double value); ///< the reward of the last evaluation's action
   /// `truncated`: a limit ended it, not a terminal state.
   Status endEpisode(const Status &outcome, bool truncated = false);
   /// How many of these events were dropped: while the server does not read, only the newest 256 are

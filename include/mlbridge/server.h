@@ -135,9 +135,8 @@ private:
 /// A histogram of latencies, with eight logarithmic buckets per octave from one microsecond up.
 class LatencyHistogram {
 public:
-  void add(Duration latency); ///< counts one
-  /// How many were counted.
-  uint64_t count() const { return count_; }
+  void add(Duration latency);               ///< counts one
+  uint64_t count() const { return count_; } ///< how many were counted
   /// The upper bound of the bucket in which the quantile lies, at most 9 % too high; 0 if there was
   /// nothing. `fraction`: 0.5 for the median.
   Duration quantile(double fraction) const;

@@ -45,8 +45,7 @@ enum class NextStep : uint8_t {
 /// "mismatch", "not found", ...; static.
 const char *name(Code code);
 NextStep nextStep(Code code);
-/// "fall back", "fix the call", ...; static.
-const char *name(NextStep step);
+const char *name(NextStep step); ///< "fall back", "fix the call", ...; static
 
 /// A code and, unless Ok, a message of one line without a full stop. Copyable.
 class [[nodiscard]] Status {
@@ -63,12 +62,10 @@ public:
     static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
     return ok();
   }
-  /// What went wrong.
-  Code code() const { return code_; }
+  Code code() const { return code_; } ///< what went wrong
   /// Where and how; empty if Ok. Lives as long as the status.
   const std::string &message() const { return message_; }
-  /// "mismatch: <message>", or "ok".
-  std::string toString() const;
+  std::string toString() const; ///< "mismatch: <message>", or "ok"
   /// The same code with "<where>: " before the message.
   Status withContext(std::string_view where) const;
 
@@ -80,8 +77,7 @@ private:
 /// A value or the Status that says why there is none.
 template <typename T> class [[nodiscard]] Expected {
 public:
-  /// With a value.
-  Expected(T value) : value_(std::move(value)) {}
+  Expected(T value) : value_(std::move(value)) {} ///< with a value
   /// An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
     if (status_.ok())

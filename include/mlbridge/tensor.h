@@ -39,8 +39,7 @@ struct Half {
   friend bool operator==(Half a, Half b) { return a.bits == b.bits; }
   friend bool operator!=(Half a, Half b) { return a.bits != b.bits; }
 };
-/// Exact.
-float toFloat(Half half);
+float toFloat(Half half); ///< exact
 /// Rounds to nearest, ties to even; overflow gives an infinity; a NaN keeps its upper payload bits.
 Half toHalf(float value);
 
@@ -50,8 +49,7 @@ const char *name(ElementType type);
 Expected<ElementType> elementTypeNamed(std::string_view name);
 /// Whether it is one of the enumeration; numbers come from files and peers.
 bool isValid(ElementType type);
-/// Bytes of one element; 0 for String.
-size_t sizeOf(ElementType type);
+size_t sizeOf(ElementType type); ///< bytes of one element; 0 for String
 
 /// The element type of a C++ type: `ElementTypeOf<float>::value` is ElementType::Float32.
 template <typename T> struct ElementTypeOf;
@@ -143,8 +141,7 @@ struct TensorSpec {
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape);
 /// The product of the dimensions; nothing if one is negative or the product overflows.
 std::optional<size_t> elementCount(Span<const int64_t> shape);
-/// "[2, 3]"; a Dynamic length is "?".
-std::string toString(Span<const int64_t> shape);
+std::string toString(Span<const int64_t> shape); ///< "[2, 3]"; a Dynamic length is "?"
 
 /// The ordered inputs and outputs of a model, stated once and respected by both sides.
 struct Signature {
@@ -220,10 +217,8 @@ public:
 
   /// With the current lengths as shape.
   const TensorSpec &spec() const { return spec_; }
-  /// The number of elements.
-  size_t count() const { return count_; }
-  /// Valid until the tensor is reshaped or destroyed.
-  TensorView view();
+  size_t count() const { return count_; } ///< the number of elements
+  TensorView view();                      ///< valid until the tensor is reshaped or destroyed
   /// The elements, as valid as view(); empty if T is not the element type.
   template <typename T> Span<T> as() { return view().as<T>(); }
   template <typename T> Span<const T> as() const {

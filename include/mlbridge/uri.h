@@ -24,8 +24,7 @@ struct Uri {
   /// Errors: InvalidArgument (no scheme, an option without '=', one given twice, a bad
   /// "%XX").
   static Expected<Uri> parse(std::string_view text);
-  /// Parses back to an equal Uri.
-  std::string toString() const;
+  std::string toString() const; ///< parses back to an equal Uri
 
   /// The option, or `otherwise`.
   std::string option(std::string_view key, std::string_view otherwise = {}) const;

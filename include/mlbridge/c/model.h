@@ -28,8 +28,7 @@ mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options
 /* The same from the bytes of an ONNX file, which are copied: see mlbridge::Model::fromMemory. */
 mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, uint64_t size,
                                            const mlbridge_open_options *options);
-/* Runners made from it go on. */
-void mlbridge_model_close(mlbridge_model *model);
+void mlbridge_model_close(mlbridge_model *model); /* runners made from it keep working */
 
 /* As it was given to open; lives as long as the model. */
 const char *mlbridge_model_uri(const mlbridge_model *model);

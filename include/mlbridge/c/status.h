@@ -13,8 +13,7 @@ extern "C" {
  * at the end of structures; structures state their size, so that a program works with a newer
  * library. */
 #define MLBRIDGE_C_VERSION 0x00000001u
-/* Of the library that is linked. */
-uint32_t mlbridge_c_version(void);
+uint32_t mlbridge_c_version(void); /* of the library that is linked */
 
 /* mlbridge::Code; docs/errors.md lists what causes each and what to do. */
 typedef int32_t mlbridge_code;
@@ -36,8 +35,7 @@ enum {
   MLBRIDGE_INTERNAL = 14          /* a bug in MLBridge */
 };
 
-/* "mismatch"; static. */
-const char *mlbridge_code_name(mlbridge_code code);
+const char *mlbridge_code_name(mlbridge_code code); /* "mismatch"; static */
 
 /* What a caller can do about a code: mlbridge::NextStep. */
 typedef uint32_t mlbridge_next_step;
@@ -52,8 +50,7 @@ enum {
 
 /* What to do about this one; MLBRIDGE_STOP for a number that is no code. */
 mlbridge_next_step mlbridge_code_next_step(mlbridge_code code);
-/* "fall back"; static. */
-const char *mlbridge_next_step_name(mlbridge_next_step step);
+const char *mlbridge_next_step_name(mlbridge_next_step step); /* "fall back"; static */
 
 #ifdef __cplusplus
 }

@@ -33,8 +33,7 @@ enum {
 
 /* "float32"; static; "invalid" for a number that is no type. */
 const char *mlbridge_type_name(mlbridge_type type);
-/* 0 for another name. */
-mlbridge_type mlbridge_type_named(const char *name);
+mlbridge_type mlbridge_type_named(const char *name); /* 0 for another name */
 /* Bytes of one element; 0 for MLBRIDGE_STRING and for a number that is no type. */
 uint64_t mlbridge_type_size(mlbridge_type type);
 
