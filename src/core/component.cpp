@@ -79,12 +79,8 @@ static std::string filePrefix(ComponentKind kind) {
 }
 
 static bool isComponentName(std::string_view name) {
-  if (name.empty() || name.size() > 64)
-    return false;
-  for (char c : name)
-    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'))
-      return false;
-  return true;
+  return !name.empty() && name.size() <= 64 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789+-.") == name.npos;
 }
 
 std::vector<std::string> componentNames(ComponentKind kind) {

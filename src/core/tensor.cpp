@@ -90,50 +90,47 @@ std::string TensorSpec::toString() const {
 }
 
 Status TensorSpec::check() const {
-  auto wrong = [&](const std::string &what) {
-    return makeError(Code::InvalidArgument, "tensor '", name, "': ", what);
+  const auto wrong = [&](const auto &...what) {
+    return makeError(Code::InvalidArgument, "tensor '", name, "': ", what...);
   };
   if (name.empty())
     return Status(Code::InvalidArgument, "a tensor has an empty name");
   if (!isValid(type))
-    return wrong("element type " + std::to_string(static_cast<int>(type)) + " does not exist");
+    return wrong("element type ", static_cast<int>(type), " does not exist");
   if (!maximum.empty() && maximum.size() != shape.size())
-    return wrong(std::to_string(maximum.size()) + " maximum lengths for " +
-                 std::to_string(shape.size()) + " dimensions");
+    return wrong(maximum.size(), " maximum lengths for ", shape.size(), " dimensions");
   Shape fixed;
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t most = maximum.empty() ? 0 : maximum[i];
     if (shape[i] < Dynamic)
-      return wrong("dimension " + std::to_string(i) + " has the length " +
-                   std::to_string(shape[i]));
+      return wrong("dimension ", i, " has the length ", shape[i]);
     if (most < 0 || (most && shape[i] != Dynamic))
-      return wrong("dimension " + std::to_string(i) + " has the maximum " + std::to_string(most) +
-                   (most < 0 ? "" : " although its length is fixed"));
+      return wrong("dimension ", i, " has the maximum ", most,
+                   most < 0 ? "" : " although its length is fixed");
     if (shape[i] != Dynamic)
       fixed.push_back(shape[i]);
   }
   if (!elementCount(fixed))
-    return wrong("too many elements: " + toString());
+    return wrong("too many elements: ", toString());
   return Status();
 }
 
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
-  auto wrong = [&](const std::string &what) {
+  const auto wrong = [&](const auto &...what) {
     return makeError(Code::InvalidArgument, "tensor '", spec.toString(), "' cannot have the shape ",
-                     toString(shape), ": ", what);
+                     toString(shape), ": ", what...);
   };
   if (shape.size() != spec.shape.size())
-    return wrong(std::to_string(shape.size()) + " dimensions instead of " +
-                 std::to_string(spec.shape.size()));
+    return wrong(shape.size(), " dimensions instead of ", spec.shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0)
-      return wrong("dimension " + std::to_string(i) + " is negative");
+      return wrong("dimension ", i, " is negative");
     if (spec.shape[i] == Dynamic) {
       const int64_t most = i < spec.maximum.size() ? spec.maximum[i] : 0;
       if (most && shape[i] > most)
-        return wrong("dimension " + std::to_string(i) + " exceeds its maximum");
+        return wrong("dimension ", i, " exceeds its maximum");
     } else if (shape[i] != spec.shape[i]) {
-      return wrong("dimension " + std::to_string(i) + " differs");
+      return wrong("dimension ", i, " differs");
     }
   }
   if (!elementCount(shape))

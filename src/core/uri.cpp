@@ -13,20 +13,15 @@ namespace mlbridge {
 static bool isLower(char c) { return c >= 'a' && c <= 'z'; }
 static bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
-static int hexDigit(char c) {
-  if (isDigit(c))
-    return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 // A '%' that no two hexadecimal digits follow stands for itself.
 static std::string decode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hexDigit(text[i + 1]) >= 0 &&
-        hexDigit(text[i + 2]) >= 0) {
-      out += static_cast<char>(hexDigit(text[i + 1]) * 16 + hexDigit(text[i + 2]));
+    const char *const digits = text.data() + i + 1;
+    unsigned byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      out += static_cast<char>(byte);
       i += 2;
     } else {
       out += text[i];
