@@ -45,26 +45,21 @@ struct Bucketize {
     const void *values = nullptr;
     void *buckets = nullptr;
     size_t rank = 0, count = 0;
-    OrtStatus *failure = api->KernelContext_GetInput(context, 0, &input);
-    if (!failure)
-      failure = api->GetTensorTypeAndShape(input, &info);
-    if (!failure)
-      failure = api->GetDimensionsCount(info, &rank);
+    OrtStatus *failure = nullptr;
+    const auto ok = [&](OrtStatus *status) { return (failure = status) == nullptr; };
+    bool isRead = ok(api->KernelContext_GetInput(context, 0, &input)) &&
+                  ok(api->GetTensorTypeAndShape(input, &info)) &&
+                  ok(api->GetDimensionsCount(info, &rank));
     std::vector<int64_t> shape(rank);
-    if (!failure)
-      failure = api->GetDimensions(info, shape.data(), rank);
-    if (!failure)
-      failure = api->GetTensorShapeElementCount(info, &count);
+    isRead = isRead && ok(api->GetDimensions(info, shape.data(), rank)) &&
+             ok(api->GetTensorShapeElementCount(info, &count));
     if (info)
       api->ReleaseTensorTypeAndShapeInfo(info);
-    if (!failure)
-      failure = api->KernelContext_GetOutput(context, 0, shape.data(), rank, &output);
-    if (!failure) // reads only, in spite of its name
-      failure =
-          api->GetTensorMutableData(const_cast<OrtValue *>(input), const_cast<void **>(&values));
-    if (!failure)
-      failure = api->GetTensorMutableData(output, &buckets);
-    if (failure)
+    // GetTensorMutableData only reads, in spite of its name.
+    if (!isRead || !ok(api->KernelContext_GetOutput(context, 0, shape.data(), rank, &output)) ||
+        !ok(api->GetTensorMutableData(const_cast<OrtValue *>(input),
+                                      const_cast<void **>(&values))) ||
+        !ok(api->GetTensorMutableData(output, &buckets)))
       return failure;
     const auto *from = static_cast<const float *>(values);
     std::transform(from, from + count, static_cast<int32_t *>(buckets), [this](float value) {

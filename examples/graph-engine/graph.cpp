@@ -220,13 +220,8 @@ mlb_code output(void *r, uint64_t, mlb_tensor *tensor, mlb_error *) {
 
 constexpr mlb_engine Engine = {sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
                                destroyRunner,      input, resize, evaluate, output,    nullptr};
-constexpr mlb_component Component = {sizeof(mlb_component),
-                                     MLB_COMPONENT_ABI,
-                                     0 << 16 | 1 << 8 | 0,
-                                     {"graph", 5},
-                                     &Engine,
-                                     nullptr,
-                                     nullptr};
+constexpr mlb_component Component = {
+    sizeof(mlb_component), MLB_COMPONENT_ABI, 0x000100, {"graph", 5}, &Engine, nullptr, nullptr};
 
 } // namespace
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
  * The same as inlining.cpp, in C and in one thread.
- *   inlining-c onnx:policy.onnx MODULE...
- */
+ *   inlining-c onnx:policy.onnx MODULE... */
 #include <mlbridge/c/mlbridge.h>
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The same in C: `allocate-c unix:/tmp/agents.sock`.
- */
+ * The same in C: `allocate-c unix:/tmp/agents.sock`. */
 #include "allocator_c.h"
 
 #include <inttypes.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
  * The compiler's part of the toy: live ranges that interfere, registers, and what colouring,
  * spilling and splitting do. It knows nothing of models; the passes in allocator.h (C++) and
- * allocator.c decide through it.
- */
+ * allocator.c decide through it. */
 #ifndef REGISTER_ALLOCATION_ALLOCATION_H
 #define REGISTER_ALLOCATION_ALLOCATION_H
 

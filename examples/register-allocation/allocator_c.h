@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The register allocator of allocator.h, written in C.
- */
+ * The register allocator of allocator.h, written in C. */
 #ifndef REGISTER_ALLOCATION_ALLOCATOR_C_H
 #define REGISTER_ALLOCATION_ALLOCATOR_C_H
 

@@ -325,13 +325,8 @@ mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **out, mlb_err
 void destroy(void *codec) { delete static_cast<Codec *>(codec); }
 
 constexpr mlb_serdes SerDes = {sizeof(mlb_serdes), create, destroy, encode, decode, nullptr};
-constexpr mlb_component Component = {sizeof(mlb_component),
-                                     MLB_COMPONENT_ABI,
-                                     0 << 16 | 1 << 8 | 0,
-                                     {"yaml", 4},
-                                     nullptr,
-                                     &SerDes,
-                                     nullptr};
+constexpr mlb_component Component = {
+    sizeof(mlb_component), MLB_COMPONENT_ABI, 0x000100, {"yaml", 4}, nullptr, &SerDes, nullptr};
 
 } // namespace
 

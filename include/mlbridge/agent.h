@@ -20,7 +20,7 @@ class Environment;
 /// a time.
 class Agents {
 public:
-  /// Carries InvalidArgument: there are none.
+  /// Without agents: status() is InvalidArgument.
   Agents();
   ~Agents();
   Agents(Agents &&) noexcept;
@@ -28,12 +28,12 @@ public:
 
   /// `uris` says where the model of each agent is:
   ///
-  ///     unix:/run/policy.sock                     one model for all: a server is told the agent
-  ///     onnx:models/{agent}.onnx?choose=argmax    the agent's name is put in
-  ///     split=function:first; *=unix:/run/p.sock  NAME=URI or *=URI for the others; ';' between
+  ///     unix:/run/policy.sock                     one model for all; the server is told the agent
+  ///     onnx:models/{agent}.onnx?choose=argmax    {agent} is replaced by the agent's name
+  ///     split=function:first; *=unix:/run/p.sock  NAME=URI separated by ';'; *=URI for all others
   ///
-  /// Agents with the same URI share one Model: one connection, one file loaded. An agent that is
-  /// not named has none. Blocks as Model::open does, for each URI. Errors, in status(): those of
+  /// Agents with the same URI share one Model: one connection, one file loaded. An agent without an
+  /// entry has no model. Blocks as Model::open does, for each URI. Errors, in status(): those of
   /// Model::open and bind, with the agent; InvalidArgument (`uris` names an agent that does not
   /// exist, or one twice; the environment's agents are malformed).
   static Agents open(const Environment &environment, std::string_view uris,
@@ -41,15 +41,15 @@ public:
   static Agents open(Span<const AgentSpec> agents, std::string_view uris,
                      const OpenOptions &options = {});
 
-  /// Lets this model decide for the agent, whoever did so before: one that the program made
-  /// itself, for instance. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
+  /// Lets this model decide for the agent, in place of the current one. It may be a model that the
+  /// program made itself. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
   Status set(std::string_view agent, const Model &model);
 
   Span<const AgentSpec> specs() const; ///< of the environment, in its order
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;
   explicit operator bool() const { return status().ok(); }
-  bool hasModel(size_t agent) const; ///< whether somebody decides for the agent
+  bool hasModel(size_t agent) const; ///< whether the agent has a model
   Runner &runner(size_t agent);      ///< requires agent < specs().size()
 
   /// For another thread: Runners of its own for the same models.

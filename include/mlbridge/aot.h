@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * What `mlbridge compile` makes from a network: a table of constants and one function. An object
+ * has the function NAME_model() that returns it; a shared object exports mlb_aot_entry() as well,
+ * which is how aot:FILE.so finds it. Programs that know their network when they are built use the
+ * header that is made with it, and need nothing of this.
  *
- * What `mlbridge compile` makes of a network, for whoever opens it: a table of constants and one
- * function. An object has the function NAME_model() that returns it; a shared object exports
- * mlb_aot_entry() as well, which is how aot:FILE.so finds it. Programs that know their network when
- * they are built use the header that is made with it, and need nothing of this.
- *
- * The table and all that it points to are immutable and live as long as the code. It grows at its
- * end only; what lies beyond the size that it states is absent. A change that breaks this raises
- * MLB_AOT_ABI.
- */
+ * The table and all that it points to are immutable and live as long as the code. Fields are added
+ * only at its end; fields beyond the size that it states are absent. A change that breaks this
+ * raises MLB_AOT_ABI. */
 #ifndef MLBRIDGE_AOT_H
 #define MLBRIDGE_AOT_H
 
@@ -51,26 +49,26 @@ typedef struct mlb_aot_model {
   uint64_t outputs_size;          /* number of them */
   const mlb_aot_string *metadata; /* key, value, key, value, ... */
   uint64_t metadata_size;         /* strings, twice the number of keys */
-  /* Null: they are in a file of their own, whose contents go to evaluate. */
+  /* Null: the weights are in a separate file, whose contents are passed to evaluate. */
   const void *weights;
   uint64_t weights_size;       /* bytes */
-  uint64_t weights_id;         /* of the networks whose weights may take each other's place */
+  uint64_t weights_id;         /* equal for networks whose weights are interchangeable */
   uint64_t workspace_size;     /* bytes */
   const mlb_aot_string *nodes; /* "Gather 'lookup'" */
   uint64_t nodes_size;         /* number of them */
   /* Reentrant. weights: weights_size bytes. workspace: workspace_size bytes, of this call alone,
    * without meaning before and after. inputs and outputs: a buffer for each, dense, row-major. All
-   * are aligned to 64 bytes. left: nanoseconds until the deadline, which loops of the network look
-   * at; UINT64_MAX for none. Allocates nothing. */
+   * are aligned to 64 bytes. left: nanoseconds until the deadline, which the network's loops check;
+   * UINT64_MAX for none. Allocates nothing. */
   int32_t (*evaluate)(const void *weights, void *workspace, void *const *inputs,
                       void *const *outputs, uint64_t left);
 } mlb_aot_model;
 
-/* What a shared object exports; never null. */
-const mlb_aot_model *mlb_aot_entry(void);
+const mlb_aot_model *mlb_aot_entry(void); /* what a shared object exports; never null */
 
-/* What a program may define, hidden, for the networks that are linked into it, from 0 on; null
- * after the last. They are opened as aot:NAME. (mlbridge_compile_model of CMake does so.) */
+/* A program may define this (with hidden visibility) to list the networks linked into it: index
+ * from 0, null past the last. They are opened as aot:NAME. (mlbridge_compile_model of CMake does
+ * so.) */
 const mlb_aot_model *mlbridge_linked_model(uint64_t index);
 
 /* Weights in a file: this, then weights_size bytes. */

@@ -9,8 +9,8 @@
 namespace mlbridge {
 
 /// Makes aot:NAME open a model that is linked in: `registerCompiled(NAME_model())`. Process-wide
-/// within this copy of the library, thread-safe. The table is never let go. Errors: InvalidArgument
-/// (the name is taken), InvalidModel (not a table of this version).
+/// within this copy of the library, thread-safe. The table is used for as long as the process
+/// lives. Errors: InvalidArgument (the name is taken), InvalidModel (not a table of this version).
 Status registerCompiled(const mlb_aot_model *model);
 
 } // namespace mlbridge

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
  * The table that joins components (engines, serdes, transports) to the library at run time. C, so
  * that hidden symbols, several copies of the library in one process and other people's compilers
  * all work.
@@ -10,13 +9,12 @@
  *
  * No function of the table throws, prints or exits. One that returns mlb_code returns 0 or a number
  * of mlbridge::Code, and then may fill in *error. Strings are UTF-8, sizes are bytes, times
- * nanoseconds; nothing is null unless said so. A pointer that a component gives out stays its own,
- * and valid until the object that it was asked of is destroyed, unless said otherwise. A model,
- * codec or listener may be used from several threads at once; a runner from one; a connection from
- * one reader and one writer at a time. Tables grow at their end only: each starts with its size in
- * bytes, and what lies beyond the size that the other side states is absent. A change that breaks
- * this raises MLB_COMPONENT_ABI.
- */
+ * nanoseconds; nothing is null unless said so. A pointer that a component returns belongs to it and
+ * is valid until the object it came from is destroyed, unless stated otherwise. A model, codec or
+ * listener may be used from several threads at once; a runner from one; a connection from one
+ * reader and one writer at a time. Fields are added only at the end of tables: each starts with its
+ * size in bytes, and fields beyond the size that the other side states are absent. A change that
+ * breaks this raises MLB_COMPONENT_ABI. */
 #ifndef MLBRIDGE_COMPONENT_H
 #define MLBRIDGE_COMPONENT_H
 
@@ -28,7 +26,7 @@ extern "C" {
 
 /* The version of the tables. */
 #define MLB_COMPONENT_ABI 1u
-/* As time that is left. */
+/* As the value of `left`: no deadline. */
 #define MLB_NO_DEADLINE UINT64_MAX
 
 /* 0, or a number of mlbridge::Code. */
@@ -79,8 +77,8 @@ typedef struct mlb_bytes {
 /* A byte buffer of the library that a component appends to. */
 typedef struct mlb_buffer {
   uint8_t *data;     /* the library's */
-  uint64_t size;     /* bytes in use; who appends raises it */
-  uint64_t capacity; /* bytes there are */
+  uint64_t size;     /* bytes in use; whoever appends increases it */
+  uint64_t capacity; /* bytes allocated */
   /* Makes capacity at least `capacity`; data may move. 0 or LimitExceeded. */
   mlb_code (*reserve)(struct mlb_buffer *self, uint64_t capacity);
 } mlb_buffer;
@@ -95,8 +93,7 @@ typedef struct mlb_engine {
    * InvalidArgument. */
   mlb_code (*open)(mlb_string place, const mlb_option *options, uint64_t options_size, void **model,
                    mlb_error *error);
-  /* Once, after its runners are gone. */
-  void (*close)(void *model);
+  void (*close)(void *model); /* called once, after its runners are destroyed */
 
   /* Key and value number i; NotFound past the last one. */
   mlb_code (*metadata)(void *model, uint64_t i, mlb_string *key, mlb_string *value);
@@ -104,11 +101,10 @@ typedef struct mlb_engine {
   void (*signature)(void *model, const mlb_tensor_spec **inputs, uint64_t *inputs_size,
                     const mlb_tensor_spec **outputs, uint64_t *outputs_size);
 
-  /* shapes: of each input, Dynamic where the caller will resize. */
+  /* shapes: the initial lengths of each input, Dynamic where the caller will resize. */
   mlb_code (*create_runner)(void *model, const int64_t *const *shapes, void **runner,
                             mlb_error *error);
-  /* Once. */
-  void (*destroy_runner)(void *runner);
+  void (*destroy_runner)(void *runner); /* once */
   /* The buffer of an input, written by the library before evaluate. Strings are read through
    * `data`, an array of mlb_string that the library fills in and keeps alive during evaluate. */
   mlb_code (*input)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
@@ -120,8 +116,8 @@ typedef struct mlb_engine {
   /* Valid until the next evaluate. */
   mlb_code (*output)(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error);
 
-  /* Null, or absent, in an engine that takes no model from memory. As open, of what `place` names
-   * for messages only. The bytes are there during the call. */
+  /* Null, or absent, in an engine that takes no model from memory. Like open, but from `bytes`;
+   * `place` is only a name for messages. The bytes are valid during the call. */
   mlb_code (*open_memory)(mlb_bytes bytes, mlb_string place, const mlb_option *options,
                           uint64_t options_size, void **model, mlb_error *error);
 } mlb_engine;
@@ -147,13 +143,12 @@ typedef struct mlb_serdes {
   /* A codec for these tensors, in this order. The specs are copied. Errors: Unsupported. */
   mlb_code (*create)(const mlb_tensor_spec *specs, uint64_t specs_size, void **codec,
                      mlb_error *error);
-  /* Once. */
-  void (*destroy)(void *codec);
+  void (*destroy)(void *codec); /* once */
   /* Appends the message to out. Errors: InvalidArgument (text that is not UTF-8), LimitExceeded. */
   mlb_code (*encode)(void *codec, const mlb_tensor *tensors, mlb_buffer *out, mlb_error *error);
-  /* Reads a whole message. `data` is followed by at least 64 readable bytes of no meaning. The
-   * message is hostile: lengths are checked before use. Every tensor is delivered exactly once, or
-   * it is an error. Errors: Protocol (not a message; missing, double or unknown tensor; wrong type,
+  /* Reads a whole message. `data` is followed by at least 64 readable bytes of no meaning. Treat
+   * the message as hostile: check lengths before use. Every tensor is delivered exactly once, or it
+   * is an error. Errors: Protocol (not a message; missing, duplicate or unknown tensor; wrong type,
    * count or range). */
   mlb_code (*decode)(void *codec, const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
                      mlb_error *error);
@@ -180,9 +175,8 @@ typedef struct mlb_serdes {
 typedef struct mlb_transport {
   uint64_t size; /* of this table, in bytes */
 
-  /* The compiler's side. Blocks until `left` at most, and only where the other side is known to be
-   * there. Errors: NotFound or Unavailable (nobody there), Busy, DeadlineExceeded, InvalidArgument.
-   */
+  /* The compiler's side. Blocks for at most `left`, and only where a peer is known to be there.
+   * Errors: NotFound or Unavailable (nobody there), Busy, DeadlineExceeded, InvalidArgument. */
   mlb_code (*connect)(mlb_string place, const mlb_option *options, uint64_t options_size,
                       uint64_t left, void **connection, mlb_error *error);
   /* The model's side. Errors: Busy (another server), InvalidArgument. */
@@ -203,7 +197,7 @@ typedef struct mlb_transport {
   /* Descriptors whose poll(2) events say that read or write may go on. */
   int (*read_descriptor)(void *connection);
   int (*write_descriptor)(void *connection);
-  /* Once; what was written may still arrive. */
+  /* Called once; data written before may still arrive. */
   void (*close)(void *connection);
 
   /* The rest may be null or absent. */
@@ -211,31 +205,30 @@ typedef struct mlb_transport {
   /* Whether an option of a URI is one of the transport's own; without this function every option
    * counts as one. */
   int (*understands)(mlb_string option);
-  /* As write, of several parts in a row. */
+  /* Like write, for several parts in a row. */
   mlb_code (*write_parts)(void *connection, const mlb_bytes *parts, uint64_t parts_size,
                           uint64_t *done, mlb_error *error);
-  /* Waits, for a connection that connect gave, where there is nothing that the caller could poll:
-   * its descriptors are not asked for then. `wanted` is MLB_READ, MLB_WRITE or both, *ready those
-   * that may go on, or were found broken. One thread may wait to read and one to write at a time.
-   * Errors: DeadlineExceeded. */
+  /* For a connection from connect that has nothing to poll: the library calls this to wait, and
+   * never asks for its descriptors. `wanted` is MLB_READ, MLB_WRITE or both, *ready those that may
+   * proceed or have failed. One thread may wait to read and one to write at a time. Errors:
+   * DeadlineExceeded. */
   mlb_code (*wait)(void *connection, uint32_t wanted, uint64_t left, uint32_t *ready,
                    mlb_error *error);
   /* The place where the listener listens in the end, such as a port that the system chose. */
   void (*place)(void *listener, mlb_string *place);
-  /* For a listener whose input and output somebody has to work: does so until `left` has passed,
-   * something has happened, which the descriptors then tell, or somebody interrupts it. With `left`
-   * 0 it does what there is. Called by whoever waits; several threads may. It need not return on
-   * EINTR. */
+  /* For a listener whose I/O the waiting thread must drive: drives it until `left` has passed,
+   * something has happened (the descriptors then say so), or interrupt is called. With `left` 0 it
+   * handles only what is pending. Several threads may call it. It need not return on EINTR. */
   void (*drive)(void *listener, uint64_t left);
   /* Makes a drive that is under way, or else the next one, return at once. From any thread. */
   void (*interrupt)(void *listener);
-  /* One call of a service that is not MLBridge's, without a conversation. Where the URI has the
-   * option `call`, connect says nothing to the other side, and what it gives is for call and close
-   * only. `method` is what the service calls it ("pkg.Service/Method"), `request` the whole
+  /* One call of a service that is not MLBridge's and does not speak its protocol. Where the URI has
+   * the option `call`, connect says nothing to the other side, and what it gives is for call and
+   * close only. `method` is what the service calls it ("pkg.Service/Method"), `request` the whole
    * message; the whole reply is appended to *reply, whose limit is the option `max-message`. Blocks
-   * until `left` at most, which the service is told. Several threads may call at once. Errors:
-   * Unavailable, DeadlineExceeded, Unsupported (no such service or method), Busy, LimitExceeded,
-   * InvalidArgument or PolicyFailed (the service says why). */
+   * for at most `left`, which is sent to the service as its deadline. Several threads may call at
+   * once. Errors: Unavailable, DeadlineExceeded, Unsupported (no such service or method), Busy,
+   * LimitExceeded, InvalidArgument or PolicyFailed (the service says why). */
   mlb_code (*call)(void *connection, mlb_string method, const uint8_t *request,
                    uint64_t request_size, uint64_t left, mlb_buffer *reply, mlb_error *error);
 } mlb_transport;

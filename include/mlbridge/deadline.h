@@ -9,14 +9,14 @@
 
 namespace mlbridge {
 
-/// Times and limits everywhere in C++; seconds and milliseconds convert to it.
+/// The type of all times and time limits in C++; seconds and milliseconds convert to it.
 using Duration = std::chrono::nanoseconds;
 
 /// Monotonic; not affected by changes of the wall clock. Copyable; made once and handed down, so
 /// that the parts of one call share one limit.
 class Deadline {
 public:
-  using Clock = std::chrono::steady_clock; ///< not set back by anyone
+  using Clock = std::chrono::steady_clock; ///< monotonic
 
   /// Never passes.
   constexpr Deadline() = default;
@@ -27,8 +27,8 @@ public:
     d.when_ = when;
     return d;
   }
-  /// A duration too long to be added to now() means never; a negative one has passed already.
-  /// `now` may be given by who has just looked at the clock.
+  /// A duration too long to be added to now() means never; a negative one has passed already. Pass
+  /// `now` if you have just read the clock.
   static Deadline after(Duration duration, Clock::time_point now = Clock::now()) {
     if (duration >= Clock::time_point::max() - now)
       return never();
@@ -37,7 +37,7 @@ public:
 
   /// Whether there is no limit.
   bool isNever() const { return when_ == Clock::time_point::max(); }
-  /// Whether the time is over, by the clock now.
+  /// Whether it has passed.
   bool hasPassed() const { return !isNever() && Clock::now() >= when_; }
   /// Zero once passed; Duration::max() if never.
   Duration left() const {

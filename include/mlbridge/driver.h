@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The other end of an environment that a compiler serves: resets it and steps it.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception The client of an environment that a
+// compiler serves: resets it and steps it.
 #ifndef MLBRIDGE_DRIVER_H
 #define MLBRIDGE_DRIVER_H
 
@@ -13,11 +13,11 @@
 
 namespace mlbridge {
 
-/// How a Driver is opened. Options of the URI go first.
+/// How a Driver is opened. Options of the URI take precedence.
 struct DriverOptions {
-  /// Connecting, each reset and each step take no longer; `deadline` of the URI goes first.
+  /// Limits connecting, each reset and each step; `deadline` in the URI takes precedence.
   Duration deadline = std::chrono::seconds(60);
-  std::string agent;   ///< told to the environment, for logs; of one agent: several have names
+  std::string agent;   ///< sent to the environment, for logs; of a single agent
   std::string episode; ///< told to the environment, for logs
 };
 
@@ -30,7 +30,7 @@ public:
   static Expected<Driver> open(std::string_view uri, const DriverOptions &options = {});
   Driver(Driver &&) noexcept;
   Driver &operator=(Driver &&) noexcept;
-  /// Leaves; the environment is told.
+  /// Disconnects; the environment is told.
   ~Driver();
 
   /// Of the agent that acts next: the inputs are the observation, the outputs the action.
@@ -41,9 +41,10 @@ public:
   size_t agent() const;
   const Metadata &metadata() const; ///< what the environment says of itself
 
-  /// Begins an episode. `context` says of what (a module); empty: the same again. Blocks until the
-  /// deadline at most. Errors: Busy (another driver is in mid-episode), DeadlineExceeded, Closed,
-  /// Unavailable, Mismatch (another environment is there now), and what the environment fails with.
+  /// Begins an episode. `context` names what it is about (a module); empty: the same as before.
+  /// Blocks at most until the deadline. Errors: Busy (another driver is in mid-episode),
+  /// DeadlineExceeded, Closed, Unavailable, Mismatch (another environment is there now), and what
+  /// the environment fails with.
   Status reset(std::string_view context = {}, uint64_t seed = 0);
   /// Applies the action. Errors: InvalidArgument (no episode is open) and those of reset.
   Status step();
@@ -51,16 +52,18 @@ public:
   /// Of the last reset or step. Truncated: done, because of a limit.
   bool isDone() const;
   bool isTruncated() const;
-  /// What agent() has been given since it acted before; with one agent, of the last step.
+  /// The sum of agent()'s rewards since its previous action; with one agent, the reward of the last
+  /// step.
   double reward() const;
-  /// The same of any agent: at its turn, and at the end, all that its last action has earned.
+  /// The same for any agent; complete when it is that agent's turn, and at the end of the episode.
   double reward(size_t agent) const;
   uint64_t steps() const; ///< actions applied in this episode
 
-  /// Where output `index` of the signature is written before step(). Each agent's keep their
-  /// values.
+  /// Where output `index` of the signature is written before step(). Each agent's outputs keep
+  /// their values.
   TensorView action(size_t index);
-  /// Sets the lengths of an output with Dynamic ones; the same. Errors: InvalidArgument.
+  /// Sets the lengths of an output's Dynamic dimensions and returns its buffer. Errors:
+  /// InvalidArgument.
   Expected<TensorView> resizeAction(size_t index, Span<const int64_t> shape);
   /// The same by name; empty if there is no such output of this type.
   template <typename T> Span<T> action(std::string_view name) {
@@ -80,8 +83,8 @@ public:
     return {all.data(), all.size()};
   }
 
-  /// Once the episode is done: turns to this agent, as if it had acted last. Whether it has a last
-  /// observation.
+  /// Once the episode is done: selects this agent, as if it had acted last. Returns whether it has
+  /// a last observation.
   bool showLast(size_t agent);
 
 private:

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reinforcement learning inside the compiler: the pass is the environment, the library asks.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Reinforcement learning inside the
+// compiler: the pass is the environment, the library asks its agents.
 #ifndef MLBRIDGE_ENVIRONMENT_H
 #define MLBRIDGE_ENVIRONMENT_H
 
@@ -13,8 +13,8 @@
 
 namespace mlbridge {
 
-/// Where an environment writes what the agent shall see: the inputs of the agent that acts next.
-/// Valid during the call that it is passed to.
+/// Where an environment writes the observation: the inputs of the agent that acts next. Valid
+/// during the call that it is passed to.
 class Observation {
 public:
   /// Of one agent; made by the library.
@@ -111,10 +111,10 @@ public:
   /// Starts an episode, of context() and seed(), and writes its first observation. May call
   /// setDone() if nothing is to be decided.
   virtual Status reset(Observation &first) = 0;
-  /// Applies the action, then either writes the next observation or calls setDone(). What was
-  /// written all the same, for one agent or several, is the last observation, which a driver is
-  /// given. A status other than Ok ends the episode; use PolicyFailed for an action that cannot be
-  /// applied.
+  /// Applies the action, then either writes the next observation or calls setDone(). Observations
+  /// written together with setDone(), for one agent or several, are the last observations; a driver
+  /// receives them. A status other than Ok ends the episode; use PolicyFailed for an action that
+  /// cannot be applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
   /// Whether the episode has ended, and whether by setTruncated().
@@ -124,21 +124,22 @@ public:
   /// reset give them; for reset().
   const std::string &context() const { return context_; }
   uint64_t seed() const { return seed_; }
-  /// The reward of the last step, sent to a model in training if it was set; 0 unless set: of the
-  /// agent that acted, and of any.
+  /// The reward of the last step, for the agent that acted or for any agent; 0 unless set. Only a
+  /// reward that was set is sent to the model.
   double reward() const { return reward(acted_); }
   double reward(size_t agent) const { return agent < rewards_.size() ? rewards_[agent].value : 0; }
 
 protected:
-  /// The episode ends with this call of reset or step; to be called once.
+  /// Ends the episode with the current call of reset or step; call it only once.
   void setDone() { ++doneCalls_; }
-  /// Because of a limit of the environment's own: what is seen then should be written.
+  /// The same, because of the environment's own limit: the next observation should still be
+  /// written.
   void setTruncated() {
     ++doneCalls_;
     truncated_ = true;
   }
-  /// Of the step that is taken: for the agent that acted, or for any. An agent is told, when it
-  /// acts next or at the end, the sum since it last acted.
+  /// Sets the reward of the current step, for the agent that acted or for any. At its next turn, or
+  /// at the end, an agent receives the sum since it last acted.
   void setReward(double reward) { setReward(acted_, reward); }
   void setReward(size_t agent, double reward) {
     if (agent < rewards_.size()) {
@@ -167,17 +168,17 @@ private:
 
 /// How an episode is run.
 struct EpisodeOptions {
-  /// Ends the episode, successfully, after so many actions; 0 = no limit.
+  /// Ends the episode, successfully, after this many actions; 0 = no limit.
   uint32_t maxSteps = 0;
-  /// For the whole episode, beside the deadline of each evaluation.
+  /// For the whole episode, in addition to the deadline of each evaluation.
   Duration deadline = Duration::max();
   std::string episode; ///< overrides OpenOptions::episode
   std::string context; ///< overrides OpenOptions::context: module, function
   uint64_t seed = 0;   ///< for the environment
-  /// Looks at values, too: a NaN or infinity in a reward or an observation, and an input named
+  /// Also checks values: a NaN or infinity in a reward or an observation, and an input named
   /// "action_mask" that allows nothing, end the episode with InvalidArgument. Always on in a
-  /// library built without NDEBUG. What costs nothing is checked at all times: done twice, an
-  /// observation outside its signature, an unknown agent.
+  /// library built without NDEBUG. Checks that cost nothing are always on: setDone() called twice,
+  /// an observation that does not fit its signature, an unknown agent.
   bool checkValues = false;
 };
 
@@ -188,16 +189,16 @@ struct EpisodeResult {
   double totalReward = 0;    ///< of all agents
   bool reachedLimit = false; ///< ended by maxSteps
   bool truncated = false;    ///< ended by maxSteps or setTruncated()
-  /// The agent whose turn it was when the episode failed: its model or the environment's step may
-  /// have. -1 if it has not failed, or in reset.
+  /// The agent whose turn it was when the episode failed, be it in its model or in the
+  /// environment's step. -1 if nothing failed, or reset did.
   int failedAgent = -1;
   std::vector<double> agentRewards = {}; ///< the total of each
 };
 
-/// The asking loop: reset, then evaluate and step until done, the limit, the deadline or an error.
-/// The models are told of the episode's begin, rewards and end. After an error the environment is
-/// left as its last successful step left it, and the pass falls back. `agents` must have been
-/// opened for the environment's agents (Mismatch).
+/// Runs one episode: resets, then evaluates and steps until done, the limit, the deadline or an
+/// error. The models are told of the episode's begin, rewards and end. After an error the
+/// environment is left as its last successful step left it, and the pass falls back. `agents` must
+/// have been opened for the environment's agents (Mismatch).
 EpisodeResult run(Environment &environment, Agents &agents, const EpisodeOptions &options = {});
 /// The same with one Runner for each agent, in their order; each bound to its agent's signature.
 EpisodeResult run(Environment &environment, Span<Runner *const> agents,
@@ -213,10 +214,9 @@ class Server;
 struct ServeOptions {
   /// Ends an episode, successfully, after so many actions; 0 = no limit.
   uint32_t maxSteps = 0;
-  /// Gives up when no driver has come, or come back, for so long.
+  /// Gives up when no driver has connected, or reconnected, for this long.
   Duration idle = Duration::max();
-  /// Goes on when a driver has left, until another comes.
-  bool keepServing = false;
+  bool keepServing = false; ///< waits for another driver when one has left
 };
 
 /// How serving an environment ended.

@@ -44,10 +44,10 @@ public:
 
 /// Called on the evaluating thread, from several threads at once if the Model has Runners in
 /// several. It cannot be interrupted: deadlines do not apply while it runs. An exception that
-/// leaves it becomes PolicyFailed.
+/// escapes it becomes PolicyFailed.
 using Function = std::function<Status(FunctionCall &)>;
 
-/// A function and what is said of it.
+/// A function and its description.
 struct FunctionModel {
   /// Null: takes whatever signature the caller states.
   std::optional<Signature> signature;
@@ -61,9 +61,9 @@ Model fromFunction(FunctionModel model);
 /// The usual stateless case.
 Model fromFunction(Signature signature, Function function, Metadata metadata = {});
 
-/// Makes "function:<name>" open the model that the factory returns for the URI (whose options are
-/// free). Process-wide within this copy of the library, thread-safe. InvalidArgument if the name is
-/// taken.
+/// Makes "function:<name>" open the model that the factory returns for the URI (the factory
+/// interprets its options). Process-wide within this copy of the library, thread-safe.
+/// InvalidArgument if the name is taken.
 Status registerFunction(std::string name,
                         std::function<Expected<FunctionModel>(const Uri &)> factory);
 /// The same for a whole scheme of one's own ("replay:FILE"). A scheme of the library cannot be

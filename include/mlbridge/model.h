@@ -24,22 +24,22 @@ class ModelBackend;
 /// tolerance. Values are UTF-8 text. In ONNX files these are the metadata properties.
 using Metadata = std::map<std::string, std::string>;
 
-/// Of opening and of each evaluation, unless OpenOptions say otherwise.
+/// The deadline of opening and of each evaluation, unless OpenOptions says otherwise.
 inline constexpr Duration DefaultDeadline = std::chrono::seconds(5);
 
 /// How a Model is opened. Options of the URI with the same name (`deadline`, `agent`, `episode`,
-/// `context`) go first, so that whoever starts the compiler has the last word.
+/// `context`) take precedence, so that whoever starts the compiler has the last word.
 struct OpenOptions {
   /// Opening, and then each evaluation, takes no longer than this (out of process; in process see
-  /// docs/architecture.md); Duration::max() is no limit, nothing is DefaultDeadline. It is also the
-  /// budget of this Model for waiting in vain: once that much time was spent on calls that failed,
-  /// with no answer in between, later ones fail at once.
+  /// docs/architecture.md); Duration::max() means no limit, no value means DefaultDeadline. It is
+  /// also the budget of this Model for failed calls: once that much time was spent on them, with no
+  /// answer in between, later ones fail at once.
   std::optional<Duration> deadline;
   /// Shares that budget with every other Model of this process that is opened at the same address
   /// with this set: for compilers that open a model for each module.
   bool sharedBudget = false;
   std::string agent;   ///< which of a server's agents is asked; "" = the only one
-  std::string episode; ///< an id by which a trainer knows this compilation again
+  std::string episode; ///< an id by which a trainer recognizes this compilation
   std::string context; ///< free text for logs: module, function
 };
 
@@ -48,17 +48,16 @@ struct OpenOptions {
 /// failure, and so does every Runner made from it.
 class Model {
 public:
-  /// Carries Unavailable.
-  Model();
+  Model(); ///< carries Unavailable
   /// Loads or connects. Blocks until `options.deadline` at most where it can be interrupted (all
-  /// connections, native:; not the loading of other files). Errors: InvalidArgument (URI), NotFound
+  /// connections and native:, but not loading other files). Errors: InvalidArgument (URI), NotFound
   /// (file, component, runtime library: the message says what to install), Unavailable (no server),
   /// Busy, DeadlineExceeded, InvalidModel, Protocol.
   static Model open(std::string_view uri, const OpenOptions &options = {});
   /// The same from the bytes of a file, which are copied: an ONNX file for "native:" and "onnx:",
-  /// of which onnx: takes ONNX Runtime's own format as well. The rest of the URI is a name for
-  /// messages, and options: "native:policy?choose=argmax". Weights in other files are refused.
-  /// Errors: also Unsupported (a scheme that takes no bytes).
+  /// onnx: also takes ONNX Runtime's own format. The rest of the URI is a name for messages, and
+  /// options: "native:policy?choose=argmax". Weights in other files are refused. Errors: also
+  /// Unsupported (a scheme that takes no bytes).
   static Model fromMemory(std::string_view uri, const void *data, size_t size,
                           const OpenOptions &options = {});
   /// Uses a model made by the program itself; see function.h.
@@ -78,33 +77,33 @@ public:
   /// them. Blocks until the deadline of opening at most. Errors: Unsupported (a model in this
   /// process), Busy (asked by another thread), and those of an evaluation.
   Expected<Metadata> statistics() const;
-  /// The model's own signature; null for a model that takes any. Of a server of several agents that
-  /// of OpenOptions::agent.
+  /// The model's own signature; null for a model that takes any. For a server with several agents:
+  /// that of OpenOptions::agent.
   const Signature *modelSignature() const;
 
-  /// Holds the model to the caller's signature. Every model input must be among the caller's inputs
+  /// Binds the model to the caller's signature. Every model input must be among the caller's inputs
   /// and every caller output among the model's, by name, with the same element type and a shape
   /// that fits: equal lengths, a Dynamic model dimension takes any length up to its maximum, a
-  /// Dynamic caller output takes any length of the model, and a model may have one leading batch
-  /// dimension of 1 or Dynamic more. Caller inputs that the model does not know get a
+  /// Dynamic caller output takes any length of the model, and a model may have one additional
+  /// leading (batch) dimension, of 1 or Dynamic. Caller inputs that the model does not know get a
   /// buffer that nobody reads, so that a model may know less than the compiler. Otherwise Mismatch;
-  /// the message names both sides. Copies of this Model, and Runners, stay as they are. Not
-  /// concurrently with other calls of this Model.
+  /// the message names both sides. Copies of this Model, and Runners, stay as they are. Must not
+  /// run concurrently with other calls on this Model.
   Status bind(const Signature &signature);
 
   const Signature *signature() const; ///< of the last bind; null before it
 
-  /// The same model, loaded or connected once, held to another signature: for the agents of one
+  /// The same model, loaded or connected once, bound to another signature: for the agents of one
   /// server or function (agent.h). `agent` takes the place of OpenOptions::agent unless it is
   /// empty. A failure is in its status(). Thread-safe.
   Model boundTo(const Signature &signature, std::string_view agent = {}) const;
 
   /// One thread's way to evaluate this model. Cheap: allocates the buffers; out of process it sends
-  /// one message, whose answer is awaited with the first evaluation at the latest. Thread-safe. A
+  /// one message and waits for the answer by the first evaluation at the latest. Thread-safe. A
   /// failure is in Runner::status().
   Runner newRunner() const;
-  /// The same with another deadline for its evaluations, agent, episode and context than the Model
-  /// was opened with; empty fields keep those. A sharedBudget that the Model was not opened with is
+  /// The same, overriding the deadline (of evaluations), agent, episode and context that the Model
+  /// was opened with; empty fields keep them. A sharedBudget that the Model was not opened with is
   /// InvalidArgument.
   Runner newRunner(const OpenOptions &overrides) const;
 

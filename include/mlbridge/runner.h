@@ -18,8 +18,8 @@ namespace mlbridge {
 
 class Model;
 
-/// Which input or output: by its name, or by its index in signature(), which takes no look-up.
-/// Made for a call: it refers to the name.
+/// Which input or output: by its name, or by its index in signature(), which needs no lookup. Use
+/// it only within one call: it refers to the caller's name.
 class TensorKey {
 public:
   /// From a name: anything that converts to std::string_view.
@@ -51,8 +51,7 @@ private:
 /// nothing in process.
 class Runner {
 public:
-  /// Carries Unavailable.
-  Runner();
+  Runner(); ///< carries Unavailable
   /// Carries the given failure.
   explicit Runner(Status failure);
   ~Runner();
@@ -65,11 +64,11 @@ public:
   const Status &status() const;
   explicit operator bool() const { return status().ok(); }
 
-  /// Copies a value into an input: a scalar, a string, or anything contiguous. Numbers of another
-  /// type than the element type do if each value fits: integers exactly, floating-point numbers
-  /// rounded to fewer digits. For an input with one Dynamic dimension the length follows from the
-  /// count; with several, call resize first. Errors (InvalidArgument): unknown name or index, text
-  /// for a number, a value that does not fit, other count; nothing is written then.
+  /// Copies a value into an input: a scalar, a string, or anything contiguous. Numbers of a
+  /// different type are converted if each value fits: integers exactly, floating-point numbers by
+  /// rounding. For an input with one Dynamic dimension the length follows from the count; with
+  /// several, call resize first. Errors (InvalidArgument): unknown name or index, text for a
+  /// number, a value that does not fit, wrong count; nothing is written on an error.
   template <typename T> Status set(TensorKey input, const T &value) {
     if constexpr (std::is_convertible_v<const T &, std::string_view>) {
       const std::string text{std::string_view(value)};
@@ -85,7 +84,7 @@ public:
   template <typename T> Status set(TensorKey input, std::initializer_list<T> values) {
     return setElements(input, typeOf<T>(), values.begin(), values.size(), false);
   }
-  /// std::vector<bool> has no elements in memory.
+  /// For std::vector<bool>, which has no contiguous elements.
   Status set(TensorKey input, const std::vector<bool> &values);
 
   /// The input's buffer, to be written in place; valid until the Runner is destroyed or that input
@@ -120,16 +119,16 @@ public:
                        elements.size());
   }
   /// Lets each evaluation write an output to the caller's memory, until a bindOutput with an empty
-  /// span; output() then gives that memory. One of fixed shape must have the size of the span;
-  /// one that is Dynamic and longer than it fails the evaluation with LimitExceeded. `function:`
-  /// writes outputs of fixed shape where they shall be; else they are copied. Errors: as bindInput.
+  /// span; output() then gives that memory. A fixed-shape output must have the size of the span; a
+  /// Dynamic one longer than the span fails the evaluation with LimitExceeded. `function:` writes
+  /// fixed-shape outputs in place; all others are copied. Errors: as bindInput.
   template <typename T> Status bindOutput(TensorKey output, Span<T> elements) {
     return bindOutputTo(output, ElementTypeOf<T>::value, elements.data(), elements.size());
   }
 
   /// Asks the model. Returns by the deadline of the Model (or the one given) if it is out of
-  /// process. Errors: those of the bad `set` before it; DeadlineExceeded, Unavailable, Busy,
-  /// Closed, PolicyFailed, Protocol, LimitExceeded, Cancelled; outputs are then unspecified.
+  /// process. Errors: that of an earlier wrong `set`; DeadlineExceeded, Unavailable, Busy, Closed,
+  /// PolicyFailed, Protocol, LimitExceeded, Cancelled; outputs are then unspecified.
   Status evaluate();
   Status evaluate(Deadline deadline);
 
@@ -164,18 +163,17 @@ public:
   /// The bound signature, as the caller stated it; null while none is bound.
   const Signature *signature() const;
 
-  /// Forgets a wrong `set`, and makes status() Ok. What the model's failure is stays.
+  /// Forgets a wrong `set`, and makes status() Ok. The model's own failure stays.
   void clearStatus();
 
   /// Tells the model about episodes, out of process without waiting for an answer; an engine in
   /// process does nothing, and a function sees episode and context in its FunctionCall::context().
   Status beginEpisode(std::string_view episode, std::string_view context);
-  /// The reward of the last evaluation's action.
-  Status reward(double value);
-  /// `truncated`: a limit ended it, and not its last state.
+  Status reward(double value); ///< the reward of the last evaluation's action
+  /// `truncated`: a limit ended it, not a terminal state.
   Status endEpisode(const Status &outcome, bool truncated = false);
-  /// How many of these the server will never hear of: while it reads nothing the newest 256 are
-  /// kept, and none when the connection has ended.
+  /// How many of these events were dropped: while the server does not read, only the newest 256 are
+  /// kept; none once the connection has ended.
   uint64_t droppedEvents() const;
 
 private:

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From what a network says of each action (logits) to one of them. URIs do the same with
-// `?choose=argmax` and `?choose=sample`, so that a pass need not know.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Chooses an action from a network's
+// logits. URIs do the same with `?choose=argmax` and `?choose=sample`, so that a pass need not
+// know.
 #ifndef MLBRIDGE_SAMPLER_H
 #define MLBRIDGE_SAMPLER_H
 
@@ -12,8 +12,9 @@
 
 namespace mlbridge {
 
-/// The index of the largest element, the first of equals. An element of -inf is never chosen
-/// (masks are added as log(0)). Errors: PolicyFailed (no elements, one is NaN, all are -inf).
+/// The index of the largest element, the first one if several are equal. An element of -inf is
+/// never chosen (masks are added as log(0)). Errors: PolicyFailed (no elements, one is NaN, all are
+/// -inf).
 Expected<int64_t> argMax(Span<const float> logits);
 Expected<int64_t> argMax(Span<const double> logits);
 Expected<int64_t> argMax(Span<const Half> logits);
@@ -22,7 +23,7 @@ Expected<int64_t> argMax(Span<const Half> logits);
 /// Used by one thread at a time.
 class Sampler {
 public:
-  /// temperature: above 0; towards 0 the draws become argMax.
+  /// temperature: above 0; near 0 sampling becomes argMax.
   explicit Sampler(uint64_t seed = 0, double temperature = 1);
   /// Starts anew from the seed, and from what is being compiled if it is given: the draws for a
   /// module then depend neither on other modules nor on the order of threads.

@@ -18,27 +18,27 @@ struct ServerOptions {
   /// Null: takes the signature that each compiler states.
   std::optional<Signature> signature;
   Metadata metadata;                         ///< told to each compiler
-  uint32_t maxConnections = 1000;            ///< that shook hands; one more is answered Busy
-  uint32_t maxStreams = 1024;                ///< of a connection, and requests of it that wait
+  uint32_t maxConnections = 1000;            ///< further ones are answered Busy
+  uint32_t maxStreams = 1024;                ///< per connection; also limits its waiting requests
   uint64_t maxMessage = uint64_t(128) << 20; ///< bytes of one message, either direction
   uint32_t maxQueued = 4096; ///< requests waiting for the policy; one more is answered Busy
-  uint64_t maxQueuedBytes = uint64_t(128) << 20; ///< of those requests; one more is answered Busy
-  uint32_t maxEvents = 256; ///< of episodes, waiting, of a stream; the oldest gives way to one more
-  uint32_t maxTensors = 1024; ///< inputs and outputs of a stream; one more and it is refused
+  uint64_t maxQueuedBytes = uint64_t(128) << 20; ///< of these; likewise
+  uint32_t maxEvents = 256;   ///< waiting of episodes per stream; one more replaces the oldest
+  uint32_t maxTensors = 1024; ///< inputs and outputs of a stream; one with more is refused
   // A connection that goes beyond one of these is closed, and told why:
   /// Bytes of one message that is no request, reply or step: a signature, a context.
   uint64_t maxControl = uint64_t(1) << 20;
   /// Bytes that are kept for one connection: messages, decoded inputs, streams, events, replies.
   uint64_t maxConnectionMemory = uint64_t(160) << 20;
-  /// The same of all connections; the one that has most goes.
+  /// The same for all connections together; the largest one is closed.
   uint64_t maxMemory = uint64_t(164) << 20;
-  /// Bytes that a compiler does not read; of pongs, statistics and errors at most 8 MiB.
+  /// Bytes that a compiler has not read yet; at most 8 MiB of them pongs, statistics and errors.
   uint64_t maxUnsent = uint64_t(96) << 20;
-  Duration handshakeTime = std::chrono::seconds(5); ///< from connecting to the whole hello
+  Duration handshakeTime = std::chrono::seconds(5); ///< from connecting to the end of the hello
   // What one connection may send before the others have their turn:
   uint32_t turnFrames = 16;                 ///< frames, if they are small
   uint64_t turnBytes = uint64_t(256) << 10; ///< bytes
-  /// Several agents instead of `signature`: a compiler says which one it asks, and is held to its
+  /// Several agents instead of `signature`: a compiler names the one it asks, and must have its
   /// signature.
   std::vector<AgentSpec> agents;
   /// What is served is no model but an environment, which needs the signature: whoever connects
@@ -64,7 +64,7 @@ enum class EventKind : uint8_t {
   Request,      ///< answer with reply() or fail()
   EpisodeBegin, ///< no answer
   Reward,       ///< no answer; `reward`
-  EpisodeEnd,   ///< no answer; `outcome` of the compiler; Closed if it went away in mid-episode
+  EpisodeEnd,   ///< no answer; the compiler's `outcome`; Closed if it disconnected
   Reset,        ///< of an environment: begin an episode; answer with the first observation
   Step,         ///< of an environment: apply the action; answer with the next observation
 };
@@ -86,15 +86,15 @@ public:
   const RequestContext &context() const; ///< who asks
   double reward() const;                 ///< of a Reward
   const Status &outcome() const;         ///< of EpisodeEnd: how the compilation ended
-  bool isTruncated() const;              ///< of EpisodeEnd: a limit ended it, not its last state
+  bool isTruncated() const;              ///< of EpisodeEnd: a limit ended it, not a terminal state
   uint64_t seed() const;                 ///< of a Reset: as the driver gave it
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;
   /// Input `index` of signature(), readable until the answer.
   TensorView input(size_t index) const;
-  /// Of an environment with several agents: what is written is the observation of this one, which
-  /// acts next; a number of ServerOptions::agents. Without it the agent that acted acts again;
+  /// For an environment with several agents: the outputs are the observation of this one (an index
+  /// into ServerOptions::agents), which acts next. Without it the agent that acted acts again;
   /// after Reset, the first one. To be called before the outputs are written. Errors:
   /// InvalidArgument.
   Status setAgent(size_t agent);
@@ -116,12 +116,12 @@ public:
   /// The same for a Reset or Step, with the reward of the step. With `done` the episode has ended
   /// and the outputs are not sent.
   Status reply(double reward, bool done, bool truncated = false);
-  /// Of an environment with several agents: what each has been given since it acted.
+  /// For an environment with several agents: the sum of each one's rewards since it last acted.
   Status reply(Span<const double> rewards, bool done, bool truncated = false);
   /// Before a reply that ends the episode: the outputs are the last observation, of the agent that
   /// was set if there are several. Errors: those of reply.
   Status sendLast();
-  /// Sends an error with this text to that compiler; the server lives on.
+  /// Sends an error with this text to that compiler; the server keeps running.
   Status fail(const Status &why);
 
   struct State;
@@ -132,13 +132,11 @@ private:
   std::unique_ptr<State> state_;
 };
 
-/// How long things took, in counts of logarithmic buckets, eight to an octave from a microsecond
-/// up.
+/// A histogram of latencies, with eight logarithmic buckets per octave from one microsecond up.
 class LatencyHistogram {
 public:
-  void add(Duration latency); ///< counts one
-  /// How many were counted.
-  uint64_t count() const { return count_; }
+  void add(Duration latency);               ///< counts one
+  uint64_t count() const { return count_; } ///< how many were counted
   /// The upper bound of the bucket in which the quantile lies, at most 9 % too high; 0 if there was
   /// nothing. `fraction`: 0.5 for the median.
   Duration quantile(double fraction) const;
@@ -161,7 +159,7 @@ struct ServerStatistics {
   uint64_t refused = 0;         ///< connections and streams
   uint64_t bytesIn = 0;         ///< received
   uint64_t bytesOut = 0;        ///< sent
-  uint64_t batches = 0;         ///< as noteBatch was told
+  uint64_t batches = 0;         ///< as reported by noteBatch
   uint64_t batchedRequests = 0; ///< in all batches
   uint64_t largestBatch = 0;    ///< requests in one
   uint64_t overLimit = 0;       ///< connections closed because they went beyond a limit
@@ -179,7 +177,7 @@ struct ServerStatistics {
 class Server {
 public:
   /// Makes the socket or FIFOs (mode 0600) and starts to accept. Errors: InvalidArgument (URI, path
-  /// too long, path is something else), Busy (another server lives there), Unsupported (scheme).
+  /// too long, path is something else), Busy (another server listens there), Unsupported (scheme).
   static Expected<Server> listen(std::string_view uri, ServerOptions options);
   Server(Server &&) noexcept;
   Server &operator=(Server &&) = delete;
@@ -194,11 +192,11 @@ public:
   /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a
   /// signal does so only if its handler calls stop() or writes to wakeDescriptor().
   Expected<Event> next(Deadline deadline = {});
-  /// Another event for the batch that the last next() began: one that is there, or that comes
-  /// within `maxWait` of the batch's begin. It waits only while a compiler that is connected may
-  /// still ask, and seldom for one for which it has waited in vain. What comes after a request of
-  /// the same stream does not belong to its batch. Errors: DeadlineExceeded (the batch is complete)
-  /// and those of next.
+  /// Another event for the batch that the last next() began: one that is waiting already, or that
+  /// arrives within `maxWait` of the batch's start. It waits only while a connected compiler may
+  /// still ask, and rarely for one that recently made it wait for nothing. What comes after a
+  /// request of the same stream does not belong to its batch. Errors: DeadlineExceeded (the batch
+  /// is complete) and those of next.
   Expected<Event> nextOfBatch(Duration maxWait);
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
@@ -207,7 +205,7 @@ public:
   /// libraries that wake through a descriptor.
   int wakeDescriptor() const;
   ServerStatistics statistics() const; ///< what it has done so far
-  /// For the statistics: so many requests are put to the policy in one call.
+  /// For the statistics: says that one call of the policy answers `requests` requests.
   void noteBatch(uint64_t requests);
 
   struct State;

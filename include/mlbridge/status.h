@@ -17,16 +17,16 @@ namespace mlbridge {
 enum class Code : int32_t {
   Ok = 0,               ///< no error
   DeadlineExceeded = 1, ///< the time given has passed; nothing is known about the other side
-  Unavailable = 2,      ///< nobody there, or the circuit of this Model is open
+  Unavailable = 2,      ///< nobody there, or this Model's circuit breaker is open
   Busy = 3,             ///< the other side is there and refuses more work now
   Closed = 4,           ///< the other side ended the connection (end of file)
   PolicyFailed = 5,     ///< the model ran and failed, or answered what the caller cannot use
-  Cancelled = 6,        ///< the caller, or the server while stopping, gave the call up
+  Cancelled = 6,        ///< the caller gave up, or the server is shutting down
   InvalidArgument = 7,  ///< the call is wrong: a name, type, count, URI or option
   Mismatch = 8,         ///< pass and model disagree on the signature or on what metadata says
   InvalidModel = 9,     ///< the model file is damaged or not a model
   NotFound = 10,        ///< no such file, component, library or registered name
-  Unsupported = 11,     ///< understood, and not offered here
+  Unsupported = 11,     ///< understood, but not supported here
   Protocol = 12,        ///< bytes that break docs/protocol.md, or a peer of another version
   LimitExceeded = 13,   ///< a length, count or size beyond the agreed limit
   Internal = 14,        ///< a bug in MLBridge
@@ -45,8 +45,7 @@ enum class NextStep : uint8_t {
 /// "mismatch", "not found", ...; static.
 const char *name(Code code);
 NextStep nextStep(Code code);
-/// "fall back", "fix the call", ...; static.
-const char *name(NextStep step);
+const char *name(NextStep step); ///< "fall back", "fix the call", ...; static
 
 /// A code and, unless Ok, a message of one line without a full stop. Copyable.
 class [[nodiscard]] Status {
@@ -63,12 +62,10 @@ public:
     static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
     return ok();
   }
-  /// What went wrong.
-  Code code() const { return code_; }
+  Code code() const { return code_; } ///< what went wrong
   /// Where and how; empty if Ok. Lives as long as the status.
   const std::string &message() const { return message_; }
-  /// "mismatch: <message>", or "ok".
-  std::string toString() const;
+  std::string toString() const; ///< "mismatch: <message>", or "ok"
   /// The same code with "<where>: " before the message.
   Status withContext(std::string_view where) const;
 
@@ -80,8 +77,7 @@ private:
 /// A value or the Status that says why there is none.
 template <typename T> class [[nodiscard]] Expected {
 public:
-  /// With a value.
-  Expected(T value) : value_(std::move(value)) {}
+  Expected(T value) : value_(std::move(value)) {} ///< with a value
   /// An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
     if (status_.ok())

@@ -16,7 +16,7 @@
 
 namespace mlbridge {
 
-/// The numbers are fixed: they stand on the wire and in the component table.
+/// The numbers are fixed: they are used on the wire and in the component table.
 enum class ElementType : uint8_t {
   Int8 = 1,     ///< 1 byte
   Int16 = 2,    ///< 2 bytes
@@ -39,19 +39,17 @@ struct Half {
   friend bool operator==(Half a, Half b) { return a.bits == b.bits; }
   friend bool operator!=(Half a, Half b) { return a.bits != b.bits; }
 };
-/// Exact.
-float toFloat(Half half);
+float toFloat(Half half); ///< exact
 /// Rounds to nearest, ties to even; overflow gives an infinity; a NaN keeps its upper payload bits.
 Half toHalf(float value);
 
 /// "float32", "int64", "string", …; "invalid" for a number outside the enumeration.
 const char *name(ElementType type);
-/// The type that `name` gives this name. Errors: InvalidArgument.
+/// The type of this name; the inverse of `name`. Errors: InvalidArgument.
 Expected<ElementType> elementTypeNamed(std::string_view name);
 /// Whether it is one of the enumeration; numbers come from files and peers.
 bool isValid(ElementType type);
-/// Bytes of one element; 0 for String.
-size_t sizeOf(ElementType type);
+size_t sizeOf(ElementType type); ///< bytes of one element; 0 for String
 
 /// The element type of a C++ type: `ElementTypeOf<float>::value` is ElementType::Float32.
 template <typename T> struct ElementTypeOf;
@@ -116,7 +114,7 @@ inline constexpr int64_t Dynamic = -1;
 struct TensorSpec {
   std::string name;                        ///< unique among the inputs, or the outputs
   ElementType type = ElementType::Float32; ///< of each element
-  Shape shape;                             ///< lengths, some of them Dynamic perhaps
+  Shape shape;                             ///< lengths; some may be Dynamic
   /// Empty, or one entry per dimension: the largest length a Dynamic dimension may take, 0 where
   /// none is declared.
   Shape maximum;
@@ -143,10 +141,9 @@ struct TensorSpec {
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape);
 /// The product of the dimensions; nothing if one is negative or the product overflows.
 std::optional<size_t> elementCount(Span<const int64_t> shape);
-/// "[2, 3]"; a Dynamic length is "?".
-std::string toString(Span<const int64_t> shape);
+std::string toString(Span<const int64_t> shape); ///< "[2, 3]"; a Dynamic length is "?"
 
-/// The ordered inputs and outputs of a model, stated once and held to by both sides.
+/// The ordered inputs and outputs of a model, stated once and respected by both sides.
 struct Signature {
   std::vector<TensorSpec> inputs;  ///< what the model is given
   std::vector<TensorSpec> outputs; ///< what it answers
@@ -203,7 +200,8 @@ class Tensor {
 public:
   /// No elements, no name.
   Tensor() = default;
-  /// A spec that is Dynamic or too large to allocate gives an empty tensor; use `make` to be told.
+  /// A spec that is Dynamic or too large to allocate gives an empty tensor; use `make` to get the
+  /// error.
   explicit Tensor(TensorSpec spec);
   /// With these lengths in the place of Dynamic ones. Errors: InvalidArgument (checkShape),
   /// LimitExceeded (too large).
@@ -219,10 +217,8 @@ public:
 
   /// With the current lengths as shape.
   const TensorSpec &spec() const { return spec_; }
-  /// The number of elements.
-  size_t count() const { return count_; }
-  /// Valid until the tensor is reshaped or ended.
-  TensorView view();
+  size_t count() const { return count_; } ///< the number of elements
+  TensorView view();                      ///< valid until the tensor is reshaped or destroyed
   /// The elements, as valid as view(); empty if T is not the element type.
   template <typename T> Span<T> as() { return view().as<T>(); }
   template <typename T> Span<const T> as() const {

@@ -103,7 +103,7 @@ private:
       return fail(error, Code::LimitExceeded, "no memory for the network's buffers");
     const auto failed = [&](const char *name) {
       delete made;
-      return fail(error, Code::InvalidModel, "the compiled class does not know ", name);
+      return fail(error, Code::InvalidModel, "the compiled class has nothing that fits ", name);
     };
     for (size_t i = 0; i < Inputs; ++i) {
       const TensorflowPort &port = Ports::inputs[i];

@@ -12,11 +12,10 @@
 
 namespace mlbridge {
 
-/// `scheme ":" place [ "?" key "=" value *( ( "&" / "?" ) key "=" value ) ]`. Between options '?'
-/// does as well as '&', which a shell takes for itself. The scheme is letters, digits,
-/// '+', '-' or '.', lower case. The place is taken literally up to the first '?', so that paths
-/// need no escapes; "%XX" is decoded in the place and in values, and "%3F" and "%26" stand for '?'
-/// and '&'.
+/// `scheme ":" place [ "?" key "=" value *( ( "&" / "?" ) key "=" value ) ]`. '?' may separate
+/// options as well as '&', which is special to a shell. The scheme is letters, digits, '+', '-' or
+/// '.', lower case. The place is taken literally up to the first '?', so that paths need no
+/// escapes; "%XX" is decoded in the place and in values, and "%3F" and "%26" stand for '?' and '&'.
 struct Uri {
   std::string scheme;                         ///< "unix"
   std::string place;                          ///< "/run/policy.sock", decoded
@@ -25,8 +24,7 @@ struct Uri {
   /// Errors: InvalidArgument (no scheme, an option without '=', one given twice, a bad
   /// "%XX").
   static Expected<Uri> parse(std::string_view text);
-  /// Parses back to an equal Uri.
-  std::string toString() const;
+  std::string toString() const; ///< parses back to an equal Uri
 
   /// The option, or `otherwise`.
   std::string option(std::string_view key, std::string_view otherwise = {}) const;

@@ -361,7 +361,7 @@ def test_weights_of_the_same_network_take_each_others_place(tmp_path: Path) -> N
         assert ours.tobytes() == mlbridge.open(f"native:{model}").evaluate(x=x)["y"].tobytes()
     with pytest.raises(mlbridge.Error, match="needs its weights"):
         mlbridge.open(f"aot:{shared}")
-    with pytest.raises(mlbridge.Error, match="another network"):
+    with pytest.raises(mlbridge.Error, match="a different network"):
         mlbridge.open(f"aot:{shared}?weights={wrong}")
     new.write_bytes(new.read_bytes()[:-1])
     with pytest.raises(mlbridge.Error, match="bytes"):
@@ -478,12 +478,12 @@ def test_what_is_no_compiled_network_is_refused(small: Path, tmp_path: Path) -> 
     cut = tmp_path / "cut.so"
     cut.write_bytes((small / "small.so").read_bytes()[:1000])
     for place, complaint in (
-        (text, "no shared object"),
-        (cut, "no shared object"),
+        (text, "not a shared object"),
+        (cut, "not a shared object"),
         (tmp_path / "missing.so", "missing.so"),
         ("unregistered", "no compiled network is registered"),
-        (_core.__file__, "no compiled network"),
-        (f"{small}/small.so?weights=x", "takes no weights"),
+        (_core.__file__, "not a compiled network"),
+        (f"{small}/small.so?weights=x", "remove the option weights"),
         (f"{small}/small.so?threads=2", "has no option 'threads'"),
     ):
         with pytest.raises(mlbridge.Error, match=complaint):

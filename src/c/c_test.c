@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface as a C program uses it. Each function returns 0, or the line of what failed.
- */
+ * The C interface as a C program uses it. Each function returns 0, or the line of what failed. */
 #include <mlbridge/c/mlbridge.h>
 
 #include <pthread.h>
@@ -219,7 +217,7 @@ int test_failures(void) {
   EXPECT(strstr(mlbridge_runner_message(runner), "'z'"));
   mlbridge_runner_clear_status(runner);
   EXPECT(mlbridge_runner_set(runner, "x", 77, x, 3) == MLBRIDGE_INVALID_ARGUMENT);
-  EXPECT(strstr(mlbridge_runner_message(runner), "77 is no element type"));
+  EXPECT(strstr(mlbridge_runner_message(runner), "77 is not an element type"));
   EXPECT(!mlbridge_runner_input(runner, "x", MLBRIDGE_STRING, NULL));
   uint64_t count = 0;
   int8_t *nowhere = mlbridge_runner_input(runner, "x", MLBRIDGE_INT8, &count);

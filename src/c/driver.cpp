@@ -23,9 +23,8 @@ static int indexOf(mlbridge_driver *driver, const std::vector<TensorSpec> &specs
                    const char *name) {
   const int index = find(specs, name);
   if (index < 0)
-    (void)ended(*driver, Status(Code::InvalidArgument,
-                                "there is no tensor '" + textOf(name) + "' of agent number " +
-                                    std::to_string(driver->driver->agent())));
+    (void)ended(*driver, makeError(Code::InvalidArgument, "there is no tensor '", textOf(name),
+                                   "' of agent number ", driver->driver->agent()));
   return index;
 }
 
@@ -37,10 +36,9 @@ static void *shown(mlbridge_driver *driver, const std::optional<TensorView> &vie
   if (!view)
     return nullptr;
   void *data = numbers(*view, type, count);
-  (void)ended(*driver, data
-                           ? Status()
-                           : Status(Code::InvalidArgument,
-                                    std::string("the tensor has elements of ") + name(view->type)));
+  (void)ended(*driver, data ? Status()
+                            : makeError(Code::InvalidArgument, "the tensor has elements of ",
+                                        name(view->type), ", not of ", mlbridge_type_name(type)));
   return data;
 }
 

@@ -95,9 +95,9 @@ static Status readDefinition(const mlbridge_environment_definition *definition,
     return s;
   const mlbridge_environment_definition &stated = to.definition;
   if (!stated.reset || !stated.step)
-    return Status(Code::InvalidArgument, "an environment needs reset and step");
+    return Status(Code::InvalidArgument, "an environment needs both callbacks, reset and step");
   if ((stated.signature != nullptr) == (stated.agents_size != 0))
-    return Status(Code::InvalidArgument, "an environment has one signature or several agents");
+    return Status(Code::InvalidArgument, "an environment needs either a signature or agents");
   if (!stated.signature)
     return readAgents(stated.agents, stated.agents_size, to.specs);
   Expected<Signature> signature = signatureOf(*stated.signature);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
  * Environments, agents, servers and drivers as a C program uses them, and what it does wrong. Each
- * function returns 0, or the line of what failed.
- */
+ * function returns 0, or the line of what failed. */
 #include <mlbridge/c/mlbridge.h>
 
 #include <string.h>

@@ -111,7 +111,7 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
   if (Status s = readKnown(model, stated, "the model's", "mlbridge_function_model"); !s)
     return finish(s);
   if (!stated.function)
-    return finish(Status(Code::InvalidArgument, "there is no function"));
+    return finish(Status(Code::InvalidArgument, "no function was given (null)"));
   FunctionModel made;
   if (stated.signature) {
     Expected<Signature> signature = signatureOf(*stated.signature);
@@ -135,21 +135,21 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
 mlbridge_code mlbridge_register_engine(const char *scheme, const char *name,
                                        const mlb_engine *engine, char *message, uint64_t capacity) {
   if (!engine)
-    return told(Status(Code::InvalidArgument, "there is no engine"), message, capacity);
+    return told(Status(Code::InvalidArgument, "no engine was given (null)"), message, capacity);
   return told(registerEngine(textOf(scheme), textOf(name), *engine), message, capacity);
 }
 
 mlbridge_code mlbridge_register_component(const mlb_component *component, char *message,
                                           uint64_t capacity) {
   if (!component)
-    return told(Status(Code::InvalidArgument, "there is no component"), message, capacity);
+    return told(Status(Code::InvalidArgument, "no component was given (null)"), message, capacity);
   return told(registerComponent(*component), message, capacity);
 }
 
 mlbridge_code mlbridge_register_compiled(const mlb_aot_model *model, char *message,
                                          uint64_t capacity) {
   if (!model)
-    return told(Status(Code::InvalidArgument, "there is no network"), message, capacity);
+    return told(Status(Code::InvalidArgument, "no network was given (null)"), message, capacity);
   return told(registerCompiled(model), message, capacity);
 }
 

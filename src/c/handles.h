@@ -44,8 +44,7 @@ template <typename T> bool known(const T *from, T &to) {
 template <typename T> Status readKnown(const T *from, T &to, const char *whose, const char *what) {
   if (known(from, to))
     return Status();
-  return Status(Code::InvalidArgument,
-                std::string(whose) + " size is not set to sizeof(" + what + ")");
+  return makeError(Code::InvalidArgument, whose, " size is not set to sizeof(", what, ")");
 }
 
 /// The same of options, which may be null: then `to` is zero.
@@ -62,16 +61,16 @@ Status readArray(const T *array, uint64_t size, const char *one, const char *wha
                  const F &body) {
   constexpr uint64_t Most = 1 << 16;
   if (size && !array)
-    return Status(Code::InvalidArgument, std::string(one) + "s: no array");
+    return makeError(Code::InvalidArgument, "the array of ", one, "s is null, but its size is ",
+                     size);
   if (size > Most)
-    return Status(Code::LimitExceeded, std::string(one) + "s: " + std::to_string(size) +
-                                           " of them; the limit is " + std::to_string(Most));
+    return makeError(Code::LimitExceeded, "there are ", size, " ", one, "s; the limit is ", Most);
   const auto *at = reinterpret_cast<const unsigned char *>(array);
   for (uint64_t i = 0; i < size; ++i, at += array[0].size) {
     const std::string where = std::string(one) + " " + std::to_string(i);
     T element;
     if (!known(reinterpret_cast<const T *>(at), element) || element.size < least)
-      return Status(Code::InvalidArgument, where + ": its size is not set to sizeof(" + what + ")");
+      return makeError(Code::InvalidArgument, where, ": its size is not set to sizeof(", what, ")");
     if (Status s = body(element); !s)
       return s.withContext(where);
   }
@@ -99,9 +98,10 @@ private:
 /// Calls `body` with the Type of a numeric element type; else InvalidArgument.
 template <typename F> Status withNumber(mlbridge_type type, const F &body) {
   if (type == MLBRIDGE_STRING)
-    return Status(Code::InvalidArgument, "strings have no buffer in C; use the functions for them");
+    return Status(Code::InvalidArgument,
+                  "strings have no buffer in C; use the functions whose names end in _string");
   if (type > MLBRIDGE_STRING || !isValid(static_cast<ElementType>(type)))
-    return Status(Code::InvalidArgument, std::to_string(type) + " is no element type");
+    return makeError(Code::InvalidArgument, type, " is not an element type");
   return mlbridge::withNumber(static_cast<ElementType>(type), body);
 }
 

@@ -46,7 +46,8 @@ static mlbridge_code set(mlbridge_runner *runner, TensorKey key, mlbridge_type t
   if (!runner)
     return MLBRIDGE_INVALID_ARGUMENT;
   if (!elements && count)
-    return done(runner, Status(Code::InvalidArgument, "set: there are no elements"));
+    return done(runner,
+                Status(Code::InvalidArgument, "set: the elements are null, but not their count"));
   if (type == MLBRIDGE_STRING) {
     std::vector<std::string> texts;
     const auto *from = static_cast<const mlbridge_string *>(elements);
@@ -126,7 +127,7 @@ void mlbridge_runner_clear_status(mlbridge_runner *runner) {
 mlbridge_code mlbridge_runner_set(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                   const void *elements, uint64_t count) {
   if (runner && !name)
-    return done(runner, Status(Code::InvalidArgument, "set: there is no name"));
+    return done(runner, Status(Code::InvalidArgument, "set: the name is null"));
   return set(runner, keyOf(name), type, elements, count);
 }
 

@@ -17,7 +17,8 @@ static mlbridge_code chosen(mlbridge_type type, const void *logits, uint64_t cou
                             const F &choose) {
   if (!index || (count && !logits))
     return MLBRIDGE_INVALID_ARGUMENT;
-  Expected<int64_t> found = Status(Code::InvalidArgument, "not a type of logits");
+  Expected<int64_t> found =
+      Status(Code::InvalidArgument, "logits must be float16, float32 or float64");
   if (type == MLBRIDGE_FLOAT32)
     found = choose(Span(static_cast<const float *>(logits), count));
   else if (type == MLBRIDGE_FLOAT64)

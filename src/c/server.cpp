@@ -144,7 +144,7 @@ mlbridge_code mlbridge_server_serve(mlbridge_server *server, mlbridge_function f
   if (!server->server)
     return codeOf(server->last);
   if (!function)
-    return ended(*server, Status(Code::InvalidArgument, "there is no function"));
+    return ended(*server, Status(Code::InvalidArgument, "no function was given (null)"));
   while (true) {
     Expected<Event> event = server->server->next();
     if (!event) {

@@ -16,8 +16,8 @@ Status statusOf(mlbridge_code code, const char *message) {
   if (code == MLBRIDGE_OK)
     return Status();
   if (code < 0 || code > MLBRIDGE_INTERNAL)
-    return Status(Code::Internal, std::to_string(code) + " is no status code" +
-                                      (message ? std::string(": ") + message : ""));
+    return makeError(Code::Internal, code, " is not an mlbridge_code",
+                     message ? std::string(": ") + message : "");
   return Status(static_cast<Code>(code), textOf(message));
 }
 
@@ -40,12 +40,11 @@ static Status readSide(const mlbridge_tensor_spec *specs, uint64_t size, const c
   return readArray(specs, size, side, "mlbridge_tensor_spec",
                    offsetof(mlbridge_tensor_spec, maximum), [&](const mlbridge_tensor_spec &spec) {
                      if (spec.rank && !spec.shape)
-                       return Status(Code::InvalidArgument,
-                                     "rank " + std::to_string(spec.rank) + " and no shape");
+                       return makeError(Code::InvalidArgument, "rank ", spec.rank,
+                                        ", but shape is null");
                      if (spec.type > UINT8_MAX || spec.rank > UINT8_MAX)
-                       return Status(Code::InvalidArgument, "type " + std::to_string(spec.type) +
-                                                                ", rank " +
-                                                                std::to_string(spec.rank));
+                       return makeError(Code::InvalidArgument, "type ", spec.type, " or rank ",
+                                        spec.rank, " is out of range");
                      TensorSpec &read = to.emplace_back();
                      read.name = textOf(spec.name);
                      read.type = static_cast<ElementType>(spec.type);
@@ -106,15 +105,14 @@ Expected<std::string *> stringAt(const std::optional<TensorView> &view, const ch
   const Span<std::string> all = view ? view->as<std::string>() : Span<std::string>();
   if (index < all.size())
     return &all[index];
-  return Status(Code::InvalidArgument, "tensor '" + textOf(name) + "' has " +
-                                           std::to_string(all.size()) + " strings, and no number " +
-                                           std::to_string(index));
+  return makeError(Code::InvalidArgument, "tensor '", textOf(name), "' has ", all.size(),
+                   " strings; there is no index ", index);
 }
 
 Status getString(const std::optional<TensorView> &view, const char *name, uint64_t index,
                  mlbridge_string *to) {
   if (!to)
-    return Status(Code::InvalidArgument, "there is nothing to write the string to");
+    return Status(Code::InvalidArgument, "the pointer to write the string to is null");
   const Expected<std::string *> text = stringAt(view, name, index);
   if (text)
     *to = {(*text)->data(), (*text)->size()};
@@ -124,7 +122,7 @@ Status getString(const std::optional<TensorView> &view, const char *name, uint64
 Status setString(const std::optional<TensorView> &view, const char *name, uint64_t index,
                  mlbridge_string from) {
   if (!from.data && from.size)
-    return Status(Code::InvalidArgument, "there is no string");
+    return Status(Code::InvalidArgument, "the string is null, but its size is not 0");
   const Expected<std::string *> text = stringAt(view, name, index);
   if (text)
     (*text)->assign(from.data ? from.data : "", from.size);
@@ -181,7 +179,7 @@ uint16_t mlbridge_half_of_float(float value) { return toHalf(value).bits; }
 mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
                                        uint64_t capacity) {
   if (!signature)
-    return told(Status(Code::InvalidArgument, "there is no signature"), message, capacity);
+    return told(Status(Code::InvalidArgument, "no signature was given (null)"), message, capacity);
   return told(signatureOf(*signature).status(), message, capacity);
 }
 

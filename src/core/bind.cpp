@@ -26,7 +26,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
   port.batch = model.shape.size() == rank + 1 && (model.shape[0] == 1 || model.shape[0] == Dynamic);
   if (model.shape.size() != rank && !port.batch)
     return disagreement(toString(caller.shape) + " in the pass and " + toString(model.shape) +
-                        " in the model: another number of dimensions");
+                        " in the model: different numbers of dimensions");
   bound = {model.name, model.type, {}, {}};
   port.spec = {caller.name, caller.type, {}, {}};
   if (port.batch) {
@@ -57,7 +57,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
       // The pass may send any length, so a model that takes one is wrong; what a model of fixed
       // length answers is fine for a pass that takes any.
       if (isInput)
-        return disagreement("of fixed length in the model only: " + where);
+        return disagreement("fixed in the model but not in the pass: " + where);
       if (maxA && b > maxA)
         return disagreement("longer than the pass's maximum in " + where);
       length = b;
@@ -161,9 +161,9 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
     binding->outputs.push_back(std::move(port));
   }
   if (!wrong.empty())
-    return Status(Code::Mismatch, shortened(wrong) + advice + "; the pass declares " +
-                                      shortened(caller.toString()) + ", the model has " +
-                                      shortened(model->toString()));
+    return makeError(Code::Mismatch, shortened(wrong), advice, "; the pass declares ",
+                     shortened(caller.toString()), ", the model has ",
+                     shortened(model->toString()));
   return std::shared_ptr<const Binding>(std::move(binding));
 }
 

@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_CORE_BUFFER_H
 #define MLBRIDGE_CORE_BUFFER_H
 
-#include <mlbridge/tensor.h>
+#include "core/nearest.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +41,7 @@ public:
     wanted = (wanted + 63) & ~size_t(63);
     void *fresh = wanted < capacity ? nullptr : std::aligned_alloc(64, wanted + Padding);
     if (!fresh)
-      return Status(Code::LimitExceeded, "no memory for " + std::to_string(capacity) + " bytes");
+      return makeError(Code::LimitExceeded, "no memory for ", capacity, " bytes");
     if (size_)
       std::memcpy(fresh, data_, size_);
     std::free(data_);

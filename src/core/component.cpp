@@ -79,12 +79,8 @@ static std::string filePrefix(ComponentKind kind) {
 }
 
 static bool isComponentName(std::string_view name) {
-  if (name.empty() || name.size() > 64)
-    return false;
-  for (char c : name)
-    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'))
-      return false;
-  return true;
+  return !name.empty() && name.size() <= 64 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789+-.") == name.npos;
 }
 
 std::vector<std::string> componentNames(ComponentKind kind) {
@@ -125,7 +121,7 @@ static std::string whatGivesIt(ComponentKind kind, std::string_view name) {
     if (own.kind == kind && own.name == name)
       return std::string("it is built with ") + own.how +
              " and is part of the Python package mlbridge";
-  return "MLBridge has none of this name: whoever made it says where it is";
+  return "it is not one of MLBridge's own: add the folder that it is in";
 }
 
 // How much of a table every component has.
@@ -150,7 +146,7 @@ constexpr const char *Names<mlb_transport>[] = {
 template <typename Table> static std::string missingIn(const Table *table) {
   static_assert(NeededSize<Table> == sizeof(uint64_t) + sizeof(Names<Table>));
   if (!table)
-    return "there is none";
+    return "it is missing";
   if (table->size < NeededSize<Table>)
     return "it has " + std::to_string(table->size) + " bytes, " +
            std::to_string(NeededSize<Table>) + " were expected";
@@ -168,27 +164,26 @@ template <typename Table> static std::string missingIn(const Table *table) {
 std::string missingInTable(const mlb_engine &table) { return missingIn(&table); }
 
 static Status check(const mlb_component *component, ComponentKind kind, std::string_view name) {
-  const auto wrong = [](const std::string &what) { return Status(Code::Unsupported, what); };
+  const auto wrong = [](const auto &...what) { return makeError(Code::Unsupported, what...); };
   if (!component)
-    return wrong("the component refuses this library's ABI " + std::to_string(MLB_COMPONENT_ABI));
-  if (component->size < offsetof(mlb_component, version))
-    return wrong("its table is " + std::to_string(component->size) + " bytes long, too short");
-  if (component->abi != MLB_COMPONENT_ABI)
-    return wrong("the component has ABI " + std::to_string(component->abi) +
-                 ", this library has ABI " + std::to_string(MLB_COMPONENT_ABI) +
+    return wrong("the component does not support this library's ABI ", MLB_COMPONENT_ABI,
                  ": install the two from the same release");
+  if (component->size < offsetof(mlb_component, version))
+    return wrong("its table is ", component->size, " bytes long, too short");
+  if (component->abi != MLB_COMPONENT_ABI)
+    return wrong("the component has ABI ", component->abi, ", this library has ABI ",
+                 MLB_COMPONENT_ABI, ": install the two from the same release");
   if (component->size < sizeof(mlb_component))
-    return wrong("its table is " + std::to_string(component->size) + " bytes long instead of " +
-                 std::to_string(sizeof(mlb_component)));
+    return wrong("its table is ", component->size, " bytes long instead of ",
+                 sizeof(mlb_component));
   const std::string_view own = fromComponent(component->name);
   if (own != name)
-    return wrong("the component calls itself '" + std::string(own) + "'");
+    return wrong("the component calls itself '", own, "'");
   const std::string missing = kind == ComponentKind::Engine   ? missingIn(component->engine)
                               : kind == ComponentKind::SerDes ? missingIn(component->serdes)
                                                               : missingIn(component->transport);
   if (!missing.empty())
-    return wrong(std::string("the component has no complete ") + mlbridge::name(kind) +
-                 " table: " + missing);
+    return wrong("the component has no complete ", mlbridge::name(kind), " table: ", missing);
   return Status();
 }
 
@@ -197,14 +192,14 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *why = ::dlerror();
-    return Status(Code::Unsupported, "cannot open component '" + path + "': " + (why ? why : "?"));
+    return makeError(Code::Unsupported, "cannot open component '", path, "': ", why ? why : "?");
   }
   const auto entry =
       reinterpret_cast<mlb_component_entry_fn>(::dlsym(library, MLB_COMPONENT_ENTRY));
   if (!entry) {
     ::dlclose(library);
-    return Status(Code::Unsupported,
-                  "'" + path + "' is no component: it has no function " MLB_COMPONENT_ENTRY);
+    return makeError(Code::Unsupported, "'", path,
+                     "' is not a component: it has no function " MLB_COMPONENT_ENTRY);
   }
   const mlb_component *component = entry(MLB_COMPONENT_ABI);
   if (Status s = check(component, kind, name); !s) {
@@ -225,13 +220,11 @@ Status registerComponent(const mlb_component &component) {
   constexpr std::string_view own[] = {"aot",  "bitstream", "function", "native",
                                       "pipe", "shm",       "tfaot",    "unix"};
   if (!isComponentName(name) || std::find(std::begin(own), std::end(own), name) != std::end(own))
-    return Status(Code::InvalidArgument,
-                  "'" + name.substr(0, 64) +
-                      "' cannot name a component: it is the library's own, or "
-                      "has more than lower-case letters, digits, '+', '-' "
-                      "and '.'");
+    return makeError(Code::InvalidArgument, "'", name.substr(0, 64),
+                     "' cannot name a component: it is reserved by the library, or has characters "
+                     "other than lower-case letters, digits, '+', '-' and '.'");
   if (component.size < sizeof(mlb_component))
-    return Status(Code::Unsupported, "component '" + name + "' has a table that is too short");
+    return makeError(Code::Unsupported, "component '", name, "' has a table that is too short");
   std::vector<std::string> files;
   for (const auto &[kind, table] :
        {std::pair<ComponentKind, const void *>{ComponentKind::Engine, component.engine},
@@ -244,17 +237,19 @@ Status registerComponent(const mlb_component &component) {
       return s.withContext("component '" + name + "'");
   }
   if (files.empty())
-    return Status(Code::Unsupported, "component '" + name + "' has no table");
+    return makeError(Code::Unsupported, "component '", name,
+                     "' has no engine, serdes or transport");
   if (!components().addAll(files, &component))
-    return Status(Code::InvalidArgument, "there is a component '" + name + "' already");
+    return makeError(Code::InvalidArgument, "a component '", name,
+                     "' is already registered or loaded");
   return Status();
 }
 
 Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_view name) {
   if (!isComponentName(name))
-    return Status(Code::InvalidArgument, "'" + std::string(name.substr(0, 64)) +
-                                             "' cannot name a component: it may have lower-case "
-                                             "letters, digits, '+', '-' and '.'");
+    return makeError(Code::InvalidArgument, "'", name.substr(0, 64),
+                     "' cannot name a component: a name has only "
+                     "lower-case letters, digits, '+', '-' and '.'");
   const std::string file = filePrefix(kind) + std::string(name) + ".so";
   if (const auto component = components().find(file))
     return *component;
@@ -276,9 +271,9 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
     }
     looked.append(looked.empty() ? "" : ", ").append(folder);
   }
-  return Status(Code::NotFound,
-                "no component " + file + " in " + (looked.empty() ? "any folder" : looked) + " (" +
-                    whatGivesIt(kind, name) + "; MLBRIDGE_COMPONENT_PATH adds folders)");
+  return makeError(Code::NotFound, "no component ", file, " in ",
+                   looked.empty() ? "any folder" : looked, " (", whatGivesIt(kind, name),
+                   "; MLBRIDGE_COMPONENT_PATH adds folders)");
 }
 
 } // namespace mlbridge

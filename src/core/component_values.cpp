@@ -15,7 +15,7 @@ Status ComponentError::status(mlb_code code, std::string_view where) const {
   if (size)
     text.append(": ").append(text_, size);
   if (code < 0 || code > static_cast<mlb_code>(Code::Internal))
-    return Status(Code::Internal, text + " (error number " + std::to_string(code) + ")");
+    return makeError(Code::Internal, text, " (error number ", code, ")");
   return Status(static_cast<Code>(code), std::move(text));
 }
 
@@ -51,7 +51,7 @@ Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec) {
   out.type =
       spec.type <= 0xff ? static_cast<ElementType>(spec.type) : static_cast<ElementType>(0xff);
   if (spec.rank && !spec.shape)
-    return Status(Code::InvalidArgument, "tensor '" + out.name + "' has a rank and no shape");
+    return makeError(Code::InvalidArgument, "tensor '", out.name, "' has a rank but no shape");
   if (spec.rank)
     out.shape.assign(spec.shape, spec.shape + spec.rank);
   if (spec.rank && spec.maximum)

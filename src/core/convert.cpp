@@ -66,7 +66,7 @@ std::string unfit(Number number, ElementType type, bool isFromInteger) {
            " to " + textOf(most);
   if (isExact || (isFloat(type) && !isFromInteger))
     return {};
-  return textOf(number) + ", which " + name(type) + " does not hold exactly";
+  return textOf(number) + ", which " + name(type) + " cannot represent exactly";
 }
 
 } // namespace
@@ -77,11 +77,11 @@ Status copyElements(const TensorView &to, ElementType type, const void *from) {
     return Status();
   }
   if (type == ElementType::String || to.type == ElementType::String)
-    return Status(Code::InvalidArgument, std::string("was used as ") + name(type));
+    return makeError(Code::InvalidArgument, "was used as ", name(type));
   for (size_t i = 0; i < to.count; ++i)
     if (const std::string why = unfit(read(type, from, i), to.type, !isFloat(type)); !why.empty())
-      return Status(Code::InvalidArgument,
-                    "was given " + why + (to.count > 1 ? ", at " + std::to_string(i) : ""));
+      return makeError(Code::InvalidArgument, "was given ", why,
+                       to.count > 1 ? ", at index " + std::to_string(i) : "");
   for (size_t i = 0; i < to.count; ++i)
     write(to, i, read(type, from, i));
   return Status();

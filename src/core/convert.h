@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_CORE_CONVERT_H
 #define MLBRIDGE_CORE_CONVERT_H
 
-#include <mlbridge/tensor.h>
+#include "core/nearest.h"
 
 #include <algorithm>
 #include <cstring>

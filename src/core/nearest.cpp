@@ -85,15 +85,14 @@ Status unknownOption(std::string_view scheme, std::string_view key,
   constexpr std::string_view OfModels[] = {"agent",    "choose",  "context",
                                            "deadline", "episode", "rename"};
   if (std::find(std::begin(OfChoosing), std::end(OfChoosing), key) != std::end(OfChoosing))
-    return Status(Code::InvalidArgument,
-                  "option '" + std::string(key) + "' goes with choose=argmax or choose=sample");
+    return makeError(Code::InvalidArgument, "option '", key,
+                     "' goes with choose=argmax or choose=sample");
   std::vector<std::string_view> all(known.begin(), known.end());
   all.insert(all.end(), std::begin(OfModels), std::end(OfModels));
   const std::string listed = listOf(all);
   all.insert(all.end(), std::begin(OfChoosing), std::end(OfChoosing));
-  return Status(Code::InvalidArgument, "'" + std::string(scheme) + ":' has no option '" +
-                                           std::string(key) + "'" + didYouMean(key, all) +
-                                           " (known: " + listed + ")");
+  return makeError(Code::InvalidArgument, "'", scheme, ":' has no option '", key, "'",
+                   didYouMean(key, all), " (known: ", listed, ")");
 }
 
 std::string shortened(std::string text) {

@@ -34,6 +34,18 @@ Status unknownOption(std::string_view scheme, std::string_view key,
 inline constexpr size_t MostText = 4096;
 std::string shortened(std::string text);
 bool isUtf8(std::string_view text);
+/// A failure whose message is the parts in a row: texts, and integers in decimal.
+template <typename... Parts> Status makeError(Code code, const Parts &...parts) {
+  std::string message;
+  const auto add = [&](const auto &part) {
+    if constexpr (std::is_convertible_v<decltype(part), std::string_view>)
+      message += part;
+    else
+      message += std::to_string(part);
+  };
+  (add(parts), ...);
+  return Status(code, std::move(message));
+}
 
 } // namespace mlbridge
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arg-max and sampling, with the same result on every machine: an exponential of its own, and no
 // contraction of its operations (see CMakeLists.txt).
+#include "core/nearest.h"
 #include <mlbridge/sampler.h>
 
 #include <cmath>
@@ -37,17 +38,16 @@ template <typename T> Expected<int64_t> largest(Span<const T> logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const double x = number(logits[i]);
     if (x != x)
-      return Status(Code::PolicyFailed, "element " + std::to_string(i) + " of " +
-                                            std::to_string(logits.size()) +
-                                            " to choose from is NaN");
+      return makeError(Code::PolicyFailed, "element ", i, " of ", logits.size(),
+                       " to choose from is NaN");
     if (x > best) {
       best = x;
       at = static_cast<int64_t>(i);
     }
   }
   if (at < 0)
-    return Status(Code::PolicyFailed, "each of the " + std::to_string(logits.size()) +
-                                          " elements to choose from is -inf");
+    return makeError(Code::PolicyFailed, "each of the ", logits.size(),
+                     " elements to choose from is -inf");
   return at;
 }
 

@@ -31,7 +31,7 @@ Expected<ElementType> elementTypeNamed(std::string_view name) {
   for (size_t i = 1; i < std::size(Types); ++i)
     if (name == Types[i].name)
       return static_cast<ElementType>(i);
-  return Status(Code::InvalidArgument, "no element type is called '" + std::string(name) + "'");
+  return makeError(Code::InvalidArgument, "no element type is called '", name, "'");
 }
 
 std::optional<size_t> elementCount(Span<const int64_t> shape) {
@@ -90,50 +90,47 @@ std::string TensorSpec::toString() const {
 }
 
 Status TensorSpec::check() const {
-  auto wrong = [&](const std::string &what) {
-    return Status(Code::InvalidArgument, "tensor '" + name + "': " + what);
+  const auto wrong = [&](const auto &...what) {
+    return makeError(Code::InvalidArgument, "tensor '", name, "': ", what...);
   };
   if (name.empty())
     return Status(Code::InvalidArgument, "a tensor has an empty name");
   if (!isValid(type))
-    return wrong("element type " + std::to_string(static_cast<int>(type)) + " does not exist");
+    return wrong("element type ", static_cast<int>(type), " does not exist");
   if (!maximum.empty() && maximum.size() != shape.size())
-    return wrong(std::to_string(maximum.size()) + " maximum lengths for " +
-                 std::to_string(shape.size()) + " dimensions");
+    return wrong(maximum.size(), " maximum lengths for ", shape.size(), " dimensions");
   Shape fixed;
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t most = maximum.empty() ? 0 : maximum[i];
     if (shape[i] < Dynamic)
-      return wrong("dimension " + std::to_string(i) + " has the length " +
-                   std::to_string(shape[i]));
+      return wrong("dimension ", i, " has the length ", shape[i]);
     if (most < 0 || (most && shape[i] != Dynamic))
-      return wrong("dimension " + std::to_string(i) + " has the maximum " + std::to_string(most) +
-                   (most < 0 ? "" : " and a fixed length"));
+      return wrong("dimension ", i, " has the maximum ", most,
+                   most < 0 ? "" : " although its length is fixed");
     if (shape[i] != Dynamic)
       fixed.push_back(shape[i]);
   }
   if (!elementCount(fixed))
-    return wrong("too many elements: " + toString());
+    return wrong("too many elements: ", toString());
   return Status();
 }
 
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape) {
-  auto wrong = [&](const std::string &what) {
-    return Status(Code::InvalidArgument, "tensor '" + spec.toString() + "' cannot have the shape " +
-                                             toString(shape) + ": " + what);
+  const auto wrong = [&](const auto &...what) {
+    return makeError(Code::InvalidArgument, "tensor '", spec.toString(), "' cannot have the shape ",
+                     toString(shape), ": ", what...);
   };
   if (shape.size() != spec.shape.size())
-    return wrong(std::to_string(shape.size()) + " dimensions instead of " +
-                 std::to_string(spec.shape.size()));
+    return wrong(shape.size(), " dimensions instead of ", spec.shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0)
-      return wrong("dimension " + std::to_string(i) + " is negative");
+      return wrong("dimension ", i, " is negative");
     if (spec.shape[i] == Dynamic) {
       const int64_t most = i < spec.maximum.size() ? spec.maximum[i] : 0;
       if (most && shape[i] > most)
-        return wrong("dimension " + std::to_string(i) + " is over its maximum");
+        return wrong("dimension ", i, " exceeds its maximum");
     } else if (shape[i] != spec.shape[i]) {
-      return wrong("dimension " + std::to_string(i) + " is another");
+      return wrong("dimension ", i, " differs");
     }
   }
   if (!elementCount(shape))
@@ -150,20 +147,16 @@ static Status checkDifferent(const std::vector<std::string_view> &names, const c
     return Status();
   const auto one = std::find(names.begin(), names.end(), *twin);
   const auto other = std::find(one + 1, names.end(), *twin);
-  return Status(Code::InvalidArgument, std::string(what) + "s " +
-                                           std::to_string(one - names.begin()) + " and " +
-                                           std::to_string(other - names.begin()) +
-                                           " are both called '" + std::string(*twin) + "'");
+  return makeError(Code::InvalidArgument, what, "s ", one - names.begin(), " and ",
+                   other - names.begin(), " are both called '", *twin, "'");
 }
 
 static Status checkSide(const std::vector<TensorSpec> &specs, const char *side) {
   for (size_t i = 0; i < specs.size(); ++i) {
     Status s = specs[i].check();
     if (s && specs[i].shape.size() > MaxRank)
-      s = Status(Code::InvalidArgument, "tensor '" + specs[i].name + "' has the rank " +
-                                            std::to_string(specs[i].shape.size()) +
-                                            ", a tensor has at most " + std::to_string(MaxRank) +
-                                            " dimensions");
+      s = makeError(Code::InvalidArgument, "tensor '", specs[i].name, "' has the rank ",
+                    specs[i].shape.size(), ", a tensor has at most ", MaxRank, " dimensions");
     if (!s)
       return s.withContext(std::string(side) + " " + std::to_string(i));
   }
@@ -201,7 +194,7 @@ Status checkAgents(Span<const AgentSpec> agents) {
   for (size_t i = 0; i < agents.size(); ++i) {
     const std::string where = "agent " + std::to_string(i);
     if (agents[i].name.empty() && agents.size() > 1)
-      return Status(Code::InvalidArgument, where + " has no name");
+      return makeError(Code::InvalidArgument, where, " has no name");
     if (Status s = agents[i].signature.check(); !s)
       return s.withContext(where + ", '" + agents[i].name + "'");
   }
@@ -248,8 +241,8 @@ Status Tensor::reshape(const TensorSpec &declared, Span<const int64_t> shape) {
   }
   const size_t bytes = count * sizeOf(spec_.type);
   const auto noMemory = [&] {
-    return Status(Code::LimitExceeded, "no memory for " + declared.toString() + " of the shape " +
-                                           mlbridge::toString(shape));
+    return makeError(Code::LimitExceeded, "no memory for ", declared.toString(), " of the shape ",
+                     mlbridge::toString(shape));
   };
   constexpr size_t AddressSpace = size_t(1) << 47;
   if (std::max(bytes, spec_.type == ElementType::String ? count * sizeof(std::string) : 0) >

@@ -13,20 +13,15 @@ namespace mlbridge {
 static bool isLower(char c) { return c >= 'a' && c <= 'z'; }
 static bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
-static int hexDigit(char c) {
-  if (isDigit(c))
-    return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 // A '%' that no two hexadecimal digits follow stands for itself.
 static std::string decode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hexDigit(text[i + 1]) >= 0 &&
-        hexDigit(text[i + 2]) >= 0) {
-      out += static_cast<char>(hexDigit(text[i + 1]) * 16 + hexDigit(text[i + 2]));
+    const char *const digits = text.data() + i + 1;
+    unsigned byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      out += static_cast<char>(byte);
       i += 2;
     } else {
       out += text[i];
@@ -51,8 +46,8 @@ static std::string encode(std::string_view text, std::string_view special) {
   return out;
 }
 
-static Status malformed(std::string_view text, const std::string &what) {
-  return Status(Code::InvalidArgument, "URI '" + encode(text.substr(0, 200), {}) + "': " + what);
+template <typename... What> static Status malformed(std::string_view text, const What &...what) {
+  return makeError(Code::InvalidArgument, "URI '", encode(text.substr(0, 200), {}), "': ", what...);
 }
 
 Expected<Uri> Uri::parse(std::string_view text) {
@@ -64,10 +59,10 @@ Expected<Uri> Uri::parse(std::string_view text) {
   for (size_t i = 0; i < colon; ++i) {
     const char c = text[i];
     if (!isLower(c) && (i == 0 || (!isDigit(c) && c != '+' && c != '-' && c != '.')))
-      return malformed(text, "the scheme may have lower-case letters, then also digits, '+', '-' "
-                             "and '.', and has '" +
-                                 encode(std::string_view(&text[i], 1), {}) + "' at " +
-                                 std::to_string(i));
+      return malformed(text,
+                       "the scheme must begin with a lower-case letter and have only "
+                       "lower-case letters, digits, '+', '-' and '.'; it has '",
+                       encode(std::string_view(&text[i], 1), {}), "' at position ", i);
   }
   std::string_view rest = text.substr(colon + 1);
   const size_t question = rest.find('?');
@@ -82,22 +77,22 @@ Expected<Uri> Uri::parse(std::string_view text) {
     const std::string_view option = rest.substr(0, end);
     const size_t equals = option.find('=');
     if (equals == option.npos || equals == 0)
-      return malformed(text, "option '" + encode(option, {}) + "' is not KEY=VALUE");
+      return malformed(text, "option '", encode(option, {}), "' is not KEY=VALUE");
     const std::string_view key = option.substr(0, equals);
     for (char c : key)
       if (!isLower(c) && !isDigit(c) && c != '-' && c != '_' && c != '.' && !(c >= 'A' && c <= 'Z'))
-        return malformed(text, "option '" + encode(key, {}) +
-                                   "': a name has letters, digits, '-', '_' and '.'");
+        return malformed(text, "option '", encode(key, {}),
+                         "': a name has letters, digits, '-', '_' and '.'");
     std::string value = decode(option.substr(equals + 1));
     if (value.find('\0') != std::string::npos)
-      return malformed(text, "option '" + std::string(key) + "' has a zero byte");
+      return malformed(text, "option '", key, "' has a zero byte");
     if (!uri.options.emplace(std::string(key), std::move(value)).second)
-      return malformed(text, "option '" + std::string(key) + "' is given twice");
+      return malformed(text, "option '", key, "' is given twice");
     if (end == rest.npos)
       break;
     rest.remove_prefix(end + 1);
     if (rest.empty())
-      return malformed(text, "ends with a separator of options");
+      return malformed(text, "ends with '?' or '&', but no option follows");
   }
   return uri;
 }
@@ -128,9 +123,8 @@ static const T *lookUp(const std::pair<std::string_view, T> (&table)[N], std::st
 
 Expected<Duration> parseDuration(std::string_view text) {
   const auto wrong = [&](const char *what) {
-    return Status(Code::InvalidArgument,
-                  "'" + std::string(text) + "' is no duration (" + what +
-                      "); expected for example 5s, 250ms, 100us, 2m or a number of seconds");
+    return makeError(Code::InvalidArgument, "'", text, "' is not a duration (", what,
+                     "); expected, for example, 5s, 250ms, 100us, 2m or a number of seconds");
   };
   if (text.empty() || (!isDigit(text[0]) && text[0] != '.'))
     return wrong("it does not start with a digit");
@@ -167,8 +161,7 @@ Expected<uint64_t> Uri::number(std::string_view key, uint64_t otherwise) const {
     return otherwise;
   const std::string &text = it->second;
   const auto wrong = [&](const char *what) {
-    return Status(Code::InvalidArgument,
-                  "option '" + std::string(key) + "': '" + text + "' is " + what);
+    return makeError(Code::InvalidArgument, "option '", key, "': '", text, "' is ", what);
   };
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -191,9 +184,8 @@ Status Uri::allowOnly(std::initializer_list<std::string_view> keys) const {
   const Span<const std::string_view> known(keys.begin(), keys.size());
   for (const auto &[key, value] : options)
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
-      return Status(Code::InvalidArgument, "'" + scheme + ":' has no option '" + key + "'" +
-                                               didYouMean(key, known) +
-                                               " (known: " + listOf(known) + ")");
+      return makeError(Code::InvalidArgument, "'", scheme, ":' has no option '", key, "'",
+                       didYouMean(key, known), " (known: ", listOf(known), ")");
   return Status();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The engines that are always built in.
+// The engines that are built in.
 #ifndef MLBRIDGE_ENGINE_BACKENDS_H
 #define MLBRIDGE_ENGINE_BACKENDS_H
 
@@ -13,9 +13,9 @@ template <typename F> auto caught(const char *what, const F &body) -> decltype(b
   try {
     return body();
   } catch (const std::exception &e) {
-    return Status(Code::PolicyFailed, std::string(what) + " threw an exception: " + e.what());
+    return makeError(Code::PolicyFailed, what, " threw an exception: ", e.what());
   } catch (...) {
-    return Status(Code::PolicyFailed, std::string(what) + " threw an exception");
+    return makeError(Code::PolicyFailed, what, " threw an exception");
   }
 }
 
@@ -26,6 +26,11 @@ Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model);
 /// NotFound, InvalidModel (not what mlbridge compile makes, another version, weights of another
 /// network), InvalidArgument (an option, weights missing or not wanted).
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri);
+
+/// If native is built: opens native:FILE, or what is in `memory`, within the deadline of opening.
+/// Errors: those of native::Network::open, InvalidArgument (an option).
+Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
+                                                   const Span<const uint8_t> *memory = nullptr);
 
 } // namespace mlbridge
 

@@ -26,22 +26,18 @@ Expected<Opened> openFile(const std::string &path, uint64_t limit) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return Status(Code::InvalidArgument, "the URI names no file; write a path after the colon");
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0) {
-    const int error = errno;
-    const bool missing = error == ENOENT || error == ENOTDIR;
-    return Status(missing ? Code::NotFound : Code::InvalidArgument,
-                  path + " cannot be opened: " + reason(error));
-  }
+  if (file.get() < 0)
+    return makeError(errno == ENOENT || errno == ENOTDIR ? Code::NotFound : Code::InvalidArgument,
+                     path, " cannot be opened: ", reason(errno));
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
-    return Status(Code::InvalidArgument, path + " cannot be read: " + reason(errno));
+    return makeError(Code::InvalidArgument, path, " cannot be read: ", reason(errno));
   if (!S_ISREG(info.st_mode))
-    return Status(Code::InvalidArgument,
-                  path + " is " + (S_ISDIR(info.st_mode) ? "a folder" : "no regular file"));
+    return makeError(Code::InvalidArgument, path, " is ",
+                     S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size > limit)
-    return Status(Code::LimitExceeded, path + " has " + std::to_string(size) +
-                                           " bytes; the limit is " + std::to_string(limit));
+    return makeError(Code::LimitExceeded, path, " has ", size, " bytes; the limit is ", limit);
   return Opened{std::move(file), size};
 }
 
@@ -52,16 +48,15 @@ Status readBytes(const Descriptor &file, const std::string &path, uint8_t *to, u
   constexpr uint64_t GivenBack = 4;            // bytes in a nanosecond
   while (size > 0) {
     if (deadline.left() <= std::chrono::nanoseconds(done / GivenBack))
-      return Status(Code::DeadlineExceeded, "the deadline passed while " + path + " was read");
+      return makeError(Code::DeadlineExceeded, "the deadline passed while ", path, " was read");
     const ssize_t got = ::read(file.get(), to, std::min(size, Part));
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return Status(Code::InvalidArgument, path + " cannot be read: " + reason(errno));
+      return makeError(Code::InvalidArgument, path, " cannot be read: ", reason(errno));
     if (got == 0)
-      return Status(Code::InvalidModel,
-                    path + " became shorter while it was read: " + std::to_string(done) + " of " +
-                        std::to_string(all) + " bytes");
+      return makeError(Code::InvalidModel, path, " became shorter while it was read: ", done,
+                       " of ", all, " bytes");
     to += got;
     done += static_cast<uint64_t>(got);
     size -= static_cast<uint64_t>(got);
@@ -77,7 +72,7 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
     return from.status();
   Buffer bytes;
   if (Status s = bytes.resize(from->size); !s)
-    return Status(s.code(), path + ": " + s.message());
+    return s.withContext(path);
   if (Status s = readBytes(from->file, path, bytes.data(), from->size, 0, from->size, deadline); !s)
     return s;
   return bytes;
@@ -85,8 +80,8 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
 
 Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
   if (bytes.size() > limit)
-    return Status(Code::LimitExceeded, "the model has " + std::to_string(bytes.size()) +
-                                           " bytes; the limit is " + std::to_string(limit));
+    return makeError(Code::LimitExceeded, "the model has ", bytes.size(), " bytes; the limit is ",
+                     limit);
   Buffer copy;
   if (Status s = copy.append(bytes.data(), bytes.size()); !s)
     return s;
@@ -101,7 +96,7 @@ Status copyFile(const std::string &path, uint64_t limit, int target) {
   constexpr uint64_t Part = 1 << 16;
   Buffer bytes;
   if (Status s = bytes.resize(std::min(from->size, Part)); !s)
-    return Status(s.code(), path + ": " + s.message());
+    return s.withContext(path);
   for (uint64_t done = 0; done < from->size;) {
     const uint64_t size = std::min(from->size - done, Part);
     if (Status s = readBytes(from->file, path, bytes.data(), size, done, from->size); !s)
@@ -112,7 +107,7 @@ Status copyFile(const std::string &path, uint64_t limit, int target) {
       if (written < 0 && errno == EINTR)
         continue;
       if (written <= 0)
-        return Status(Code::LimitExceeded, path + " cannot be copied: " + reason(errno));
+        return makeError(Code::LimitExceeded, path, " cannot be copied: ", reason(errno));
       at += static_cast<uint64_t>(written);
     }
   }

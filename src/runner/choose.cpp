@@ -53,10 +53,9 @@ Status checkMask(const TensorSpec &mask, const TensorSpec &logits) {
   for (size_t back = 1; fits && back <= m.size(); ++back)
     fits = !differs(back) || (back > 1 && m[m.size() - back] == 1);
   return fits ? Status()
-              : Status(Code::Mismatch,
-                       "option mask: input '" + mask.toString() +
-                           "' is to have a bool or number for each element of the output '" +
-                           logits.toString() + "'");
+              : makeError(Code::Mismatch, "option mask: input '", mask.toString(),
+                          "' must have a bool or number for each element of the output '",
+                          logits.toString(), "'");
 }
 
 class ChoosingRunner final : public RunnerWrapper {
@@ -99,7 +98,7 @@ public:
     case ElementType::Float64:
       return choose<double>(logits);
     default:
-      return wrong("has " + std::string(name(logits.type)) + " elements");
+      return wrong("has ", name(logits.type), " elements");
     }
   }
   TensorView output(size_t index) override {
@@ -116,16 +115,16 @@ public:
 
 private:
   bool isOwnMask(size_t index) const { return maskSpec_ && static_cast<int>(index) == mask_; }
-  Status wrong(const std::string &what) const {
-    return Status(Code::PolicyFailed, "choosing from output '" + name_ + "': it " + what);
+  template <typename... What> Status wrong(const What &...what) const {
+    return makeError(Code::PolicyFailed, "choosing from output '", name_, "': it ", what...);
   }
 
   template <typename T> Status choose(const TensorView &logits) {
     if (logits.shape.empty())
-      return wrong("is a scalar");
+      return wrong("is a scalar, expected a dimension with one element for each action");
     const auto choices = static_cast<size_t>(std::max<int64_t>(0, *(logits.shape.end() - 1)));
     if (choices == 0 || logits.count % choices != 0)
-      return wrong("is " + toString(logits.shape));
+      return wrong("has the shape ", toString(logits.shape), ", with nothing to choose from");
     shape_.assign(logits.shape.begin(), logits.shape.end() - 1);
     actions_.resize(logits.count / choices);
     const auto *row = static_cast<const T *>(logits.data);
@@ -134,7 +133,7 @@ private:
     if (mask_ >= 0) {
       mask = input(static_cast<size_t>(mask_));
       if (mask.count != logits.count && mask.count != choices)
-        return wrong("is " + toString(logits.shape) + ", input '" + maskName_ + "' is " +
+        return wrong("has the shape ", toString(logits.shape), ", the mask '", maskName_, "' has ",
                      toString(mask.shape));
       allowed.resize(choices);
     }
@@ -149,8 +148,7 @@ private:
           allowed[i] = may ? row[i] : minusInfinity<T>();
         }
         if (!any)
-          return wrong("has " + std::to_string(choices) + " elements, of which input '" +
-                       maskName_ + "' allows none");
+          return wrong("has ", choices, " elements, of which input '", maskName_, "' allows none");
         if (mask.count == logits.count)
           at += choices;
         all = allowed;
@@ -191,18 +189,16 @@ Expected<size_t> sourceOf(const Signature &signature, const std::string &name) {
   if (!name.empty()) {
     if (std::find(able.begin(), able.end(), name) != able.end())
       return index;
-    return Status(Code::InvalidArgument, "option choose_from: the model has no output '" + name +
-                                             "' of floating-point elements" +
-                                             didYouMean(name, able) + "; it has " +
-                                             signature.toString());
+    return makeError(Code::InvalidArgument, "option choose_from: the model has no output '", name,
+                     "' of floating-point elements", didYouMean(name, able), "; it has ",
+                     signature.toString());
   }
   if (able.size() == 1)
     return index;
-  return Status(Code::InvalidArgument, std::string("option choose: the model has ") +
-                                           (able.empty() ? "no output" : "several outputs") +
-                                           " of floating-point elements to choose from" +
-                                           (able.empty() ? "" : "; name one with choose_from") +
-                                           ": " + signature.toString());
+  return makeError(Code::InvalidArgument, "option choose: the model has ",
+                   able.empty() ? "no output" : "several outputs",
+                   " of floating-point elements to choose from",
+                   able.empty() ? "" : "; name one with choose_from", ": ", signature.toString());
 }
 
 Expected<Chosen> chosenFrom(const Signature &own, const Choosing &how) {
@@ -210,9 +206,8 @@ Expected<Chosen> chosenFrom(const Signature &own, const Choosing &how) {
   if (!from)
     return from.status();
   if (own.findOutput(how.as) >= 0)
-    return Status(Code::InvalidArgument,
-                  "option choose: the model has an output '" + how.as +
-                      "' already; name the choice with choose_as: " + own.toString());
+    return makeError(Code::InvalidArgument, "option choose: the model has an output '", how.as,
+                     "' already; name the choice with choose_as: ", own.toString());
   Chosen chosen;
   chosen.signature = own;
   chosen.from = *from;
@@ -252,9 +247,8 @@ public:
     if (!own)
       return own.status();
     if (!*own)
-      return Status(Code::Unsupported,
-                    "option choose: the model takes any signature, so that it is not known what it "
-                    "would be chosen from");
+      return Status(Code::Unsupported, "option choose: the model takes any signature, so there is "
+                                       "no known output to choose from");
     Expected<Chosen> chosen = chosenFrom(**own, how_);
     if (!chosen)
       return chosen.status();
@@ -317,8 +311,8 @@ template <typename T> Status takeNumber(Uri &uri, const char *key, const char *e
   const bool fits = std::is_integral_v<T> || (to > 0 && std::isfinite(static_cast<double>(to)));
   if (error == std::errc() && stop == end && fits)
     return Status();
-  return Status(Code::InvalidArgument, std::string("option ") + key + ": expected a number " +
-                                           expected + ", not '" + *text + "'");
+  return makeError(Code::InvalidArgument, "option ", key, ": expected a number ", expected,
+                   ", not '", *text, "'");
 }
 
 } // namespace
@@ -329,8 +323,8 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
     return std::optional<Choosing>();
   Choosing how;
   if (*kind != "argmax" && *kind != "sample")
-    return Status(Code::InvalidArgument,
-                  "option choose: expected argmax or sample, not '" + *kind + "'");
+    return makeError(Code::InvalidArgument, "option choose: expected argmax or sample, not '",
+                     *kind, "'");
   how.sample = *kind == "sample";
   how.from = takeOption(uri, "choose_from").value_or("");
   how.as = takeOption(uri, "choose_as").value_or(how.as);
@@ -343,8 +337,8 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
   }
   for (const char *key : {"seed", "temperature"})
     if (!how.sample && uri.options.count(key))
-      return Status(Code::InvalidArgument,
-                    std::string("option ") + key + " is for choose=sample, not choose=argmax");
+      return makeError(Code::InvalidArgument, "option ", key,
+                       " is for choose=sample, not choose=argmax");
   if (Status s = takeNumber(uri, "seed", "from 0 to 2^64 - 1", how.seed); !s)
     return s;
   if (Status s = takeNumber(uri, "temperature", "above 0", how.temperature); !s)

@@ -88,7 +88,7 @@ Status EngineModel::open(const Uri &uri, const Span<const uint8_t> *memory) {
   ComponentError error;
   const bool takesMemory = engine.size > offsetof(mlb_engine, open_memory) && engine.open_memory;
   if (memory && !takesMemory)
-    return Status(Code::Unsupported, scheme + ": the engine takes no model from memory");
+    return makeError(Code::Unsupported, scheme, ": the engine takes no model from memory");
   const mlb_string place = toComponent(uri.place);
   const mlb_code code =
       memory ? engine.open_memory({memory->data(), memory->size()}, place, options.data(),
@@ -114,7 +114,7 @@ Status EngineModel::open(const Uri &uri, const Span<const uint8_t> *memory) {
   if (s)
     s = signature_.check();
   if (!s)
-    return Status(Code::InvalidModel, scheme + ": the model's signature: " + s.message());
+    return makeError(Code::InvalidModel, scheme, ": the model's signature: ", s.message());
   return Status();
 }
 
@@ -151,9 +151,8 @@ Status EngineRunner::create() {
 Status EngineRunner::adopt(Slot &slot, const mlb_tensor &tensor, Span<const int64_t> shape) {
   const size_t count = elementCount(shape).value_or(0);
   if (tensor.count != count || (count && !tensor.data))
-    return Status(Code::Internal, model_->scheme + ": tensor '" + slot.spec.toString() + "' has " +
-                                      std::to_string(tensor.count) + " elements instead of " +
-                                      std::to_string(count));
+    return makeError(Code::Internal, model_->scheme, ": tensor '", slot.spec.toString(), "' has ",
+                     tensor.count, " elements instead of ", count);
   slot.tensor = tensor;
   slot.shape.assign(shape.begin(), shape.end());
   if (slot.spec.type == ElementType::String) {
@@ -200,12 +199,12 @@ Status EngineRunner::evaluate(Duration limit) {
     if (const mlb_code code = model_->engine.output(runner_, i, &tensor, error_.get()))
       return error_.status(code, model_->scheme + ": output '" + slot.spec.name + "'");
     if (!tensor.shape && !slot.spec.shape.empty())
-      return Status(Code::Internal,
-                    model_->scheme + ": output '" + slot.spec.name + "' came without a shape");
+      return makeError(Code::Internal, model_->scheme, ": output '", slot.spec.name,
+                       "' came without a shape");
     const Span<const int64_t> shape(tensor.shape, slot.spec.shape.size());
     if (slot.spec.type == ElementType::String) {
       if (Status s = checkShape(slot.spec, shape); !s)
-        return Status(Code::PolicyFailed, model_->scheme + ": " + s.message());
+        return makeError(Code::PolicyFailed, model_->scheme, ": ", s.message());
       if (Status s = adopt(slot, tensor, shape); !s)
         return s;
       const auto *from = static_cast<const mlb_string *>(tensor.data);

@@ -45,7 +45,7 @@ static Status mergeOptions(Uri &uri, OpenOptions &options) {
 static Status checkBackend(const ModelBackend &backend) {
   if (const Signature *signature = backend.signature())
     if (Status s = signature->check(); !s)
-      return Status(Code::InvalidModel, "the model's signature: " + s.message());
+      return makeError(Code::InvalidModel, "the model's signature: ", s.message());
   return Status();
 }
 
@@ -165,8 +165,8 @@ Runner Model::newRunner(const OpenOptions &overrides) const {
   OpenOptions options = opened_->options;
   if (overrides.sharedBudget && !options.sharedBudget)
     return Runner(Runner::State::failed(
-        Status(Code::InvalidArgument,
-               "newRunner: sharedBudget is for opening the Model, whose Runners have one budget"),
+        Status(Code::InvalidArgument, "newRunner: sharedBudget can only be set when the Model is "
+                                      "opened; its Runners share one budget"),
         bindToNothing(binding->caller)));
   if (overrides.deadline)
     options.deadline = overrides.deadline;

@@ -6,9 +6,6 @@
 #include "core/component.h"
 #include "core/registry.h"
 #include "engine/backends.h"
-#ifdef MLBRIDGE_HAS_NATIVE
-#include "engine/native/backend.h"
-#endif
 
 #include <mlbridge/engine.h>
 
@@ -50,7 +47,7 @@ bool isOwn(std::string_view scheme) {
 }
 
 Status alreadyOwn(const std::string &scheme) {
-  return Status(Code::InvalidArgument, "scheme '" + scheme + "' is the library's own");
+  return makeError(Code::InvalidArgument, "scheme '", scheme, "' is reserved by the library");
 }
 
 OpenedBackend openWith(const Factory &factory, const Uri &uri) {
@@ -61,16 +58,16 @@ OpenedBackend openWith(const Factory &factory, const Uri &uri) {
 OpenedBackend openFunction(const Uri &uri) {
   if (const std::optional<Factory> factory = functions().find(uri.place))
     return openWith(*factory, uri);
-  return Status(Code::NotFound, "no function is registered as '" + uri.place + "'" +
-                                    functions().suggestion(uri.place));
+  return makeError(Code::NotFound, "no function is registered as '", uri.place, "'",
+                   functions().suggestion(uri.place));
 }
 
 Status add(Factories &factories, const char *what, std::string name, Factory factory) {
   const std::string whose = std::string(what) + " '" + name + "'";
   if (!factory)
-    return Status(Code::InvalidArgument, whose + " has no factory");
+    return makeError(Code::InvalidArgument, whose, " has no factory");
   if (!factories.add(std::move(name), std::move(factory)))
-    return Status(Code::InvalidArgument, whose + " is registered already");
+    return makeError(Code::InvalidArgument, whose, " is registered already");
   return Status();
 }
 
@@ -82,9 +79,9 @@ Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
   if (engines)
     if (const auto engine = (*engines)->find(uri.place))
       return *engine;
-  return Status(Code::NotFound, "no model '" + uri.place + "' is linked into this program" +
-                                    (engines ? (*engines)->suggestion(uri.place, uri.scheme)
-                                             : suggestion(uri.place, {}, uri.scheme)));
+  return makeError(Code::NotFound, "no model '", uri.place, "' is linked into this program",
+                   engines ? (*engines)->suggestion(uri.place, uri.scheme)
+                           : suggestion(uri.place, {}, uri.scheme));
 }
 
 /// A server of MLBridge's, or a service of the user's own.
@@ -112,8 +109,8 @@ static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const 
     return openNative(uri, options, &bytes);
 #endif
   if (isOwn(uri.scheme) && uri.scheme != "onnx")
-    return Status(Code::Unsupported,
-                  "the scheme '" + uri.scheme + "' takes no model from memory; native and onnx do");
+    return makeError(Code::Unsupported, "the scheme '", uri.scheme,
+                     "' takes no model from memory; native and onnx do");
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
   return engine ? openEngine(*(*engine)->engine, uri, &bytes) : engine.status();
 }
@@ -129,7 +126,9 @@ Status registerScheme(std::string scheme, Factory factory) {
     return alreadyOwn(scheme);
   Expected<Uri> probe = Uri::parse(scheme + ":");
   if (!probe || probe->scheme != scheme)
-    return Status(Code::InvalidArgument, "'" + scheme + "' cannot be a scheme");
+    return makeError(Code::InvalidArgument, "'", scheme,
+                     "' cannot be a scheme: it must begin with a lower-case letter and have only "
+                     "lower-case letters, digits, '+', '-' and '.'");
   return add(schemes(), "scheme", std::move(scheme), std::move(factory));
 }
 
@@ -139,8 +138,8 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   if (name.empty())
     return Status(Code::InvalidArgument, "an engine was registered without a name");
   if (const std::string missing = missingInTable(engine); !missing.empty())
-    return Status(Code::InvalidArgument,
-                  "engine " + scheme + ":" + name + " has no complete table: " + missing);
+    return makeError(Code::InvalidArgument, "engine ", scheme, ":", name,
+                     " has no complete table: ", missing);
   if (!linkedEngines()
            .findOrAdd(scheme, std::make_shared<Engines>())
            ->add(std::move(name), &engine))
@@ -222,10 +221,10 @@ static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
 
   const std::vector<std::string> all = knownSchemes();
   const std::vector<std::string_view> known = viewsOf(all);
-  return Status(Code::InvalidArgument,
-                "unknown scheme '" + uri.scheme + "'" + didYouMean(uri.scheme, known) +
-                    " (known: " + listOf(known) + "; others are files libmlbridge-engine-" +
-                    uri.scheme + ".so in a folder of MLBRIDGE_COMPONENT_PATH)");
+  return makeError(Code::InvalidArgument, "unknown scheme '", uri.scheme, "'",
+                   didYouMean(uri.scheme, known), " (known: ", listOf(known),
+                   "; others are files libmlbridge-engine-", uri.scheme,
+                   ".so in a folder of MLBRIDGE_COMPONENT_PATH)");
 }
 
 } // namespace mlbridge

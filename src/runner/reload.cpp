@@ -49,10 +49,9 @@ bool decides(const std::string &key) {
 /// What keeps the new model from taking the place of the old one.
 Status compare(const ModelBackend &fresh, const Signature &signature, const Metadata &metadata) {
   if (!fresh.signature() || *fresh.signature() != signature)
-    return Status(Code::Mismatch,
-                  "the new file has another signature: " +
-                      (fresh.signature() ? fresh.signature()->toString() : std::string("none")) +
-                      " instead of " + signature.toString());
+    return makeError(Code::Mismatch, "the new file has another signature: ",
+                     fresh.signature() ? fresh.signature()->toString() : std::string("none"),
+                     " instead of ", signature.toString());
   const auto differs = [](const Metadata &a, const Metadata &b) -> const std::string * {
     for (const auto &[key, value] : a) {
       const auto other = b.find(key);
@@ -65,8 +64,8 @@ Status compare(const ModelBackend &fresh, const Signature &signature, const Meta
   if (!key)
     key = differs(fresh.metadata(), metadata);
   if (key)
-    return Status(Code::Mismatch, "the new file has another metadata property '" + *key +
-                                      "', which a pass may have acted on");
+    return makeError(Code::Mismatch, "the new file differs in the metadata property '", *key,
+                     "', which a pass may rely on already");
   return Status();
 }
 
@@ -83,9 +82,10 @@ public:
       return model.status();
     struct stat info;
     if (::stat(uri_.place.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-      return Status(Code::InvalidArgument, "option reload: " + uri_.place + " is no file");
+      return makeError(Code::InvalidArgument, "option reload: ", uri_.place, " is not a file");
     if (!(*model)->signature())
-      return Status(Code::Unsupported, "option reload: the model takes any signature");
+      return Status(Code::Unsupported,
+                    "option reload: the model takes any signature; reload needs a fixed one");
     current_ = std::move(*model);
     signature_ = *current_->signature();
     metadata_ = current_->metadata();

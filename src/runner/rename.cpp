@@ -10,8 +10,8 @@
 namespace mlbridge {
 namespace {
 
-Status unfit(const std::string &what) {
-  return Status(Code::InvalidArgument, "option rename: " + what);
+template <typename... What> Status unfit(const What &...what) {
+  return makeError(Code::InvalidArgument, "option rename: ", what...);
 }
 
 Expected<Signature> renamed(Signature signature, const Renames &names) {
@@ -25,7 +25,7 @@ Expected<Signature> renamed(Signature signature, const Renames &names) {
   }
   // Names were right before, so that what is wrong now is one that is there twice.
   if (Status s = signature.check(); !s)
-    return unfit(s.message() + ": " + signature.toString());
+    return unfit(s.message(), ": ", signature.toString());
   return signature;
 }
 
@@ -95,15 +95,13 @@ Expected<Renames> takeRenames(Uri &uri) {
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const size_t colon = one.find(':');
-    const auto wrong = [&](const std::string &what) {
-      return unfit("'" + std::string(one) + "': " + what);
-    };
+    const auto wrong = [&](const auto &...what) { return unfit("'", one, "': ", what...); };
     if (colon == one.npos || colon == 0 || colon + 1 == one.size())
-      return wrong("expected NEW:OLD, and commas between several");
+      return wrong("expected NEW:OLD, or several of them separated by commas");
     names.emplace_back(one.substr(0, colon), one.substr(colon + 1));
     for (size_t i = 0; i + 1 < names.size(); ++i)
       if (names[i].first == names.back().first || names[i].second == names.back().second)
-        return wrong("the name is in '" + names[i].first + ":" + names[i].second + "' already");
+        return wrong("one of its names is already in '", names[i].first, ":", names[i].second, "'");
     if (one.size() == rest.size())
       break;
     rest.remove_prefix(one.size() + 1);
@@ -120,8 +118,8 @@ OpenedBackend rename(std::shared_ptr<ModelBackend> model, Renames names, const s
       known.push_back(name);
     for (const auto &[to, from] : names)
       if (std::find(known.begin(), known.end(), from) == known.end())
-        return unfit("the model has no input or output '" + from + "'" + didYouMean(from, known) +
-                     "; it has " + signature.toString());
+        return unfit("the model has no input or output '", from, "'", didYouMean(from, known),
+                     "; it has ", signature.toString());
     if (Expected<Signature> made = renamed(signature, names); !made)
       return made.status();
   }

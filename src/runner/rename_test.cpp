@@ -210,8 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"x:lable", "no input or output 'lable'; did you mean 'label'?"},
         Wrong{"X:features", "it has (X: float32[?, 2]) -> (label: int64[?], probabilities"},
         Wrong{"probabilities:label", "outputs 0 and 1 are both called 'probabilities': (X: "},
-        Wrong{"a:X,a:label", "'a:label': the name is in 'a:X' already"},
-        Wrong{"a:X,b:X", "'b:X': the name is in 'a:X' already"}));
+        Wrong{"a:X,a:label", "'a:label': one of its names is already in 'a:X'"},
+        Wrong{"a:X,b:X", "'b:X': one of its names is already in 'a:X'"}));
 
 } // namespace
 } // namespace mlbridge

@@ -17,9 +17,8 @@ static const Status &noModel() {
 }
 
 static Status noSignature() {
-  return Status(Code::InvalidArgument,
-                "an input has neither buffer nor index before it was set: the model takes any "
-                "signature and none was stated");
+  return Status(Code::InvalidArgument, "the model takes any signature and none was stated: set "
+                                       "each input by name once before using its buffer or index");
 }
 
 Runner::Runner() = default;
@@ -49,8 +48,8 @@ void Runner::clearStatus() {
 }
 
 static Status typeError(const char *what, const TensorSpec &spec, ElementType type) {
-  return Status(Code::InvalidArgument, std::string(what) + " '" + spec.toString() +
-                                           "' was used as " + mlbridge::name(type));
+  return makeError(Code::InvalidArgument, what, " '", spec.toString(), "' was used as ",
+                   mlbridge::name(type));
 }
 
 Status Runner::State::unknown(const char *what, const TensorKey &key,
@@ -58,10 +57,9 @@ Status Runner::State::unknown(const char *what, const TensorKey &key,
   static const std::vector<TensorSpec> none;
   const std::vector<TensorSpec> &specs = binding ? binding->caller.*side : none;
   const std::vector<std::string_view> names = namesOf(specs);
-  return Status(Code::InvalidArgument,
-                "there is no " + std::string(what) + " " + key.toString() +
-                    (key.name_ ? didYouMean(key.name(), names) : std::string()) + " (" + what +
-                    "s: " + listOf(names) + ")");
+  return makeError(Code::InvalidArgument, "there is no ", what, " ", key.toString(),
+                   key.name_ ? didYouMean(key.name(), names) : std::string(), " (", what,
+                   "s: ", listOf(names), ")");
 }
 
 Expected<Runner::State::Input *> Runner::State::inputOf(const TensorKey &key, ElementType type) {
@@ -217,9 +215,9 @@ Status Runner::bindOutputTo(TensorKey key, ElementType type, void *data, size_t 
     return s.rejectBinding(typeError("output", spec, type));
   const bool isFixed = !spec.isDynamic();
   if (data && isFixed && count != spec.count())
-    return s.rejectBinding(Status(Code::InvalidArgument, "output '" + spec.toString() +
-                                                             "' was bound to " +
-                                                             std::to_string(count) + " elements"));
+    return s.rejectBinding(makeError(Code::InvalidArgument, "output '", spec.toString(),
+                                     "' was bound to ", count, " elements instead of ",
+                                     *spec.count()));
   if (isFixed)
     (void)s.runner->useOutput(static_cast<size_t>(output.port->model), data);
   output.bound = data;
@@ -239,9 +237,8 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
     return noModel();
   State &s = *state_;
   if (index >= s.inputs.size())
-    return s.reject(nullptr,
-                    Status(Code::InvalidArgument, "there is no input " + std::to_string(index) +
-                                                      " of " + std::to_string(s.inputs.size())));
+    return s.reject(nullptr, makeError(Code::InvalidArgument, "there is no input ", index, " of ",
+                                       s.inputs.size()));
   Expected<TensorView> view = s.resize(s.inputs[index], shape);
   if (!view)
     return s.reject(&s.inputs[index], view.status());
@@ -295,7 +292,7 @@ Expected<TensorView> Runner::firstElement(ElementType type) {
     return s.fail(typeError("output", output.port->spec, type));
   if (output.view.count == 0)
     return s.fail(
-        Status(Code::PolicyFailed, "output '" + output.port->spec.toString() + "' is empty"));
+        makeError(Code::PolicyFailed, "output '", output.port->spec.toString(), "' is empty"));
   return output.view;
 }
 

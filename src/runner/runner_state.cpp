@@ -63,9 +63,8 @@ Status Runner::State::attach(std::shared_ptr<const Binding> b, std::unique_ptr<R
       input.view =
           inCallersRank(runner->input(static_cast<size_t>(input.port->model)), input.port->batch);
       if (input.view.type != spec.type || input.view.count != spec.count())
-        return Status(Code::Internal, "the engine's buffer of input '" + spec.toString() +
-                                          "' has " + std::to_string(input.view.count) +
-                                          " elements of " + name(input.view.type));
+        return makeError(Code::Internal, "the engine's buffer of input '", spec.toString(),
+                         "' has ", input.view.count, " elements of ", name(input.view.type));
     } else {
       ++unsizedInputs;
     }
@@ -81,8 +80,8 @@ Status Runner::State::infer() {
     signature.inputs.push_back(tensor.spec());
   if (!asked)
     return Status(Code::InvalidArgument,
-                  "the model takes any signature and none was stated, so that its answer has no "
-                  "type: ask with evaluate<T>()");
+                  "the model takes any signature and none was stated, so the type of its answer is "
+                  "unknown: ask with evaluate<T>()");
   TensorSpec answer;
   answer.name = "output";
   answer.type = *asked;
@@ -167,20 +166,20 @@ Status Runner::State::fitTo(Input &input, size_t count) {
   if (input.sized && count == input.view.count)
     return Status();
   const TensorSpec &spec = input.port->spec;
-  const auto wrong = [&](const std::string &what) {
-    return Status(Code::InvalidArgument, "input '" + spec.toString() + "' was given " +
-                                             std::to_string(count) + " elements" + what);
+  const auto wrong = [&](const auto &...what) {
+    return makeError(Code::InvalidArgument, "input '", spec.toString(), "' was given ", count,
+                     " elements", what...);
   };
   Shape shape = spec.shape;
   const auto unknown = std::find(shape.begin(), shape.end(), Dynamic);
   if (unknown == shape.end())
-    return wrong(" instead of " + std::to_string(input.view.count));
+    return wrong(" instead of ", input.view.count);
   *unknown = 1;
   if (std::find(shape.begin(), shape.end(), Dynamic) != shape.end())
     return wrong("; it has several lengths that change: call resize first");
   const size_t unit = elementCount(shape).value_or(0);
   if (unit == 0 ? count != 0 : count % unit != 0)
-    return wrong(", which is no multiple of " + std::to_string(unit));
+    return wrong(", which is not a multiple of ", unit);
   *unknown = unit ? static_cast<int64_t>(count / unit) : 0;
   return resize(input, shape).status();
 }
@@ -232,10 +231,9 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
       return lost(resized.status());
     view = inCallersRank(*resized, input.port->batch);
     if (view.type != spec.type || view.count != elementCount(shape))
-      return lost(Status(Code::Internal, "the engine's buffer of input '" + spec.toString() +
-                                             "' has " + std::to_string(view.count) +
-                                             " elements of " + name(view.type) + " for the shape " +
-                                             toString(shape)));
+      return lost(makeError(Code::Internal, "the engine's buffer of input '", spec.toString(),
+                            "' has ", view.count, " elements of ", name(view.type),
+                            " for the shape ", toString(shape)));
     unsizedInputs -= !input.sized;
   }
   input.sized = true;
@@ -253,15 +251,15 @@ Status Runner::State::checkInputs() {
   if (unsizedInputs)
     for (const Input &input : inputs)
       if (!input.sized && input.port->model >= 0)
-        return Status(Code::InvalidArgument,
-                      "input '" + input.port->spec.toString() + "' was neither set nor resized");
+        return makeError(Code::InvalidArgument, "input '", input.port->spec.toString(),
+                         "' was neither set nor resized");
   if (inferred && !allTouched) {
     for (const Input &input : inputs) {
       if (input.touched)
         continue;
       std::string why = "the model's input '" + input.port->spec.toString() + "' was not set";
       if (!ignored.empty())
-        why += ", and these were, which the model does not know: " +
+        why += "; these were set, but the model has no such inputs: " +
                listOf(std::vector<std::string_view>(ignored.begin(), ignored.end()));
       return Status(Code::InvalidArgument, std::move(why));
     }
@@ -274,10 +272,9 @@ Status Runner::State::collectOutputs() {
   for (Output &output : outputs) {
     const Binding::Port &port = *output.port;
     const TensorView view = runner->output(static_cast<size_t>(port.model));
-    const auto wrong = [&](const std::string &what) {
-      return Status(Code::PolicyFailed, "the model's output '" + port.spec.toString() +
-                                            "' came as " + name(view.type) + toString(view.shape) +
-                                            what);
+    const auto wrong = [&](const auto &...what) {
+      return makeError(Code::PolicyFailed, "the model's output '", port.spec.toString(),
+                       "' came as ", name(view.type), toString(view.shape), what...);
     };
     if (view.type != port.spec.type)
       return wrong("");
@@ -287,14 +284,12 @@ Status Runner::State::collectOutputs() {
     if (!checkShape(port.spec, output.view.shape))
       return wrong("");
     if (view.count != elementCount(view.shape))
-      return wrong(" with " + std::to_string(view.count) + " elements");
+      return wrong(" with ", view.count, " elements");
     if (!output.bound)
       continue;
     if (view.count > output.room)
-      return Status(Code::LimitExceeded, "output '" + port.spec.toString() + "' has " +
-                                             std::to_string(view.count) +
-                                             " elements, and the caller's memory room for " +
-                                             std::to_string(output.room));
+      return makeError(Code::LimitExceeded, "output '", port.spec.toString(), "' has ", view.count,
+                       " elements, but the memory bound to it has room for only ", output.room);
     output.view.data = output.bound;
     if (view.data != output.bound)
       copySame(output.view, view.data);

@@ -275,11 +275,12 @@ TEST(Runner, NumbersOfAnotherTypeAreTakenIfTheyFit) {
   };
   EXPECT_EQ(refused("i8", 128), "input 'i8: int8' was given 128, which is not in int8's range of "
                                 "-128 to 127");
-  EXPECT_EQ(refused("i8", 2.5), "input 'i8: int8' was given 2.5, which int8 does not hold exactly");
+  EXPECT_EQ(refused("i8", 2.5),
+            "input 'i8: int8' was given 2.5, which int8 cannot represent exactly");
   EXPECT_EQ(
       refused("i64", std::vector<double>{1, 1e19}),
       "input 'i64: int64[2]' was given 10000000000000000000, which is not in int64's range of "
-      "-9223372036854775808 to 9223372036854775807, at 1");
+      "-9223372036854775808 to 9223372036854775807, at index 1");
   EXPECT_EQ(at(1).as<int64_t>()[0], 3) << "nothing was written";
   refused("i64", std::vector<uint64_t>{UINT64_MAX, 0});
   refused("u64", -1);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: the other end of an environment that is served; resets it and steps it.
- */
+ * The C interface: the client of an environment that is served; resets it and steps it. */
 #ifndef MLBRIDGE_C_DRIVER_H
 #define MLBRIDGE_C_DRIVER_H
 
@@ -15,7 +13,7 @@ extern "C" {
 typedef struct mlbridge_driver mlbridge_driver;
 
 /* Connects to an environment. `deadline`: nanoseconds for connecting, each reset and each step; 0
- * is a minute; that of the URI goes first. */
+ * is a minute; that of the URI takes precedence. */
 mlbridge_driver *mlbridge_driver_open(const char *uri, int64_t deadline);
 void mlbridge_driver_close(mlbridge_driver *driver); /* leaves */
 /* Of the last call. The message lives until the next one. */
@@ -24,14 +22,14 @@ const char *mlbridge_driver_message(const mlbridge_driver *driver);
 
 /* What the environment says of itself; null if it says nothing of the key. */
 const char *mlbridge_driver_metadata(const mlbridge_driver *driver, const char *key);
-/* How many agents there are: 1 also for one without a name. Names and signatures live as long as
- * the driver; null past the last one. */
+/* The number of agents; 1 for a single one without a name. Names and signatures live as long as the
+ * driver; null past the last one. */
 uint64_t mlbridge_driver_agents(const mlbridge_driver *driver);
 const char *mlbridge_driver_agent_name(const mlbridge_driver *driver, uint64_t agent);
 const mlbridge_signature *mlbridge_driver_signature(const mlbridge_driver *driver, uint64_t agent);
 
-/* Begins an episode of `context` (null: the same again). Blocks until the deadline at most. Errors:
- * those of mlbridge::Driver::reset. */
+/* Begins an episode of `context` (null: the same as before). Blocks at most until the deadline.
+ * Errors: those of mlbridge::Driver::reset. */
 mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *context, uint64_t seed);
 /* Applies the action of the agent whose turn it is. */
 mlbridge_code mlbridge_driver_step(mlbridge_driver *driver);
@@ -40,7 +38,7 @@ mlbridge_code mlbridge_driver_step(mlbridge_driver *driver);
 uint64_t mlbridge_driver_agent(const mlbridge_driver *driver); /* who acts next */
 bool mlbridge_driver_is_done(const mlbridge_driver *driver);
 bool mlbridge_driver_is_truncated(const mlbridge_driver *driver);
-/* What an agent has been given since it acted. */
+/* The sum of an agent's rewards since it last acted. */
 double mlbridge_driver_reward(const mlbridge_driver *driver, uint64_t agent);
 uint64_t mlbridge_driver_steps(const mlbridge_driver *driver); /* actions applied */
 
@@ -52,9 +50,8 @@ void *mlbridge_driver_resize_action(mlbridge_driver *driver, const char *name, m
                                     const int64_t *shape, uint32_t rank, uint64_t *count);
 mlbridge_code mlbridge_driver_set_action_string(mlbridge_driver *driver, const char *name,
                                                 uint64_t index, mlbridge_string text);
-/* An input of the agent that acts next, as the environment sent it, until the next reset or step;
- * null if there is no such tensor, and after an error. Once the episode is done: the last
- * observation, if the environment gave one. */
+/* An input of the agent that acts next until the next reset or step, as
+ * mlbridge::Driver::observation; null if there is none, and after an error. */
 const void *mlbridge_driver_observation(mlbridge_driver *driver, const char *name,
                                         mlbridge_type type, uint64_t *count);
 const int64_t *mlbridge_driver_observation_shape(mlbridge_driver *driver, const char *name,
@@ -62,8 +59,7 @@ const int64_t *mlbridge_driver_observation_shape(mlbridge_driver *driver, const 
 mlbridge_code mlbridge_driver_observation_string(mlbridge_driver *driver, const char *name,
                                                  uint64_t index, mlbridge_string *text);
 
-/* Once the episode is done: turns to this agent, as if it had acted last. Whether it has a last
- * observation. */
+/* mlbridge::Driver::showLast. */
 bool mlbridge_driver_show_last(mlbridge_driver *driver, uint64_t agent);
 
 #ifdef __cplusplus

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
  * The C interface: reinforcement learning inside the compiler. The pass is the environment, written
- * as two callbacks; the library asks its agents.
- */
+ * as two callbacks; the library asks its agents. */
 #ifndef MLBRIDGE_C_ENVIRONMENT_H
 #define MLBRIDGE_C_ENVIRONMENT_H
 
@@ -17,14 +15,12 @@ extern "C" {
 typedef struct mlbridge_environment mlbridge_environment;
 /* What a callback sees; valid during the call. */
 typedef struct mlbridge_observation mlbridge_observation;
-/* What an agent decided; the same. */
+/* What an agent decided; valid during the call. */
 typedef struct mlbridge_action mlbridge_action;
 
-/* The Runner that holds the inputs of the agent that acts next: mlbridge_set, mlbridge_input and
- * mlbridge_runner_resize write them. It belongs to the library. A wrong name or type ends the
- * episode, whether its code is looked at or not. `for_agent` says who that is: without it the agent
- * that has acted acts again, after reset the first one. An agent that does not exist ends the
- * episode. */
+/* The Runner that holds the inputs of the agent that acts next, which belongs to the library. A
+ * wrong name or type ends the episode, whether its code is looked at or not. `for_agent` chooses
+ * the agent, as mlbridge::Observation::forAgent does. */
 mlbridge_runner *mlbridge_observation_runner(mlbridge_observation *observation);
 mlbridge_runner *mlbridge_observation_for_agent(mlbridge_observation *observation, uint64_t agent);
 mlbridge_runner *mlbridge_observation_for_agent_named(mlbridge_observation *observation,
@@ -33,15 +29,14 @@ mlbridge_runner *mlbridge_observation_for_agent_named(mlbridge_observation *obse
 /* Who acted, and the Runner whose outputs (mlbridge_output) are the action. */
 uint64_t mlbridge_action_agent(const mlbridge_action *action);
 mlbridge_runner *mlbridge_action_runner(const mlbridge_action *action);
-/* The first element of an output of int64 as one of 0 ... choices - 1. Errors:
- * MLBRIDGE_INVALID_ARGUMENT (name, type), MLBRIDGE_POLICY_FAILED (empty, another number); then the
- * message is the environment's, and the callback may return the code. */
+/* mlbridge::Action::choice of an output of int64. A failure's message is the environment's, and the
+ * callback may return the code. */
 mlbridge_code mlbridge_action_choice(const mlbridge_action *action, const char *name,
                                      uint64_t choices, int64_t *choice);
 
-/* Starts an episode of mlbridge_environment_context and _seed, and writes the first observation;
- * applies the action, then writes the next one or calls set_done. What is returned, if it is not
- * MLBRIDGE_OK, ends the episode. */
+/* reset starts an episode (see mlbridge_environment_context and _seed) and writes the first
+ * observation; step applies the action, then writes the next observation or calls set_done.
+ * Returning anything but MLBRIDGE_OK ends the episode. */
 typedef mlbridge_code (*mlbridge_reset_function)(mlbridge_environment *environment,
                                                  mlbridge_observation *first, void *data);
 typedef mlbridge_code (*mlbridge_step_function)(mlbridge_environment *environment,
@@ -51,8 +46,8 @@ typedef mlbridge_code (*mlbridge_step_function)(mlbridge_environment *environmen
 /* A pass that decides step by step. */
 typedef struct mlbridge_environment_definition {
   uint64_t size; /* sizeof(mlbridge_environment_definition) */
-  /* One agent's, or else several with their names: the inputs are the observation, the outputs the
-   * action. */
+  /* The signature of a single agent, or else several named agents: the inputs are the observation,
+   * the outputs the action. */
   const mlbridge_signature *signature;
   const mlbridge_agent_spec *agents; /* null with a signature */
   uint64_t agents_size;              /* number of them */
@@ -69,15 +64,17 @@ void mlbridge_environment_destroy(mlbridge_environment *environment); /* once */
 mlbridge_code mlbridge_environment_code(const mlbridge_environment *environment);
 const char *mlbridge_environment_message(const mlbridge_environment *environment);
 
-/* For the callbacks: what the episode is about, "" if nobody said; lives as long as the episode. */
+/* For the callbacks: what the episode is about, "" if not given; lives as long as the episode. */
 const char *mlbridge_environment_context(const mlbridge_environment *environment);
-/* What the episode's draws are to depend on; 0 if nobody said. */
+/* The random seed of the episode; 0 if not given. */
 uint64_t mlbridge_environment_seed(const mlbridge_environment *environment);
-/* The episode ends with this call of reset or step; once. Truncated: because of a limit. */
+/* Ends the episode with the current call of reset or step; call it once. Truncated: because of a
+ * limit. */
 void mlbridge_environment_set_done(mlbridge_environment *environment);
 void mlbridge_environment_set_truncated(mlbridge_environment *environment);
 bool mlbridge_environment_is_done(const mlbridge_environment *environment); /* has it ended? */
-/* Of this step, for the agent that acted, or for any. An agent is told the sum since it acted. */
+/* Sets the reward of this step, for the agent that acted or for any. An agent receives the sum
+ * since it last acted. */
 void mlbridge_environment_set_reward(mlbridge_environment *environment, double reward);
 void mlbridge_environment_set_agent_reward(mlbridge_environment *environment, uint64_t agent,
                                            double reward);
@@ -88,9 +85,7 @@ mlbridge_code mlbridge_environment_fail(mlbridge_environment *environment, mlbri
 /* A model for each agent; used by one thread at a time. */
 typedef struct mlbridge_agents mlbridge_agents;
 
-/* `uris`: one URI for all agents, in which "{agent}" stands for the name; or NAME=URI for some and
- * *=URI for the others, with ';' between. mlbridge::Agents::open has the details. `options` may be
- * null. */
+/* `uris` are those of mlbridge::Agents::open; `options` may be null. */
 mlbridge_agents *mlbridge_agents_open(const mlbridge_environment *environment, const char *uris,
                                       const mlbridge_open_options *options);
 void mlbridge_agents_close(mlbridge_agents *agents); /* their models, too */
@@ -102,19 +97,18 @@ const char *mlbridge_agents_message(mlbridge_agents *agents);
 uint64_t mlbridge_agents_count(const mlbridge_agents *agents); /* of the environment */
 /* Null past the last one; lives as long as the agents. */
 const char *mlbridge_agents_name(const mlbridge_agents *agents, uint64_t agent);
-/* Whether somebody decides for the agent. */
+/* Whether the agent has a model. */
 bool mlbridge_agents_has_model(const mlbridge_agents *agents, uint64_t agent);
-/* Lets this model decide for the agent. Errors: MLBRIDGE_INVALID_ARGUMENT (no such agent),
- * MLBRIDGE_MISMATCH, the model's failure. */
+/* mlbridge::Agents::set. */
 mlbridge_code mlbridge_agents_set(mlbridge_agents *agents, const char *agent,
                                   const mlbridge_model *model);
 
 /* Zero stands for the default of each field. */
 typedef struct mlbridge_episode_options {
   uint64_t size;       /* sizeof(mlbridge_episode_options) */
-  uint32_t max_steps;  /* ends the episode, successfully, after so many actions; no limit */
+  uint32_t max_steps;  /* ends the episode, successfully, after this many; no limit */
   bool check_values;   /* NaN, infinities and masks that allow nothing are errors */
-  int64_t deadline;    /* nanoseconds for the whole episode; none */
+  int64_t deadline;    /* nanoseconds for the whole episode; default: no limit */
   const char *episode; /* an id */
   const char *context; /* module, function */
   uint64_t seed;       /* for the environment */
@@ -127,12 +121,11 @@ typedef struct mlbridge_episode_result {
   double total_reward;  /* of all agents */
   bool reached_limit;   /* ended by max_steps */
   bool truncated;       /* by that or by set_truncated */
-  int32_t failed_agent; /* whose turn it was when the episode failed; -1 */
+  int32_t failed_agent; /* whose turn it was when the episode failed; -1 if none */
 } mlbridge_episode_result;
 
-/* Resets, then asks and steps until done, the limit, the deadline or an error, which is returned
- * and is the environment's code and message: which agent, which step. Then the pass falls back.
- * `options` and `result` may be null. */
+/* Runs one episode, as mlbridge::run. An error is returned and becomes the environment's code and
+ * message; the pass then falls back. `options` and `result` may be null. */
 mlbridge_code mlbridge_environment_run(mlbridge_environment *environment, mlbridge_agents *agents,
                                        const mlbridge_episode_options *options,
                                        mlbridge_episode_result *result);
@@ -147,9 +140,9 @@ double mlbridge_environment_total_reward(const mlbridge_environment *environment
 /* Zero stands for the default of each field. */
 typedef struct mlbridge_serve_options {
   uint64_t size;      /* sizeof(mlbridge_serve_options) */
-  uint32_t max_steps; /* of an episode; no limit */
-  bool keep_serving;  /* goes on when a driver has left, until mlbridge_server_stop */
-  int64_t idle;       /* nanoseconds to wait for a driver; no limit */
+  uint32_t max_steps; /* of an episode; default: no limit */
+  bool keep_serving;  /* waits for another driver when one has left, until mlbridge_server_stop */
+  int64_t idle;       /* nanoseconds to wait for a driver; default: no limit */
 } mlbridge_serve_options;
 
 /* How serving an environment ended. */
@@ -159,10 +152,9 @@ typedef struct mlbridge_serve_result {
   uint64_t steps;    /* actions applied */
 } mlbridge_serve_result;
 
-/* For training: waits for a driver (driver.h, or Python's mlbridge.drive) that resets and steps the
- * environment. The server was made with `environment` and the environment's signature or agents;
- * agents that it does not name are asked, by `others`, which may be null. `options` and `result`
- * may be null. MLBRIDGE_OK: the driver has left; MLBRIDGE_DEADLINE_EXCEEDED: none came;
+/* For training, as mlbridge::serve: waits for a driver that resets and steps the environment.
+ * Agents that the server does not name are asked, by `others`. `others`, `options` and `result` may
+ * be null. MLBRIDGE_OK: the driver has left; MLBRIDGE_DEADLINE_EXCEEDED: none came;
  * MLBRIDGE_CANCELLED: the server was stopped. */
 mlbridge_code mlbridge_environment_serve(mlbridge_environment *environment, mlbridge_server *server,
                                          mlbridge_agents *others,

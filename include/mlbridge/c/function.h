@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: a C function as a model, which "function:NAME" opens.
- */
+ * The C interface: a C function as a model, which "function:NAME" opens. */
 #ifndef MLBRIDGE_C_FUNCTION_H
 #define MLBRIDGE_C_FUNCTION_H
 
@@ -53,9 +51,9 @@ typedef struct mlbridge_function_model {
   uint64_t metadata_size;              /* number of strings */
 } mlbridge_function_model;
 
-/* For the rest of the process, within this copy of the library; thread-safe. Everything but `data`
- * is copied. Writes why it failed into `message`, cut to what fits, if that is not null. Errors:
- * MLBRIDGE_INVALID_ARGUMENT (the name is taken, no function, a malformed signature). */
+/* As mlbridge::registerFunction. Everything but `data` is copied. Writes why it failed into
+ * `message`, truncated to its capacity, unless that is null. Errors: MLBRIDGE_INVALID_ARGUMENT (the
+ * name is taken, no function, a malformed signature). */
 mlbridge_code mlbridge_register_function(const char *name, const mlbridge_function_model *model,
                                          char *message, uint64_t message_capacity);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: a model, which a URI opens.
- */
+ * The C interface: a model, which a URI opens. */
 #ifndef MLBRIDGE_C_MODEL_H
 #define MLBRIDGE_C_MODEL_H
 
@@ -15,30 +13,27 @@ extern "C" {
  * bind. */
 typedef struct mlbridge_model mlbridge_model;
 
-/* Zero stands for the default of each field. Options of the URI go before. */
+/* Zero stands for the default of each field. Options of the URI take precedence. */
 typedef struct mlbridge_open_options {
   uint64_t size;       /* sizeof(mlbridge_open_options) */
-  int64_t deadline;    /* nanoseconds for opening, and then for each evaluation; 5 s */
-  bool shared_budget;  /* with other models of this process at the same address */
+  int64_t deadline;    /* nanoseconds for opening, and then for each evaluation; default: 5 s */
+  bool shared_budget;  /* for failed calls, with other models of this process at the same address */
   const char *agent;   /* which of a server's agents is asked */
-  const char *episode; /* an id by which a trainer knows this compilation again */
+  const char *episode; /* an id by which a trainer recognizes this compilation */
   const char *context; /* free text for logs: module, function */
 } mlbridge_open_options;
 
 /* `options` may be null. Blocks until the deadline at most, where it can be interrupted. */
 mlbridge_model *mlbridge_model_open(const char *uri, const mlbridge_open_options *options);
-/* The same from the bytes of an ONNX file, which are copied, for "native:" and "onnx:"; the rest of
- * the URI is a name for messages, and options. Errors: also MLBRIDGE_UNSUPPORTED (another scheme,
- * weights in other files). */
+/* The same from the bytes of an ONNX file, which are copied: see mlbridge::Model::fromMemory. */
 mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, uint64_t size,
                                            const mlbridge_open_options *options);
-/* Runners made from it go on. */
-void mlbridge_model_close(mlbridge_model *model);
+void mlbridge_model_close(mlbridge_model *model); /* runners made from it keep working */
 
 /* As it was given to open; lives as long as the model. */
 const char *mlbridge_model_uri(const mlbridge_model *model);
-/* Of opening and binding. The message is "" if there is no failure, and lives as long as the
- * model, or until bind. */
+/* The result of opening and binding. The message is "" if there is no failure, and lives as long as
+ * the model, or until bind. */
 mlbridge_code mlbridge_model_code(const mlbridge_model *model);
 const char *mlbridge_model_message(const mlbridge_model *model);
 
@@ -51,33 +46,29 @@ mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t i
  * as the model. */
 const mlbridge_signature *mlbridge_model_signature(const mlbridge_model *model);
 
-/* What its server has done so far, for all compilers: `each` is called with names and numbers, as
- * docs/protocol.md has them, before this returns. Blocks until the deadline of opening at most. The
- * failure's message goes into `message`, cut to what fits, if that is not null. Errors:
- * MLBRIDGE_UNSUPPORTED (a model in this process), MLBRIDGE_BUSY (asked by another thread), and
- * those of an evaluation. */
+/* mlbridge::Model::statistics: calls `each` with names and values before it returns. Blocks at most
+ * until the deadline of opening. The failure's message goes into `message`, truncated to its
+ * capacity, unless that is null. */
 mlbridge_code mlbridge_model_statistics(const mlbridge_model *model,
                                         void (*each)(const char *name, const char *value,
                                                      void *data),
                                         void *data, char *message, uint64_t message_capacity);
 
-/* Holds the model to the caller's signature, by the rules of mlbridge::Model::bind; null stands for
- * the model's own. Once, before new_runner. Errors: MLBRIDGE_MISMATCH, MLBRIDGE_INVALID_ARGUMENT,
- * the failure of opening. */
+/* mlbridge::Model::bind; null stands for the model's own signature. Call it once, before
+ * new_runner. Errors: MLBRIDGE_MISMATCH, MLBRIDGE_INVALID_ARGUMENT, the failure of opening. */
 mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature);
 
-/* The signature of the last bind that went well; null before it. Lives until the next bind. */
+/* The signature of the last successful bind; null before it. Lives until the next bind. */
 const mlbridge_signature *mlbridge_model_bound_signature(const mlbridge_model *model);
-/* The same model, loaded or connected once, bound to another signature (null: its own): for the
- * agents of one server. `agent` takes the place of the one of opening; null or "" keeps that. */
+/* mlbridge::Model::boundTo; a null signature stands for the model's own, a null agent for that of
+ * opening. */
 mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
                                          const mlbridge_signature *signature, const char *agent);
 
 /* One thread's way to evaluate the model. */
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
-/* The same with another deadline for its evaluations, agent, episode and context than the model was
- * opened with; what is 0, null or "" keeps those. A shared_budget that the model was not opened
- * with is MLBRIDGE_INVALID_ARGUMENT. */
+/* The same, overriding the deadline (of evaluations), agent, episode and context; 0, null or ""
+ * keeps those of opening. As mlbridge::Model::newRunner. */
 mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
                                                const mlbridge_open_options *overrides);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: one thread's way to evaluate a model.
- */
+ * The C interface: one thread's way to evaluate a model. */
 #ifndef MLBRIDGE_C_RUNNER_H
 #define MLBRIDGE_C_RUNNER_H
 
@@ -23,13 +21,12 @@ const char *mlbridge_runner_message(const mlbridge_runner *runner);
 /* Forgets a wrong `set`; the model's own failure stays. */
 void mlbridge_runner_clear_status(mlbridge_runner *runner);
 
-/* What the model was bound to; null while it is to nothing. Lives until the next call of this. */
+/* What the model was bound to; null while it is unbound. Lives until the next call of this
+ * function. */
 const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner);
 
-/* Copies `count` elements of the type into an input, whose length follows from it if one dimension
- * is dynamic. Numbers of another type than the input's do if each value fits, as for
- * mlbridge::Runner::set. Errors: MLBRIDGE_INVALID_ARGUMENT (unknown name, a value that does not
- * fit, other count). */
+/* Copies `count` elements into an input, as mlbridge::Runner::set does: its conversions, lengths
+ * and errors. */
 mlbridge_code mlbridge_runner_set(mlbridge_runner *runner, const char *name, mlbridge_type type,
                                   const void *elements, uint64_t count);
 /* The same by the input's index in the signature, without a look-up. */
@@ -38,29 +35,27 @@ mlbridge_code mlbridge_runner_set_at(mlbridge_runner *runner, uint64_t index, ml
 mlbridge_code mlbridge_runner_set_string(mlbridge_runner *runner, const char *name,
                                          const char *text);
 
-/* The buffer of an input of numbers, to be written in place; *count (which may be null) is the
- * number of its elements. Valid until the runner is destroyed or the input resized. Null only for a
- * type without a buffer: MLBRIDGE_STRING, or a number that is no type. If the name or type is
- * wrong, or there is no model, the runner's code says so, and this is a buffer that nobody reads:
- * of the input's size, or of 1 MB if there is no such input. */
+/* The buffer of an input of numbers, to be written in place until the runner is destroyed or the
+ * input resized; *count (which may be null) is the number of its elements. Null for a type without
+ * a buffer; for a wrong name or type, or without a model, one that nobody reads, as
+ * mlbridge::Runner::input gives, and the runner's code says so. */
 void *mlbridge_runner_input(mlbridge_runner *runner, const char *name, mlbridge_type type,
                             uint64_t *count);
 /* The same by index. */
 void *mlbridge_runner_input_at(mlbridge_runner *runner, uint64_t index, mlbridge_type type,
                                uint64_t *count);
-/* Sets the lengths of an input of numbers; the same. Earlier buffers of the input are gone. */
+/* Sets the lengths of an input of numbers and returns its buffer. Earlier buffers of the input are
+ * invalid. */
 void *mlbridge_runner_resize(mlbridge_runner *runner, const char *name, mlbridge_type type,
                              const int64_t *shape, uint32_t rank, uint64_t *count);
 
-/* Lets each evaluation read an input of numbers from the caller's memory, or write an output there,
- * until a bind with null, or for inputs a set or resize. What is copied then, and the errors, are
- * those of mlbridge::Runner::bindInput and bindOutput. */
+/* mlbridge::Runner::bindInput and bindOutput, for numbers; null ends the binding. */
 mlbridge_code mlbridge_runner_bind_input(mlbridge_runner *runner, const char *name,
                                          mlbridge_type type, const void *elements, uint64_t count);
 mlbridge_code mlbridge_runner_bind_output(mlbridge_runner *runner, const char *name,
                                           mlbridge_type type, void *elements, uint64_t count);
 
-/* Asks the model, by the deadline of opening, or within so many nanoseconds. Errors: those of
+/* Asks the model, within the deadline given at opening or within `nanoseconds`. Errors: those of
  * mlbridge::Runner::evaluate. */
 mlbridge_code mlbridge_runner_evaluate(mlbridge_runner *runner);
 mlbridge_code mlbridge_runner_evaluate_within(mlbridge_runner *runner, int64_t nanoseconds);
@@ -104,17 +99,16 @@ mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value);
 /* `outcome`: MLBRIDGE_OK, or how the compilation failed, with a message or null. */
 mlbridge_code mlbridge_runner_end_episode(mlbridge_runner *runner, mlbridge_code outcome,
                                           const char *message);
-/* Ends it with MLBRIDGE_OK: a limit has, and not its last state. */
+/* Ends it with MLBRIDGE_OK: a limit was reached, not a terminal state. */
 mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner);
-/* How many of these the server will never hear of: while it reads nothing the newest 256 are kept,
- * and none when the connection has ended. */
+/* How many of these events were dropped: the newest 256 are kept while the server does not read,
+ * none once the connection has ended. */
 uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner);
 
 #ifndef __cplusplus
-/* As mlbridge_runner_set, _input and _output; the type is that of the pointer:
- *   mlbridge_set(runner, "embedding", embedding, 300);
- *   int64_t *step = mlbridge_input(runner, "step", step, NULL);
- * The pointer of `input` and `output` is not read. */
+/* As mlbridge_runner_set, _input and _output; the type is that of the pointer: mlbridge_set(runner,
+ * "embedding", embedding, 300); int64_t *step = mlbridge_input(runner, "step", step, NULL); Of the
+ * pointer given to `input` and `output` only the type is used. */
 #define mlbridge_set(runner, name, elements, count)                                                \
   mlbridge_runner_set((runner), (name), MLBRIDGE_TYPE_OF(elements), (elements), (count))
 /* mlbridge_runner_input by the type of the pointer. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: from what a network says of each action (logits) to one of them. URIs do the
- * same with `?choose=argmax` and `?choose=sample`, so that a pass need not know.
- */
+ * The C interface: chooses an action from a network's logits. URIs do the same with
+ * `?choose=argmax` and `?choose=sample`, so that a pass need not know. */
 #ifndef MLBRIDGE_C_SAMPLER_H
 #define MLBRIDGE_C_SAMPLER_H
 
@@ -22,10 +20,10 @@ mlbridge_code mlbridge_arg_max(mlbridge_type type, const void *logits, uint64_t 
  * Used by one thread at a time. */
 typedef struct mlbridge_sampler mlbridge_sampler;
 
-/* `temperature`: above 0; towards 0 the draws become mlbridge_arg_max. */
+/* `temperature`: above 0; near 0 sampling becomes mlbridge_arg_max. */
 mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature);
 void mlbridge_sampler_destroy(mlbridge_sampler *sampler); /* once */
-/* Starts anew from the seed, and from what is being compiled; each may be null. */
+/* Restarts from the seed and from what is being compiled; each string may be null. */
 void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context);
 /* Draws one; allocates nothing. Errors: those of mlbridge_arg_max. */
 mlbridge_code mlbridge_sampler_sample(mlbridge_sampler *sampler, mlbridge_type type,

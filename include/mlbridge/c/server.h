@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: the model's side out of process, or an environment that is driven.
- */
+ * The C interface: the model's side out of process, or an environment that is driven. */
 #ifndef MLBRIDGE_C_SERVER_H
 #define MLBRIDGE_C_SERVER_H
 
@@ -24,7 +22,7 @@ typedef struct mlbridge_server_options {
   uint64_t agents_size;                /* number of them */
   const char *const *metadata;         /* key, value, key, value, ... */
   uint64_t metadata_size;              /* number of strings */
-  bool environment;                    /* it is driven, with reset and step, and not asked */
+  bool environment;                    /* it takes reset and step, not requests */
   uint32_t max_connections;            /* one more is answered MLBRIDGE_BUSY */
   uint32_t max_streams;                /* of a connection */
   uint32_t max_queued;                 /* requests that wait; one more is answered MLBRIDGE_BUSY */
@@ -34,12 +32,11 @@ typedef struct mlbridge_server_options {
   uint64_t max_control;           /* bytes of any other message */
   uint64_t max_connection_memory; /* bytes kept for one connection */
   uint64_t max_memory;            /* bytes kept for all of them */
-  uint64_t max_unsent;            /* bytes that a compiler does not read; of pongs,
-                                     statistics and errors at most 8 MiB */
-  int64_t handshake_time;         /* nanoseconds from connecting to the whole hello */
-  uint64_t turn_bytes;            /* read of one connection before the others have their turn */
+  uint64_t max_unsent;            /* bytes that a compiler has not read yet */
+  int64_t handshake_time;         /* nanoseconds from connecting to the end of the hello message */
+  uint64_t turn_bytes;            /* bytes of one connection before the others' turn */
   uint32_t turn_frames;           /* the same in frames */
-  uint32_t max_events;            /* of episodes, waiting, of a stream */
+  uint32_t max_events;            /* waiting episode events of a stream */
   uint32_t max_tensors;           /* inputs and outputs of a stream */
 } mlbridge_server_options;
 
@@ -53,7 +50,7 @@ const char *mlbridge_server_message(const mlbridge_server *server);
 const char *mlbridge_server_uri(const mlbridge_server *server);
 /* What it has done, by the names of docs/protocol.md ("requests"); a number, 0 for another name. */
 uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *name);
-/* For the statistics: so many requests are put to the policy in one call. */
+/* For the statistics: says that one call of the policy answers `requests` requests. */
 void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests);
 
 /* Makes `next` and `serve` return MLBRIDGE_CANCELLED now and from now on. From any thread or signal
@@ -64,17 +61,16 @@ bool mlbridge_server_is_stopped(const mlbridge_server *server); /* by stop */
 int mlbridge_server_wake_descriptor(const mlbridge_server *server);
 
 /* Answers requests with the function (function.h) until the server is stopped; `data` is handed to
- * each call. A function that fails, fails that request. Returns MLBRIDGE_CANCELLED, or the server's
- * failure. */
+ * each call. If the function fails, so does that request. Returns MLBRIDGE_CANCELLED, or the
+ * server's failure. */
 mlbridge_code mlbridge_server_serve(mlbridge_server *server, mlbridge_function function,
                                     void *data);
 
 /* The next event, which the caller destroys; null, with the server's code, if there is none within
  * so many nanoseconds (negative: no limit): MLBRIDGE_DEADLINE_EXCEEDED, MLBRIDGE_CANCELLED. */
 mlbridge_event *mlbridge_server_next(mlbridge_server *server, int64_t nanoseconds);
-/* Another event for the batch that the last `next` began: one that is there, or that comes within
- * so many nanoseconds of its begin, waited for only while a compiler that is connected may still
- * ask. Null, with MLBRIDGE_DEADLINE_EXCEEDED, when the batch is complete, and as above. */
+/* mlbridge::Server::nextOfBatch, with the wait in nanoseconds. Null, with
+ * MLBRIDGE_DEADLINE_EXCEEDED, when the batch is complete, and as above. */
 mlbridge_event *mlbridge_server_next_of_batch(mlbridge_server *server, int64_t max_wait);
 /* One that was not answered is answered MLBRIDGE_POLICY_FAILED. */
 void mlbridge_event_destroy(mlbridge_event *event);
@@ -89,7 +85,7 @@ enum {
   MLBRIDGE_EVENT_RESET = 4,         /* of an environment: answer with reply_step or fail */
   MLBRIDGE_EVENT_STEP = 5           /* the same */
 };
-/* MLBRIDGE_EVENT_REQUEST, without an event. */
+/* Its kind; MLBRIDGE_EVENT_REQUEST for null. */
 mlbridge_event_kind mlbridge_event_get_kind(const mlbridge_event *event);
 /* Its inputs and outputs, for the functions mlbridge_call_*, with agent, episode and context. For
  * an environment the inputs are the action, the outputs the observation. Belongs to the event. */
@@ -103,23 +99,21 @@ double mlbridge_event_reward(const mlbridge_event *event); /* of a reward */
 uint64_t mlbridge_event_seed(const mlbridge_event *event); /* of a reset */
 /* Of the end of an episode; the message lives as long as the event. */
 mlbridge_code mlbridge_event_outcome(const mlbridge_event *event, const char **message);
-/* Of the end of an episode: a limit ended it, and not its last state. */
+/* Of the end of an episode: a limit ended it, not a terminal state. */
 bool mlbridge_event_is_truncated(const mlbridge_event *event);
 
 /* Sends the outputs. Errors: MLBRIDGE_CLOSED (the compiler is gone), MLBRIDGE_LIMIT_EXCEEDED,
  * MLBRIDGE_INVALID_ARGUMENT (answered already, or no request). */
 mlbridge_code mlbridge_event_reply(mlbridge_event *event);
-/* Of an environment of several agents, before the outputs are written: they are the observation of
- * this one, which acts next. */
+/* mlbridge::Event::setAgent: before the outputs are written. */
 mlbridge_code mlbridge_event_set_agent(mlbridge_event *event, uint64_t agent);
-/* Answers a reset or step: `rewards` has one number for each agent of the server, or one, since it
- * acted. With `done` the outputs are not sent. */
+/* Answers a reset or step with the rewards of all agents of the server, or of the only one. With
+ * `done` the outputs are not sent. */
 mlbridge_code mlbridge_event_reply_step(mlbridge_event *event, const double *rewards,
                                         uint64_t rewards_size, bool done, bool truncated);
-/* Before a reply_step with `done`: the outputs are the last observation, of the agent that was set
- * if there are several. */
+/* mlbridge::Event::sendLast: before a reply_step with `done`. */
 mlbridge_code mlbridge_event_send_last(mlbridge_event *event);
-/* Answers with an error; the server lives on. */
+/* Answers with an error; the server keeps running. */
 mlbridge_code mlbridge_event_fail(mlbridge_event *event, mlbridge_code code, const char *message);
 
 #ifdef __cplusplus

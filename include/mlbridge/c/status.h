@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: errors. Functions return a code; the object that was called has the message.
- */
+ * The C interface: errors. Functions return a code; the object that was called has the message. */
 #ifndef MLBRIDGE_C_STATUS_H
 #define MLBRIDGE_C_STATUS_H
 
@@ -11,19 +9,18 @@
 extern "C" {
 #endif
 
-/* Version of this interface, major << 16 | minor. Functions and fields at the end of structures are
- * added with the minor one; structures state their size, so that a program works with a newer
+/* Version of this interface, major << 16 | minor. A new minor version may add functions, and fields
+ * at the end of structures; structures state their size, so that a program works with a newer
  * library. */
 #define MLBRIDGE_C_VERSION 0x00000001u
-/* Of the library that is linked. */
-uint32_t mlbridge_c_version(void);
+uint32_t mlbridge_c_version(void); /* of the library that is linked */
 
 /* mlbridge::Code; docs/errors.md lists what causes each and what to do. */
 typedef int32_t mlbridge_code;
 enum {
   MLBRIDGE_OK = 0,                /* no error */
   MLBRIDGE_DEADLINE_EXCEEDED = 1, /* the time given has passed */
-  MLBRIDGE_UNAVAILABLE = 2,       /* nobody there, or the circuit of the model is open */
+  MLBRIDGE_UNAVAILABLE = 2,       /* nobody there, or the model's circuit breaker is open */
   MLBRIDGE_BUSY = 3,              /* the other side refuses more work now */
   MLBRIDGE_CLOSED = 4,            /* the other side ended the connection */
   MLBRIDGE_POLICY_FAILED = 5,     /* the model failed, or answered what cannot be used */
@@ -38,8 +35,7 @@ enum {
   MLBRIDGE_INTERNAL = 14          /* a bug in MLBridge */
 };
 
-/* "mismatch"; static. */
-const char *mlbridge_code_name(mlbridge_code code);
+const char *mlbridge_code_name(mlbridge_code code); /* "mismatch"; static */
 
 /* What a caller can do about a code: mlbridge::NextStep. */
 typedef uint32_t mlbridge_next_step;
@@ -54,8 +50,7 @@ enum {
 
 /* What to do about this one; MLBRIDGE_STOP for a number that is no code. */
 mlbridge_next_step mlbridge_code_next_step(mlbridge_code code);
-/* "fall back"; static. */
-const char *mlbridge_next_step_name(mlbridge_next_step step);
+const char *mlbridge_next_step_name(mlbridge_next_step step); /* "fall back"; static */
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- *
- * The C interface: what goes in and out of a model.
- */
+ * The C interface: what goes in and out of a model. */
 #ifndef MLBRIDGE_C_TENSOR_H
 #define MLBRIDGE_C_TENSOR_H
 
@@ -35,13 +33,11 @@ enum {
 
 /* "float32"; static; "invalid" for a number that is no type. */
 const char *mlbridge_type_name(mlbridge_type type);
-/* 0 for another name. */
-mlbridge_type mlbridge_type_named(const char *name);
+mlbridge_type mlbridge_type_named(const char *name); /* 0 for another name */
 /* Bytes of one element; 0 for MLBRIDGE_STRING and for a number that is no type. */
 uint64_t mlbridge_type_size(mlbridge_type type);
 
-/* A float16 as the float of the same value, and back: rounded to nearest, ties to even; overflow
- * gives an infinity. */
+/* mlbridge::toFloat and toHalf. */
 float mlbridge_float_of_half(uint16_t half);
 uint16_t mlbridge_half_of_float(float value);
 
@@ -73,12 +69,12 @@ typedef struct mlbridge_signature {
   uint64_t outputs_size;               /* number of them */
 } mlbridge_signature;
 
-/* Whether each tensor is well formed and the names on a side differ. Writes what is wrong into
- * `message`, cut to what fits, if that is not null. Errors: MLBRIDGE_INVALID_ARGUMENT. */
+/* What is wrong goes into `message`, truncated to its capacity, unless that is null. Errors:
+ * MLBRIDGE_INVALID_ARGUMENT. */
 mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
                                        uint64_t message_capacity);
-/* "(embedding: float32[300]) -> (action: int64)", cut to what fits and terminated; returns the
- * whole length, without the zero. `text` may be null. */
+/* As Signature::toString, truncated to the capacity and terminated; returns the whole length,
+ * without the zero. `text` may be null. */
 uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text,
                                  uint64_t capacity);
 

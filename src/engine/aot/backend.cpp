@@ -59,11 +59,10 @@ bool areSpecs(const mlb_aot_tensor *tensors, uint64_t size) {
 Status check(const mlb_aot_model *model) {
   // The size and the version are in every table.
   if (!model || model->size < offsetof(mlb_aot_model, reserved))
-    return {Code::InvalidModel, "no table of a compiled network"};
+    return {Code::InvalidModel, "not the table of a compiled network"};
   if (model->abi != MLB_AOT_ABI)
-    return {Code::InvalidModel, "compiled for version " + std::to_string(model->abi) +
-                                    " of the table; this library has version " +
-                                    std::to_string(MLB_AOT_ABI) + ": compile it again"};
+    return makeError(Code::InvalidModel, "compiled for version ", model->abi,
+                     " of the table; this library has version ", MLB_AOT_ABI, ": compile it again");
   if (model->size < sizeof(mlb_aot_model) || !isText(model->name) || !model->evaluate ||
       !areSpecs(model->inputs, model->inputs_size) ||
       !areSpecs(model->outputs, model->outputs_size) || model->metadata_size > MostTensors ||
@@ -120,14 +119,15 @@ public:
     if (Status s = engine::copyFile(path, LargestFile, copy_.get()); !s)
       return s;
     if (!isWholeObject(copy_.get()))
-      return {Code::InvalidModel, "no shared object, or only a part of one"};
+      return {Code::InvalidModel, "not a shared object, or a truncated one"};
     // The descriptor stays open, so that no other copy gets this name.
     const std::string name = "/proc/self/fd/" + std::to_string(copy_.get());
     handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_)
       return Status();
     const char *reason = dlerror();
-    return {Code::InvalidModel, std::string("no shared object: ") + (reason ? reason : "unknown")};
+    return makeError(Code::InvalidModel,
+                     "not a shared object that can be loaded: ", reason ? reason : "unknown");
   }
 
   const mlb_aot_model *model() const {
@@ -206,7 +206,7 @@ private:
     const auto node = static_cast<uint64_t>(result) - 1;
     const std::string name =
         result > 0 && node < model.nodes_size ? std::string(text(model.nodes[node])) : "a node";
-    return {Code::PolicyFailed, "aot: " + name + ": an index is out of range"};
+    return makeError(Code::PolicyFailed, "aot: ", name, ": an index is out of range");
   }
 
   const std::shared_ptr<const Compiled> compiled_;
@@ -254,15 +254,16 @@ Expected<const mlb_aot_model *> find(const std::string &place, Compiled &compile
     return *model;
   const bool isFile = place.find('/') != std::string::npos || place.find('.') != std::string::npos;
   if (!isFile)
-    return Status(Code::NotFound, "no compiled network is registered as '" + place + "'" +
-                                      linked().suggestion(place) +
-                                      ", and a file has a suffix or a folder");
+    return makeError(Code::NotFound, "no compiled network is registered as '", place, "'",
+                     linked().suggestion(place),
+                     "; to open a file give its suffix or folder, as in aot:./NAME.so");
   if (Status s = compiled.object.open(place); !s)
     return s.code() == Code::InvalidModel ? s.withContext(place) : s;
   const mlb_aot_model *model = compiled.object.model();
   if (!model)
-    return Status(Code::InvalidModel, place + ": no compiled network (made by mlbridge compile "
-                                              "--shared): it has no mlb_aot_entry");
+    return makeError(Code::InvalidModel, place,
+                     ": not a compiled network: it has no mlb_aot_entry "
+                     "(mlbridge compile --shared makes one)");
   return model;
 }
 
@@ -274,17 +275,17 @@ Status readWeights(const std::string &path, Compiled &compiled) {
   compiled.file = std::move(*file);
   mlb_aot_weights head;
   if (compiled.file.size() < sizeof head)
-    return {Code::InvalidModel,
-            path + ": no file of weights: " + std::to_string(compiled.file.size()) + " bytes"};
+    return makeError(Code::InvalidModel, path, ": not a weights file: it has only ",
+                     compiled.file.size(), " bytes");
   std::memcpy(&head, compiled.file.data(), sizeof head);
   if (std::memcmp(head.magic, "MLBWGT1\n", sizeof head.magic) != 0)
-    return {Code::InvalidModel, path + ": no file of weights"};
+    return makeError(Code::InvalidModel, path,
+                     ": not a weights file (mlbridge compile --weights external makes one)");
   if (head.id != model.weights_id)
-    return {Code::InvalidModel, path + ": the weights of another network"};
+    return makeError(Code::InvalidModel, path, ": has the weights of a different network");
   if (head.size != model.weights_size || compiled.file.size() - sizeof head != head.size)
-    return {Code::InvalidModel,
-            path + ": weights of " + std::to_string(compiled.file.size() - sizeof head) +
-                " bytes; the network has " + std::to_string(model.weights_size)};
+    return makeError(Code::InvalidModel, path, ": weights of ", compiled.file.size() - sizeof head,
+                     " bytes; the network has ", model.weights_size);
   compiled.weights = compiled.file.data() + sizeof head;
   return Status();
 }
@@ -297,7 +298,7 @@ Status registerCompiled(const mlb_aot_model *model) {
     return s;
   const std::string name(aot::text(model->name));
   if (aot::linked().findOrAdd(name, model) != model)
-    return {Code::InvalidArgument, "compiled network '" + name + "' is registered already"};
+    return makeError(Code::InvalidArgument, "compiled network '", name, "' is registered already");
   return Status();
 }
 
@@ -318,11 +319,11 @@ Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
   compiled->model = *model;
   compiled->weights = (*model)->weights;
   if (compiled->weights && !weights.empty())
-    return Status(Code::InvalidArgument,
-                  uri.place + " has its weights in it; it takes no weights=FILE");
+    return makeError(Code::InvalidArgument, uri.place,
+                     " contains its weights; remove the option weights");
   if (!compiled->weights && weights.empty() && (*model)->weights_size)
-    return Status(Code::InvalidArgument,
-                  uri.place + " needs its weights: aot:" + uri.place + "?weights=FILE");
+    return makeError(Code::InvalidArgument, uri.place, " needs its weights: aot:", uri.place,
+                     "?weights=FILE");
   if (!weights.empty())
     if (Status s = aot::readWeights(weights, *compiled); !s)
       return s;

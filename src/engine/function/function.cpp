@@ -43,8 +43,8 @@ public:
       return s;
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!outputs_[i].hasShape)
-        return Status(Code::PolicyFailed, "function: output '" + signature_.outputs[i].toString() +
-                                              "' was not given a shape by resizeOutput");
+        return makeError(Code::PolicyFailed, "function: output '", signature_.outputs[i].toString(),
+                         "' was not given a shape by resizeOutput");
     return Status();
   }
 
@@ -106,7 +106,7 @@ private:
   }
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
     if (index >= outputs_.size())
-      return Status(Code::InvalidArgument, "there is no output " + std::to_string(index));
+      return makeError(Code::InvalidArgument, "there is no output ", index);
     if (Status s = outputs_[index].tensor.reshape(signature_.outputs[index], shape); !s)
       return Status(Code::PolicyFailed, s.message()); // what most functions will pass on
     outputs_[index].hasShape = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The scheme native: a Network behind a Model, and programs over buffers behind its Runners.
-#include "engine/native/backend.h"
+#include "engine/backends.h"
 
 #include "core/nearest.h"
 #include "engine/native/network.h"

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"missing", golden("no-such"), Code::NotFound, {"no-such.onnx", "No such file"}},
         Bad{"below_a_file", golden("linear.onnx/x"), Code::NotFound, {"Not a directory"}},
         Bad{"folder", "onnx:" MLBRIDGE_SOURCE_DIR, Code::InvalidArgument, {"is a folder"}},
-        Bad{"device", "onnx:/dev/null", Code::InvalidArgument, {"no regular file"}},
+        Bad{"device", "onnx:/dev/null", Code::InvalidArgument, {"not a regular file"}},
         Bad{"no_place", "onnx:", Code::InvalidArgument, {}},
         Bad{"not_onnx", "onnx:" + goldenFile("make.py"), Code::InvalidModel, {"make.py"}}),
     [](const auto &info) { return info.param.name; });
@@ -63,8 +63,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"external_missing", golden("external-missing"), Code::NotFound, {"nowhere.bin"}},
         Bad{"external_escape", golden("external-escape"), Code::InvalidModel, {"own folder"}},
         Bad{"external_absolute", golden("external-absolute"), Code::InvalidModel, {"/dev/zero"}},
-        Bad{"external_beyond", golden("external-beyond"), Code::InvalidModel, {"24 of at least"}},
-        Bad{"external_overflow", golden("external-overflow"), Code::InvalidModel, {"no number"}},
+        Bad{"external_beyond",
+            golden("external-beyond"),
+            Code::InvalidModel,
+            {"24 bytes, expected"}},
+        Bad{"external_overflow", golden("external-overflow"), Code::InvalidModel, {"valid number"}},
         Bad{"external_short", golden("external-short"), Code::InvalidModel, {"external"}},
         Bad{"external_constant", golden("external-constant"), Code::Unsupported, {"one file"}}),
     [](const auto &info) { return info.param.name; });

@@ -104,8 +104,7 @@ mlb_code output(void *runner, uint64_t i, mlb_tensor *tensor, mlb_error *error) 
 
 constexpr mlb_engine Engine = {sizeof(mlb_engine), open,  close,  metadata, signature, createRunner,
                                destroyRunner,      input, resize, evaluate, output,    openMemory};
-constexpr mlb_component Component = {
-    sizeof(mlb_component), MLB_COMPONENT_ABI, 0x000100, {"onnx", 4}, &Engine, nullptr, nullptr};
+constexpr mlb_component Component = newComponent("onnx", &Engine, nullptr, nullptr);
 
 } // namespace
 } // namespace mlbridge::onnx

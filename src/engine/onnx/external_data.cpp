@@ -44,8 +44,8 @@ public:
 private:
   void graph(std::string_view bytes, bool main, int depth) {
     if (depth > DeepestGraph) {
-      status_ = Status(Code::InvalidModel,
-                       "graphs are nested more than " + std::to_string(DeepestGraph) + " deep");
+      status_ =
+          makeError(Code::InvalidModel, "graphs are nested more than ", DeepestGraph, " deep");
       return;
     }
     for (Message m(bytes); status_.ok() && m.next();) {
@@ -106,13 +106,14 @@ private:
                                 .append(name)
                                 .append("' lie in the external file '" + location + "'");
     if (!supported)
-      status_ = Status(Code::Unsupported,
-                       who + ", which is supported for the initializers of the main graph only; "
-                             "save the model as one file");
+      status_ = makeError(Code::Unsupported, who,
+                          ", which is supported for the initializers of the main graph only; "
+                          "save the model as one file");
     else if (!engine::staysInFolder(location))
-      status_ = Status(Code::InvalidModel, who + ", which is not in the model's own folder");
+      status_ = makeError(Code::InvalidModel, who, ", which is not in the model's own folder");
     else if (!place.isReadable || place.offset + length < length)
-      status_ = Status(Code::InvalidModel, who + " at an offset or of a length that is no number");
+      status_ = makeError(Code::InvalidModel, who,
+                          ", at an offset or with a length that is not a valid number");
     else
       files[location] = std::max(files[location], place.offset + length);
   }

@@ -54,16 +54,16 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, bool is
                         std::vector<Buffer> &contents) {
   Expected<ExternalFiles> files = externalFiles(bytes.span());
   if (!files)
-    return {files.status().code(), path + ": " + files.status().message()};
+    return files.status().withContext(path);
   if (files->empty())
     return Status();
   if (!isFile)
-    return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
-                                   "', and was not read from a file itself"};
+    return makeError(Code::Unsupported, path, " keeps weights in '", files->begin()->first,
+                     "', but was opened from memory; save it as one file");
   if (!runtime.externalData)
-    return {Code::Unsupported, path + " keeps weights in '" + files->begin()->first +
-                                   "', which takes ONNX Runtime 1.18 or newer, not " +
-                                   runtime.version + "; save the model as one file"};
+    return makeError(Code::Unsupported, path, " keeps weights in '", files->begin()->first,
+                     "', which needs ONNX Runtime 1.18 or newer; this is ", runtime.version,
+                     "; save the model as one file");
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "./" : path.substr(0, slash + 1);
   std::vector<const char *> names;
@@ -72,11 +72,10 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, bool is
   for (const auto &[name, used] : *files) {
     Expected<Buffer> content = engine::readFile(std::string(folder).append(name), ExternalLimit);
     if (!content)
-      return {content.status().code(), path + ": its weights: " + content.status().message()};
+      return content.status().withContext(path + ": its weights");
     if (content->size() < used)
-      return {Code::InvalidModel, std::string(path).append(": '").append(name) + "' has " +
-                                      std::to_string(content->size()) + " of at least " +
-                                      std::to_string(used) + " bytes"};
+      return makeError(Code::InvalidModel, std::string(path).append(": '").append(name), "' has ",
+                       content->size(), " bytes, expected at least ", used);
     contents.push_back(std::move(*content));
     names.push_back(name.c_str());
     data.push_back(reinterpret_cast<char *>(contents.back().data()));
@@ -93,7 +92,8 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
   for (const std::string &file : files) {
     const std::string where = "custom operators '" + file + "'";
     if (::access(file.c_str(), R_OK) != 0)
-      return {Code::NotFound, where + " cannot be read: " + std::generic_category().message(errno)};
+      return makeError(Code::NotFound, where,
+                       " cannot be read: ", std::generic_category().message(errno));
     // A name without a slash would be looked up elsewhere.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     if (Status s = take(api, api->RegisterCustomOpsLibrary_V2(to, path.c_str()),
@@ -149,16 +149,16 @@ Status readSpec(const OrtApi *api, const OrtTypeInfo *type, const std::string &w
   if (!ok(api->CastTypeInfoToTensorInfo(type, &info)))
     return s;
   if (!info)
-    return {Code::Unsupported,
-            who + " is a sequence, a map or optional; only tensors are supported"};
+    return makeError(Code::Unsupported, who,
+                     " is a sequence, a map or optional; only tensors are supported");
   ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   size_t rank = 0;
   if (!ok(api->GetTensorElementType(info, &element)) || !ok(api->GetDimensionsCount(info, &rank)))
     return s;
   const std::optional<ElementType> known = engine::fromOnnx(element);
   if (!known)
-    return {Code::Unsupported, who + " has elements of ONNX type " + std::to_string(element) +
-                                   ", which has no counterpart here"};
+    return makeError(Code::Unsupported, who, " has elements of ONNX type ", element,
+                     ", which MLBridge does not support");
   spec.type = *known;
   spec.shape.resize(rank);
   if (!ok(api->GetDimensions(info, spec.shape.data(), rank)))
@@ -196,7 +196,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
     TensorSpec spec;
     spec.name = takeText(runtime, name);
     if (spec.name.empty() || !isUtf8(spec.name))
-      return {Code::InvalidModel, who + " has no name, or one that is not UTF-8"};
+      return makeError(Code::InvalidModel, who, " has no name, or one that is not UTF-8");
     who = std::string(side.what) + " '" + spec.name + "'";
     Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
     if (!ok(side.type(session, i, type.out())) || !(s = readSpec(api, type.get(), who, spec)).ok())
@@ -223,7 +223,7 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   if (!bytes)
     return bytes.status();
   if (bytes->empty())
-    return Status(Code::InvalidModel, path + " is empty");
+    return makeError(Code::InvalidModel, path, " is empty");
   Expected<const Runtime *> runtime = loadRuntime(options.runtime);
   if (!runtime)
     return runtime.status();
@@ -234,7 +234,7 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
   if (s)
     s = model->readMetadata();
   if (!s)
-    return Status(s.code(), path + ": " + s.message());
+    return s.withContext(path);
   return model;
 }
 
@@ -338,8 +338,8 @@ Status Model::readMetadata() {
                   metadata_.end());
   for (const auto &[key, value] : metadata_)
     if (!isUtf8(key) || !isUtf8(value))
-      return {Code::InvalidModel,
-              "a metadata property is not UTF-8" + (isUtf8(key) ? ": " + key : std::string())};
+      return makeError(Code::InvalidModel, "a metadata property is not UTF-8",
+                       isUtf8(key) ? ": " + key : std::string());
   return Status();
 }
 

@@ -15,8 +15,8 @@ constexpr std::string_view Known[] = {"arena",   "config.KEY", "custom_ops", "op
                                       "prepack", "reload",     "runtime",    "spin",     "threads"};
 
 Status wrong(std::string_view key, std::string_view value, std::string_view expected) {
-  return {Code::InvalidArgument, "option " + std::string(key) + ": expected " +
-                                     std::string(expected) + ", not '" + std::string(value) + "'"};
+  return makeError(Code::InvalidArgument, "option ", key, ": expected ", expected, ", not '", value,
+                   "'");
 }
 
 template <typename Switch>

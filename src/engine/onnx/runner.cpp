@@ -71,19 +71,13 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
 
 Status Runner::makeBinding() {
   const OrtApi *api = model_.runtime().api;
-  const auto done = [&](OrtStatus *status) {
-    return take(api, status, Code::Internal, "binding the buffers");
-  };
-  if (Status s = done(api->CreateIoBinding(model_.session(), &binding_)); !s)
-    return s;
-  for (size_t i = 0; i < inputs_.size(); ++i)
+  OrtStatus *failure = api->CreateIoBinding(model_.session(), &binding_);
+  for (size_t i = 0; i < inputs_.size() && !failure; ++i)
     if (inputs_[i].sized)
-      if (Status s = done(api->BindInput(binding_, model_.inputNames()[i], inputValues_[i])); !s)
-        return s;
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    if (Status s = done(api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i])); !s)
-      return s;
-  return Status();
+      failure = api->BindInput(binding_, model_.inputNames()[i], inputValues_[i]);
+  for (size_t i = 0; i < outputs_.size() && !failure; ++i)
+    failure = api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
+  return take(api, failure, Code::Internal, "binding the buffers");
 }
 
 Runner::~Runner() {
@@ -114,7 +108,7 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
     return makeStrings(slot, wanted, bytes / width(spec.type), value);
   // An empty tensor has memory too: ONNX Runtime takes no null pointer.
   if (Status s = slot.own.resize(std::max<uint64_t>(bytes, sizeof nothing)); !s)
-    return {s.code(), "'" + spec.name + "': " + s.message()};
+    return s.withContext("'" + spec.name + "'");
   if (Status s =
           take(api,
                api->CreateTensorWithDataAsOrtValue(model_.runtime().memory, slot.own.data(), bytes,
@@ -132,8 +126,8 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
 Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count,
                            OrtValue *&value) {
   if (count > UINT32_MAX)
-    return {Code::LimitExceeded,
-            "'" + slot.spec->name + "': too many strings in " + toString(shape)};
+    return makeError(Code::LimitExceeded, "'", slot.spec->name, "': too many strings in ",
+                     toString(shape));
   const OrtApi *api = model_.runtime().api;
   if (Status s = take(api,
                       api->CreateTensorAsOrtValue(model_.runtime().allocator, shape.data(),
@@ -198,7 +192,7 @@ Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
 
 Status Runner::input(uint64_t i, mlb_tensor &tensor) {
   if (i >= inputs_.size())
-    return {Code::InvalidArgument, "there is no input " + std::to_string(i)};
+    return makeError(Code::InvalidArgument, "there is no input ", i);
   const Slot &slot = inputs_[i];
   tensor = {slot.data, slot.count, slot.shape.data()};
   return Status();
@@ -206,7 +200,7 @@ Status Runner::input(uint64_t i, mlb_tensor &tensor) {
 
 Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
   if (i >= inputs_.size())
-    return {Code::InvalidArgument, "there is no input " + std::to_string(i)};
+    return makeError(Code::InvalidArgument, "there is no input ", i);
   Slot &slot = inputs_[i];
   if (!slot.sized || !std::equal(slot.shape.begin(), slot.shape.end(), shape)) {
     unsized_ -= !slot.sized;
@@ -228,8 +222,8 @@ Status Runner::evaluate() {
   if (unsized_ != 0) {
     const auto slot =
         std::find_if(inputs_.begin(), inputs_.end(), [](const Slot &s) { return !s.sized; });
-    return {Code::InvalidArgument,
-            "the lengths of the input '" + slot->spec->name + "' were never set by resize"};
+    return makeError(Code::InvalidArgument, "the lengths of the input '", slot->spec->name,
+                     "' were never set; call resize first");
   }
   if (anyPerCall_)
     releasePerCallOutputs();
@@ -255,7 +249,7 @@ Status Runner::evaluate() {
 
 Status Runner::output(uint64_t i, mlb_tensor &tensor) {
   if (i >= outputs_.size())
-    return {Code::InvalidArgument, "there is no output " + std::to_string(i)};
+    return makeError(Code::InvalidArgument, "there is no output ", i);
   const Slot &slot = outputs_[i];
   tensor = {slot.data, slot.count, slot.shape.data()};
   return Status();
@@ -265,34 +259,30 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
   const OrtApi *api = model_.runtime().api;
   const std::string &name = slot.spec->name;
   OrtTensorTypeAndShapeInfo *info = nullptr;
-  OrtStatus *failure = api->GetTensorTypeAndShape(value, &info);
+  OrtStatus *failure = nullptr;
+  const auto ok = [&](OrtStatus *status) { return (failure = status) == nullptr; };
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-  size_t rank = 0;
-  size_t count = 0;
+  size_t rank = 0, count = 0;
   void *data = nullptr;
-  if (!failure)
-    failure = api->GetTensorElementType(info, &type);
-  if (!failure)
-    failure = api->GetDimensionsCount(info, &rank);
-  if (!failure && rank == slot.shape.size())
-    failure = api->GetDimensions(info, slot.shape.data(), rank);
-  if (!failure)
-    failure = api->GetTensorShapeElementCount(info, &count);
-  if (!failure && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
-    failure = api->GetTensorMutableData(value, &data);
+  const bool isRead =
+      ok(api->GetTensorTypeAndShape(value, &info)) && ok(api->GetTensorElementType(info, &type)) &&
+      ok(api->GetDimensionsCount(info, &rank)) &&
+      (rank != slot.shape.size() || ok(api->GetDimensions(info, slot.shape.data(), rank))) &&
+      ok(api->GetTensorShapeElementCount(info, &count)) &&
+      (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || ok(api->GetTensorMutableData(value, &data)));
   if (info)
     api->ReleaseTensorTypeAndShapeInfo(info);
-  if (failure)
+  if (!isRead)
     return take(api, failure, Code::PolicyFailed, "output '" + name + "'");
   if (type != toOrt(slot.spec->type))
-    return {Code::PolicyFailed, "output '" + name + "' has another element type than declared"};
+    return makeError(Code::PolicyFailed, "output '", name,
+                     "' has another element type than declared");
   if (rank != slot.shape.size())
-    return {Code::PolicyFailed, "output '" + name + "' has " + std::to_string(rank) +
-                                    " dimensions; the model declares " +
-                                    toString(slot.spec->shape)};
+    return makeError(Code::PolicyFailed, "output '", name, "' has ", rank,
+                     " dimensions; the model declares ", toString(slot.spec->shape));
   if (!checkShape(*slot.spec, slot.shape))
-    return {Code::PolicyFailed, "output '" + name + "' is " + toString(slot.shape) +
-                                    "; the model declares " + toString(slot.spec->shape)};
+    return makeError(Code::PolicyFailed, "output '", name, "' is ", toString(slot.shape),
+                     "; the model declares ", toString(slot.spec->shape));
   if (slot.spec->type == ElementType::String)
     return readStrings(slot, value, count);
   slot.data = count ? data : nothing;

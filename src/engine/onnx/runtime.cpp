@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime.h"
 
+#include "core/nearest.h"
 #include "locate.h"
 
 #include <algorithm>
@@ -91,7 +92,7 @@ Status load(const std::string &path, Runtime &runtime) {
   const auto getBase = reinterpret_cast<GetApiBase>(::dlsym(library, "OrtGetApiBase"));
   const OrtApiBase *base = getBase ? getBase() : nullptr;
   if (!base)
-    return {Code::NotFound, path + " is not ONNX Runtime: it has no OrtGetApiBase"};
+    return makeError(Code::NotFound, path, " is not ONNX Runtime: it has no OrtGetApiBase");
 
   const char *text = base->GetVersionString();
   runtime.path = path;
@@ -104,10 +105,9 @@ Status load(const std::string &path, Runtime &runtime) {
   const bool tooOld = major == 1 && minor < static_cast<long>(ApiVersion);
   runtime.api = tooOld ? nullptr : base->GetApi(ApiVersion);
   if (!runtime.api)
-    return {Code::Unsupported,
-            path + " is ONNX Runtime " + runtime.version + ", which lacks the C API of version " +
-                std::to_string(ApiVersion) + " that is needed here; install version 1." +
-                std::to_string(ApiVersion) + " or newer"};
+    return makeError(Code::Unsupported, path, " is ONNX Runtime ", runtime.version,
+                     ", which lacks the C API of version ", ApiVersion,
+                     " that is needed here; install version 1.", ApiVersion, " or newer");
   runtime.externalData = major > 1 || minor >= ExternalDataMinor;
 
   const OrtApi *api = runtime.api;
@@ -165,14 +165,14 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
   if (!place.empty()) {
     const std::string path = libraryAt(place);
     if (path.empty())
-      return Status(Code::NotFound, "ONNX Runtime is not at " + place + ", which " + origin +
-                                        " names; " + WhatToInstall);
+      return makeError(Code::NotFound, "ONNX Runtime is not at ", place, ", which ", origin,
+                       " names; ", WhatToInstall);
     // A path without a slash would be looked up elsewhere.
     Expected<const Runtime *> runtime =
         loadOnce(all, path.find('/') == std::string::npos ? "./" + path : path);
     if (!runtime && runtime.status().code() == Code::NotFound)
-      return Status(Code::NotFound, "ONNX Runtime cannot be opened at " + place + ", which " +
-                                        origin + " names: " + runtime.status().message());
+      return makeError(Code::NotFound, "ONNX Runtime cannot be opened at ", place, ", which ",
+                       origin, " names: ", runtime.status().message());
     return runtime;
   }
 
@@ -193,14 +193,15 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
     return taken;
   if (!unusable.ok())
     return unusable.code() == Code::NotFound
-               ? Status(Code::NotFound, "ONNX Runtime was found but cannot be opened: " +
-                                            unusable.message() + "; " + WhatToInstall)
+               ? makeError(Code::NotFound,
+                           "ONNX Runtime was found but cannot be opened: ", unusable.message(),
+                           "; ", WhatToInstall)
                : unusable;
   std::string places;
   for (const std::string &place : looked)
     places += (places.empty() ? "" : ", ") + place;
-  return Status(Code::NotFound, std::string("ONNX Runtime was not found; ") + WhatToInstall +
-                                    " (looked in " + places + ")");
+  return makeError(Code::NotFound, "ONNX Runtime was not found; ", WhatToInstall, " (looked in ",
+                   places, ")");
 }
 
 Status take(const OrtApi *api, OrtStatus *failure, Code code, std::string_view where) {

@@ -239,7 +239,7 @@ TEST(ProtobufMessage, ThatLacksSomethingIsRefused) {
          for (int i = 0; i < 600; ++i)
            *m.add_ranges() = m.ranges(0);
        },
-       "dimension 0 is over its maximum"}};
+       "dimension 0 exceeds its maximum"}};
   auto codec = codecOf("regalloc.Features", FeatureSpecs);
   for (const Case &c : cases) {
     regalloc::Features message = featureMessage();
