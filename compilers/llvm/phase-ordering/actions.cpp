@@ -49,7 +49,7 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
                      ": expected non-empty strings \"name\" and \"passes\"");
     if (*Name == "stop" || !Names.insert(*Name).second)
       return failure("action " + Twine(List.Groups.size()) + ": the name '" + *Name +
-                     (*Name == "stop" ? "' is reserved" : "' stands twice"));
+                     (*Name == "stop" ? "' is reserved" : "' occurs twice"));
     ModulePassManager Parsed;
     if (Error E = List.Builder->parsePassPipeline(Parsed, *Passes))
       return failure("action '" + *Name + "': LLVM refuses '" + *Passes +

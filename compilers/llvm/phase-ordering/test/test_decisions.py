@@ -59,8 +59,8 @@ def test_unless_told_otherwise_it_acts_where_size_is_asked_for(
     ("flags", "reason"),
     [
         (["-O0"], "-O0 optimizes nothing"),
-        (["-O2"], "-O2 is none of the levels Os,Oz (-phase-ordering-levels)"),
-        (["-Og"], "-O1 is none of the levels Os,Oz (-phase-ordering-levels)"),
+        (["-O2"], "-O2 is not one of the levels Os,Oz (-phase-ordering-levels)"),
+        (["-Og"], "-O1 is not one of the levels Os,Oz (-phase-ordering-levels)"),
         (["-Oz", "-flto"], "with -flto the linker optimizes"),
         (["-Oz", "-flto=thin"], "with -flto the linker optimizes"),
         (["-Oz", "-flto", "-ffat-lto-objects"], "with -flto the linker optimizes"),

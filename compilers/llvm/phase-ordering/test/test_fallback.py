@@ -202,7 +202,7 @@ def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
         ),
         (actions(("bad", "function(loop(")), ["action 'bad'"]),
         (actions(("bad", "simplifycfg<no-such-option>")), ["action 'bad'", "no-such-option"]),
-        (actions(("twice", "dce"), ("twice", "adce")), ["'twice' stands twice"]),
+        (actions(("twice", "dce"), ("twice", "adce")), ["'twice' occurs twice"]),
         (actions(("stop", "dce")), ["'stop' is reserved"]),
         (actions(("empty", "")), ['non-empty strings "name" and "passes"']),
         (actions(), ['expected a non-empty array "actions"']),
