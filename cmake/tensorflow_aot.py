@@ -12,6 +12,7 @@ import argparse
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -55,15 +56,9 @@ TYPES = {
     "DT_FLOAT": "Float32",
     "DT_DOUBLE": "Float64",
     "DT_HALF": "Float16",
-    "DT_INT8": "Int8",
-    "DT_INT16": "Int16",
-    "DT_INT32": "Int32",
-    "DT_INT64": "Int64",
-    "DT_UINT8": "UInt8",
-    "DT_UINT16": "UInt16",
-    "DT_UINT32": "UInt32",
-    "DT_UINT64": "UInt64",
     "DT_BOOL": "Bool",
+    **{f"DT_INT{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"DT_UINT{bits}": f"UInt{bits}" for bits in (8, 16, 32, 64)},
 }
 Port = tuple[str, str, "list[int] | None"]
 
@@ -185,9 +180,7 @@ def engine_source(options: argparse.Namespace, inputs: list[Port], outputs: list
     for what, prefix, side in (("inputs", "feed_", inputs), ("outputs", "fetch_", outputs)):
         ports = []
         for i, (name, kind, shape) in enumerate(side):
-            count = 1
-            for length in shape or []:
-                count *= length
+            count = math.prod(shape or [])
             lengths = "nullptr"
             if shape:
                 lengths = f"{what}{i}"

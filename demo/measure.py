@@ -49,12 +49,12 @@ class Result:
 
 def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     """The plugin's warnings that it used the stock pipeline, one for each file that did."""
-    found: list[str] = []
-    for item in compiled:
-        for line in item.ran.said.splitlines():
-            if "backend-plugin" in line:
-                found.append(f"{item.source}: {line.strip()}")
-    return found
+    return [
+        f"{item.source}: {line.strip()}"
+        for item in compiled
+        for line in item.ran.said.splitlines()
+        if "backend-plugin" in line
+    ]
 
 
 def build_program(program: Program, given: Sequence[str], folder: Path, jobs: int) -> Build:

@@ -27,13 +27,7 @@ from tqdm import tqdm
 
 from demo.agreement import agreements
 from demo.measure import Build, Result, build_program
-from demo.report import (
-    draw_chart,
-    failures,
-    print_agreements,
-    print_table,
-    report,
-)
+from demo.report import draw_chart, failures, print_agreements, print_table, report
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch

@@ -37,25 +37,6 @@ class Compiled:
     ran: Ran
 
 
-def compile_command(
-    program: Program, compiler: Sequence[str], flags: Sequence[str], source: str, output: Path
-) -> list[str]:
-    """The command that compiles `source`, to be run in the program's source tree."""
-    include = [f"-I{program.config}"] if program.config.is_dir() else []
-    return [
-        *compiler,
-        "-std=gnu17" if source.endswith(".c") else "-std=gnu++17",
-        *WARNINGS,
-        *include,
-        *program.flags,
-        *flags,
-        "-c",
-        source,
-        "-o",
-        str(output),
-    ]
-
-
 def output_name(source: str, suffix: str) -> str:
     """The name of what is made from `source`, unique in a program."""
     return source.replace("/", "__").removesuffix(".c") + suffix
@@ -70,7 +51,10 @@ def compile_file(
     build: Path = BUILD,
 ) -> Compiled:
     """Compile one file of a fetched program into the absolute path `target`."""
-    command = compile_command(program, compiler, flags, source, target)
+    standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
+    include = [f"-I{program.config}"] if program.config.is_dir() else []
+    command = [*compiler, standard, *WARNINGS, *include, *program.flags, *flags]
+    command += ["-c", source, "-o", str(target)]
     ran = run(command, source_tree(program, build), COMPILE_TIMEOUT)
     if ran.code != 0 or not target.is_file():
         raise ProgramsError(

@@ -158,14 +158,6 @@ def build(
     return outcome
 
 
-def _kill_after(logs: int, folder: Path, server: ModelServer, done: threading.Event) -> None:
-    """Kills the server once a folder holds some logs, that is in the middle of a build."""
-    while not done.wait(0.02):
-        if len(list(folder.glob("*.jsonl"))) >= logs:
-            server.process.kill()
-            return
-
-
 def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outcome:
     """As build(), asking a server that dies once `after` files have been decided."""
     # The logs of an earlier run would be taken for this one's.
@@ -173,7 +165,14 @@ def build_with_killed_server(entry: OwnBuild, jobs: int, after: int = 3) -> Outc
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
         done = threading.Event()
         logs = OUTPUT / entry.name / "killed" / "decisions"
-        killer = threading.Thread(target=_kill_after, args=(after, logs, server, done), daemon=True)
+
+        def kill() -> None:
+            while not done.wait(0.02):
+                if len(list(logs.glob("*.jsonl"))) >= after:
+                    server.process.kill()
+                    return
+
+        killer = threading.Thread(target=kill, daemon=True)
         flags = plugin_flags(server.uri, *LOGGED)
         try:
             outcome = build(entry, "killed", flags, jobs, killer.start)

@@ -40,8 +40,11 @@ CACHE = "/var/cache/bare-machine"
 CACHES = {"pip": "PIP_CACHE_DIR", "ccache": "CCACHE_DIR", "checks": "MLBRIDGE_CHECK_CACHE"}
 BUNDLE = "/tmp/mlbridge.bundle"
 BUNDLED = "/etc/ssl/certs/ca-certificates.crt"
-CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-PASSED = re.compile(r"PIP_(?!CACHE_DIR$)\w+|(https?|no|ftp)_proxy|JOBS", re.IGNORECASE)
+# Variables that a command is given: settings of pip, proxies, certificates.
+PASSED = re.compile(
+    r"PIP_(?!CACHE_DIR$)\w+|(https?|no|ftp)_proxy|JOBS|SSL_CERT_FILE|(REQUESTS|CURL)_CA_BUNDLE",
+    re.IGNORECASE,
+)
 
 # What a command sees. Arguments: the root, "source target ro|rw" for each folder of this machine,
 # "--", the command.
@@ -161,8 +164,7 @@ def configure(root: Path, release: str) -> list[Path]:
     for name in ("/etc/resolv.conf", "/etc/hosts"):
         (root / name.lstrip("/")).unlink(missing_ok=True)
         copy(Path(name), root)
-    settings = [os.environ.get(name, "") for name in CERTIFICATES]
-    settings += [value for name, value in os.environ.items() if PASSED.fullmatch(name)]
+    settings = [value for name, value in os.environ.items() if PASSED.fullmatch(name)]
     for source, place in pip_files().items():
         copy(source, root, place)
         settings.append(source.read_text())
@@ -190,7 +192,6 @@ class Root:
         self.binds: list[str] = []
         self.env = {"HOME": USER, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
         self.env.update((k, v) for k, v in os.environ.items() if PASSED.fullmatch(k))
-        self.env.update((k, os.environ[k]) for k in CERTIFICATES if k in os.environ)
         self.debs = cache / "apt" / release if cache else None
         if cache and self.debs:
             (self.debs / "partial").mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,6 @@ class Child:
         self.seconds = seconds
         self.env = env
         self.process: subprocess.Popen[bytes] | None = None
-        self.pending = b""
 
     def __enter__(self) -> Child:
         return self
@@ -39,7 +38,6 @@ class Child:
     def ask(self, item: str) -> dict[str, Any]:
         if self.process is None or self.process.poll() is not None:
             self.end()
-            self.pending = b""
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env
             )
@@ -64,16 +62,16 @@ class Child:
     def line(self, process: subprocess.Popen[bytes]) -> bytes | None:
         """A line; nothing at the end of the file; None if it is not there in time."""
         assert process.stdout
+        line = b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self.pending:
+            while not line.endswith(b"\n"):
                 if not selector.select(self.seconds):
                     return None
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     return b""
-                self.pending += data
-        line, self.pending = self.pending.split(b"\n", 1)
+                line += data
         return line
 
     def end(self, *, kill: bool = False) -> None:

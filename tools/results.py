@@ -99,7 +99,7 @@ def demo(path: Path, report: Any) -> list[str]:
         "Size of real programs (`make demo`)",
         f"{measured(path)} Bytes of executable sections of each program's own objects; seconds to"
         " compile. None of these programs was seen in training. *Identical*: the program's output"
-        " is that of the -Oz build, and the objects of all ways of asking are the same.",
+        " equals that of the -Oz build, and all engines produced the same objects.",
         table(head, rows),
         [mean, ""],
         decisions(report.get("engines", [])),
@@ -116,8 +116,9 @@ def decisions(engines: list[dict[str, Any]]) -> list[str]:
     head = ["engine", "decisions", "same as onnx", "near-ties", "different"]
     head += ["objects", "other bytes"]
     return [
-        "The same model by other engines; *near-ties*: another action with a score within the"
-        " tolerance of the best; *objects*: of the files decided the same.",
+        "The same model by other engines; *near-ties*: another action whose score is within the"
+        " tolerance of the best one; *objects*: objects compared, of files for which all decisions"
+        " agree.",
         "",
         *table(head, rows),
     ]
@@ -137,8 +138,8 @@ def round_trip(path: Path, runs: Any) -> list[str]:
     return section(
         "Round trips (`make bench`)",
         f"{measured(path)} *Sweep*: 100 queries of 500, 1000 … 50 000 floats each, one fully"
-        " connected layer to one float. *Small*: 16 floats to one int64. The floor is a program"
-        " that uses nothing of MLBridge, measured in turns with it.",
+        " connected layer to one float. *Small*: 16 floats to one int64. The floor is a"
+        " hand-written program that doesn't use MLBridge; the two are measured alternately.",
         table(head, rows),
     )
 
@@ -152,11 +153,11 @@ def cost(path: Path, found: Any) -> list[str]:
             rows.append([files, name, one["seconds"][name], f"{ratio:.3f}", limit])
     return section(
         "The cost of asking (`make bench`)",
-        f"{measured(path)} User and system CPU of compiles with the model over that of a bare"
-        f" plugin that runs the same groups; median of {found['pairs']} rounds in turns. Files are"
-        " from the larger and the smaller half of the corpus. Starting ONNX Runtime takes"
-        f" {found['onnx_start_up_ms']:.0f} ms of each process besides; that of the others is"
-        " included.",
+        f"{measured(path)} CPU time (user and system) of compiling with the model, divided by that"
+        f" of a bare plugin that runs the same groups of passes; median of {found['pairs']}"
+        " alternating rounds. Files are from the larger and the smaller half of the corpus. For"
+        f" `onnx`, the {found['onnx_start_up_ms']:.0f} ms that each process takes to start ONNX"
+        " Runtime are not included; the start of the other engines is.",
         table(["files", "runner", "seconds", "ratio", "goal"], rows),
     )
 
@@ -170,9 +171,9 @@ def episodes(path: Path, runs: Any) -> list[str]:
     head = ["agents", "deadline", "step ns", "by hand", "overhead µs", "goal"]
     return section(
         "Episodes in process (`make bench`)",
-        f"{measured(path)} {runs[0]['episodes']} episodes of {runs[0]['steps']} steps: the asking"
-        " loop of environments, and a loop by hand that evaluates the same agents for the same"
-        " pass.",
+        f"{measured(path)} {runs[0]['episodes']} episodes of {runs[0]['steps']} steps: the"
+        " library's loop compared with a hand-written loop that evaluates the same agents for the"
+        " same pass.",
         table(head, rows),
     )
 
@@ -183,10 +184,11 @@ def batching(path: Path, runs: Any) -> list[str]:
     head = ["clients", "bare", "in batches", "gain", "server", "in batches", "gain", "ratio"]
     return section(
         "One server, many compilers (`make bench`)",
-        f"{measured(path)} Requests a second to one server over unix, each client asking anew once"
-        " it has its answer; the policy is a network 300-256-128-15 in PyTorch on one thread, asked"
-        " for each request or for a batch of what is there. Beside it the same behind bare sockets."
-        " Medians of rounds in turns; the gains are of the rounds.",
+        f"{measured(path)} Requests a second to one server over unix, each client sending its next"
+        " request once it has its answer. The policy is a 300-256-128-15 network in PyTorch on one"
+        " thread, called for each request or for a batch of the requests that are waiting. The"
+        " baseline is the same policy behind plain sockets. Medians of alternating rounds; a gain"
+        " is the median over the rounds.",
         table(head, [[r[key] for key in keys] for r in runs]),
     )
 
@@ -197,11 +199,11 @@ def attacks(path: Path, runs: Any) -> list[str]:
         times = [cell(r[k], 3) for k in ("p50_ms_before", "p50_ms_during")]
         memory = [f"{r[k]:.0f}" for k in ("rss_mb_before", "rss_mb_peak")]
         rows.append([r["attack"], r["transport"], *times, *memory, r["survived"]])
-    head = ["attack", "transport", "median ms", "during it", "MB", "at most", "survived"]
+    head = ["attack", "transport", "ms before", "ms during", "MB before", "peak MB", "survived"]
     return section(
         "Hostile peers (`make bench`)",
-        f"{measured(path)} A good client of a server in Python asks on while another one attacks"
-        " the server; `tests/attacks/attacks.py` says how. Medians of the good client's round"
+        f"{measured(path)} A well-behaved client of a Python server goes on asking while another"
+        " client attacks it (`tests/attacks/attacks.py`). Medians of the good client's round"
         " trips, and memory of the server's process.",
         table(head, rows),
     )
@@ -210,8 +212,7 @@ def attacks(path: Path, runs: Any) -> list[str]:
 def served_builds(path: Path, report: Any) -> list[str]:
     keys = ["transport", "modules", "decisions", "fallbacks", "decided_differently"]
     keys += ["objects_different", "seconds", "ratio"]
-    head = ["transport", "modules", "decisions", "fallbacks", "decided differently"]
-    head += ["objects different", "seconds", "over in process"]
+    head = [*(key.replace("_", " ") for key in keys[:-1]), "over in process"]
     return section(
         "A parallel build with one server (`python -m programs.own_builds --transports`)",
         f"{measured(path)} {report['program']}, `make -j{report['jobs']}`, all compilers asking one"
@@ -223,9 +224,9 @@ def served_builds(path: Path, report: Any) -> list[str]:
 def out_of_process(interop: Path, combinations: Any, faults: Path, injected: Any) -> list[str]:
     passed = sum(one["result"] == "passed" for one in combinations)
     return section(
-        "Two sides, and what happens between them (`make test`, `make nightly`)",
+        "Interoperability and fault injection (`make test`, `make nightly`)",
         f"{measured(interop)} {passed} of {len(combinations)} combinations of transport, serdes,"
-        " language of either side and direction passed; the others are refused by name.",
+        " language on each side and direction passed.",
         [
             f"{measured(faults)} {injected['injected']} faults that took effect:"
             f" {injected['correct_advice']} times the right advice, {injected['clear_error']} times"
@@ -266,8 +267,8 @@ def in_process(path: Path, rows: Any, _: Path, also: Any) -> list[str]:
         " bound beforehand. *Kernels*: the matrix products alone, by OpenBLAS or loops for this"
         " processor, whichever is faster. *Start*: from opening to the first answer in a fresh"
         " process, and the memory that this added, weights included. *KB*: what engine and network"
-        " add to a stripped plugin, weights included where they are in it; of onnx its component,"
-        f" beside which ONNX Runtime's library has {cell(also['onnxruntime_kb'], 0)} KB.",
+        " add to a stripped plugin, including the weights if they are part of it. For onnx it is"
+        f" the component without ONNX Runtime's library ({cell(also['onnxruntime_kb'], 0)} KB).",
         table(head, lines),
         held(also["limits"]),
     )
@@ -277,9 +278,9 @@ def node_tests(path: Path, found: Any) -> list[str]:
     return section(
         "The ONNX project's node tests (`make test`)",
         f"{measured(path)} `native:` runs {found['run']} of those of onnx {found['onnx']}:"
-        f" {found['passed']} passed, {found['failed']} failed. It refuses {found['not_claimed']} at"
-        " opening, which use operators or types that it does not claim. Operators:"
-        f" {', '.join(found['claimed_operators'])}.",
+        f" {found['passed']} passed, {found['failed']} failed. It refuses {found['not_claimed']}"
+        " when they are opened, because they use operators or types that it doesn't support."
+        f" Operators: {', '.join(found['claimed_operators'])}.",
     )
 
 
@@ -296,8 +297,8 @@ def random_networks(*paths: Path) -> list[str]:
         "Random networks (`make test`, `make nightly`)",
         "`native:` against ONNX Runtime, and against itself on other instruction sets (bit for bit)"
         " and in several threads. `tests/random-networks/reference.py` states the tolerance."
-        " Aliases are branches and loops that give out what they see; of PyTorch's layers some are"
-        " refused.",
+        " *Aliases* are networks whose branches and loops output values that they only pass on"
+        " (inputs, outer values, the iteration number). Some of PyTorch's layers are refused.",
         table(head, rows),
     )
 
@@ -329,8 +330,8 @@ def bare_machine(path: Path, report: Any) -> list[str]:
     return section(
         "A bare machine (`tools/bare-machine`)",
         f"{measured(path)} Commit {report['commit'][:12]}{changed}, in a minimal Debian"
-        f" ({report['release']}) of {counts['minimal']} packages, in the end {counts['after']}."
-        f" Warm caches: {', '.join(warm) or 'none'}.{tested}",
+        f" ({report['release']}) with {counts['minimal']} packages at first and {counts['after']}"
+        f" in the end. Warm caches: {', '.join(warm) or 'none'}.{tested}",
         table(["command", "exit code", "seconds"], rows),
     )
 

@@ -15,16 +15,8 @@ from common import BUILD, CHECKED, PYTHON, ROOT, environment, source_files
 UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
 UNTYPED_FOLDERS = ("models", "tests/tensorflow", "tests/torch-exports")
 IMPORTED = (  # from other folders
-    *(
-        "python",
-        "python/compat",
-        "python/tests",
-        "tests/golden/hostile",
-        "tools",
-        "tests/shared",
-        "tests/attacks",
-    ),
-    *("bench", "bench/in-process", "bench/round-trip"),
+    *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
+    *("tests/attacks", "bench", "bench/in-process", "bench/round-trip"),
 )
 
 

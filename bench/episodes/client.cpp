@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Episodes in process: the library's asking loop, and the same work by a loop written by hand, in
 // turns. Prints nanoseconds for each step of both, as JSON.
+#include "../timed.h"
+
 #include <mlbridge/environment.h>
 #include <mlbridge/function.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <vector>
 
 using namespace mlbridge;
@@ -68,15 +68,13 @@ private:
   std::vector<AgentSpec> specs_;
 };
 
-double nanoseconds(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - since)
-             .count() /
-         (double(Episodes) * Steps);
+double nanoseconds(bench::Clock::time_point since) {
+  return bench::milliseconds(since) * 1e6 / (double(Episodes) * Steps);
 }
 
 double ofLibrary(Pass &pass, Agents &agents, const EpisodeOptions &given, uint64_t &state) {
   EpisodeOptions options = given;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = bench::Clock::now();
   for (int episode = 0; episode < Episodes; ++episode) {
     options.seed = static_cast<uint64_t>(episode);
     if (!run(pass, agents, options).status)
@@ -88,7 +86,7 @@ double ofLibrary(Pass &pass, Agents &agents, const EpisodeOptions &given, uint64
 
 double byHand(Agents &agents, size_t count, uint64_t &state) {
   Work work;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = bench::Clock::now();
   for (int episode = 0; episode < Episodes; ++episode) {
     work.begin(static_cast<uint64_t>(episode));
     work.show(agents.runner(0).input<float>("features"));
@@ -111,24 +109,17 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Status registerPolicy() {
-  return registerFunction("policy", [](const Uri &) -> Expected<FunctionModel> {
-    FunctionModel model;
-    model.newFunction = []() -> Function {
-      return [](FunctionCall &call) {
-        call.output(0).as<int64_t>()[0] = static_cast<int64_t>(call.input(0).as<float>()[3]);
-        return Status();
-      };
-    };
-    return model;
-  });
+Status policy(FunctionCall &call) {
+  call.output(0).as<int64_t>()[0] = static_cast<int64_t>(call.input(0).as<float>()[3]);
+  return Status();
 }
 
 } // namespace
 
 int main() {
-  if (!registerPolicy())
-    return 1;
+  const auto factory = [](const Uri &) { return FunctionModel{{}, {}, [] { return policy; }}; };
+  if (const Status registered = registerFunction("policy", factory); !registered)
+    bench::fail(registered.toString());
   std::printf("[");
   const char *separator = "";
   for (const size_t count : {1, 2, 4}) {
@@ -144,10 +135,8 @@ int main() {
         floor.push_back(byHand(others, count, floorState));
         ours.push_back(ofLibrary(pass, agents, options, ourState));
       }
-      if (ourState != floorState || median(ours) <= 0 || median(floor) <= 0) {
-        std::fprintf(stderr, "the two loops differ\n");
-        return 1;
-      }
+      if (ourState != floorState || median(ours) <= 0 || median(floor) <= 0)
+        bench::fail("the two loops differ");
       std::printf("%s{\"agents\": %zu, \"deadline\": %s, \"episodes\": %d, \"steps\": %d, "
                   "\"step_ns\": %.1f, \"floor_ns\": %.1f}",
                   separator, count, timed ? "true" : "false", Episodes, Steps, median(ours),

@@ -54,10 +54,8 @@ class Episode:
         return max(1, self.file.oz_text if self.size is None else self.size) / self.file.oz_text
 
 
-# What to do in a state: (episode, features, mask, history, step) -> action.
-Chooser = Callable[
-    [Episode, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], int], int
-]
+# The action for an observation.
+Chooser = Callable[[Episode, Mapping[str, Any]], int]
 
 
 def asking_flags(uri: str, *options: str, max_steps: int = MAX_STEPS) -> list[str]:
@@ -106,17 +104,14 @@ class Bridge:
     def _policy(self, observation: Mapping[str, Any], context: mlbridge.Context) -> int:
         episode = self._live[context.episode]
         step = len(episode.actions)
-        features = np.array(observation["features"], np.float32)
-        episode.observations.append(features)
+        episode.observations.append(np.array(observation["features"], np.float32))
         if step < len(episode.forced):
             action = episode.forced[step]
         else:
             assert self._choose is not None
-            action = self._choose(
-                episode, features, observation["action_mask"], observation["history"], step
-            )
-        episode.actions.append(int(action))
-        return int(action)
+            action = self._choose(episode, observation)
+        episode.actions.append(action)
+        return action
 
     def _compile(self, episode: Episode) -> Episode:
         identity = f"e{next(self._numbers)}"

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 from corpus import POLICY, File, load_actions
 
@@ -126,10 +125,9 @@ def test_a_few_rounds_of_training(files: list[File]) -> None:
     memory.actions = [5] * len(memory.actions)
     memory.changes = [-0.05] * len(memory.changes)
     memory.fit(seed=1, epochs=200, rate=1e-2)
-    votes = policy.preferences(
-        memory.inputs[0][:120], np.ones(54, np.float32), np.zeros(54, np.float32), 0
-    )
-    assert int(votes.argmax()) == 5
+    features = torch.from_numpy(memory.inputs[0][:120])
+    chosen = policy(features, torch.ones(54), torch.zeros(54), torch.zeros(1, dtype=torch.int64))
+    assert int(chosen) == 5
 
 
 def test_what_is_exported_decides_the_same(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 MOST_REPEATS = 2.0
@@ -70,27 +68,13 @@ class Policy(nn.Module):
         votes = torch.stack([torch.log_softmax(m(inputs), dim=-1) for m in self.members])
         return votes.mean(0)
 
-    def forward(
+    def preferences(
         self, features: Tensor, action_mask: Tensor, history: Tensor, step: Tensor
     ) -> Tensor:
-        """The best allowed action, int64[1], of one observation of the plugin."""
+        """Log-probabilities of one observation of the plugin; masked actions have -1e9."""
         votes = self.log_probabilities(self.encode(features, history, step))
-        allowed = torch.where(action_mask > 0.5, votes, torch.full_like(votes, MASKED))
-        return torch.argmax(allowed, dim=-1, keepdim=True)
+        return torch.where(action_mask > 0.5, votes, torch.full_like(votes, MASKED))
 
-    @torch.no_grad()
-    def preferences(
-        self,
-        features: NDArray[np.float32],
-        mask: NDArray[np.float32],
-        history: NDArray[np.float32],
-        step: int,
-    ) -> NDArray[np.float32]:
-        """Log-probabilities of one observation; masked actions have -1e9."""
-        inputs = self.encode(
-            torch.from_numpy(np.array(features, np.float32)),
-            torch.from_numpy(np.array(history, np.float32)),
-            torch.tensor([step]),
-        )
-        votes = self.log_probabilities(inputs).numpy()
-        return np.where(mask > 0.5, votes, MASKED).astype(np.float32)
+    def forward(self, *observation: Tensor, **named: Tensor) -> Tensor:
+        """The best allowed action, int64[1], of one observation of the plugin."""
+        return torch.argmax(self.preferences(*observation, **named), dim=-1, keepdim=True)

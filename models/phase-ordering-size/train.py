@@ -17,7 +17,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
@@ -141,18 +141,14 @@ class Memory:
 def chooser(policy: Policy) -> Chooser:
     """The policy's own choice; an episode may deviate from it in one step."""
 
-    def choose(
-        episode: Episode,
-        features: NDArray[np.float32],
-        mask: NDArray[np.float32],
-        history: NDArray[np.float32],
-        step: int,
-    ) -> int:
-        votes = policy.preferences(features, mask, history, step)
-        if step != episode.deviate:
+    @torch.no_grad()
+    def choose(episode: Episode, observation: Mapping[str, Any]) -> int:
+        seen = {name: torch.from_numpy(np.array(value)) for name, value in observation.items()}
+        votes = policy.preferences(**seen).numpy()
+        if len(episode.actions) != episode.deviate:
             return int(votes.argmax())
         generator = random.Random(f"{episode.seed} {episode.file.name}")
-        ranked = [int(a) for a in np.argsort(-votes) if mask[a] > 0.5][1:]
+        ranked = [int(a) for a in np.argsort(-votes) if observation["action_mask"][a] > 0.5][1:]
         return generator.choice(ranked[:TRIED_FIRST] if generator.random() < 0.6 else ranked)
 
     return choose

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The pass as an environment: the state is a copy of the module, an action runs one group on it.
+// It asks a model, also one of the plugin's own, or is driven from outside.
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
 
 #include "actions.h"
-#include "episode_log.h"
 #include "ir_features.h"
 
 #include <mlbridge/environment.h>
@@ -16,6 +16,38 @@
 #include <optional>
 
 namespace mlbridge::phase_ordering {
+
+struct Decision {
+  uint64_t Action = 0;
+  std::string Name;
+  std::string Features; ///< digest of the features that the model saw
+  uint64_t Instructions = 0;
+};
+
+enum class Outcome { Stop, Limit, Failed };
+
+/// The log of one module's decisions: JSON lines, as README.md describes them.
+struct EpisodeLog {
+  std::string Module;
+  std::string Source;
+  std::string Model;       ///< URI
+  std::string Observation; ///< its version
+  std::string ActionsDigest;
+  std::string Actions; ///< the list itself, as JSON text
+  std::vector<Decision> Decisions;
+  Outcome End = Outcome::Failed;
+  std::string Message; ///< why it failed
+
+  /// Writes a new file of the folder, which is made if missing. The file appears complete or not at
+  /// all. Its name starts with logPrefix(Source) and is unique.
+  llvm::Error write(llvm::StringRef Folder) const;
+  /// Errors name the file and line.
+  static llvm::Expected<EpisodeLog> read(llvm::StringRef Path);
+};
+
+/// The source's file name with everything but letters, digits, '.', '_' and '-' replaced.
+std::string logPrefix(llvm::StringRef Source);
+inline constexpr llvm::StringLiteral LogExtension = ".jsonl";
 
 /// A copy of the module that groups run on, so that giving up leaves the original as it was: down
 /// to the order of its use lists it is not touched before commit(). Copies on construction. The
@@ -90,6 +122,57 @@ private:
   std::vector<float> History;
   EpisodeLog Log;
 };
+
+/// For training: an environment that is driven from outside, for as many episodes as the driver
+/// wants, on this module or on others.
+///
+/// A reset's context is the path of a module (bitcode or text), or empty: the one it was on, at
+/// first the host's. Every episode begins with the module as it was read. Observed besides what the
+/// pass observes: `code_bytes`, the executable bytes of the object that the module would become
+/// now, and `oz_code_bytes`, of the one that the stock pipeline at -Oz makes of it. The reward of a
+/// step is the decrease of the former, as a part of those at the reset. The host's module is never
+/// changed.
+class ServedEnvironment final : public Environment {
+public:
+  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
+
+  /// Ok, or why the built-in list of actions cannot be used.
+  const Status &status() const { return Inner->status(); }
+  /// What a driver is told: the actions and the kind of observation.
+  Metadata metadata() const;
+
+  const Signature &signature() const override { return Sig; }
+  Status reset(Observation &First) override;
+  Status step(const Action &Chosen, Observation &Next) override;
+
+private:
+  void useModule(llvm::Module &M);
+  Status load(const std::string &Path);
+
+  llvm::Module &Host;
+  llvm::ModuleAnalysisManager &MAM;
+  const uint32_t MaxSteps;
+  std::string Path; ///< of `Loaded`
+  std::unique_ptr<llvm::Module> Loaded;
+  std::unique_ptr<PhaseOrderingEnvironment> Inner;
+  Signature Sig;
+  Status measure(Observation &To);
+
+  int64_t FirstSize = 0, Size = 0;
+  std::optional<int64_t> OzSize; ///< of the module that episodes begin with
+};
+
+/// Registers, once for the process, the models that the plugin itself offers, for tests and
+/// searches:
+///   function:sequence?actions=I,J,…  these answers in order, then stop; with list=FILE, actions of
+///                                    that list
+///   function:stop                    stops at once
+///   function:fail-at?step=K          the first allowed action that was taken least, and an error
+///                                    at step K
+///   replay:FILE, replay:FOLDER       the answers of a log; of the folder's logs, the one of the
+///                                    module that asks
+/// Thread-safe.
+void registerModels();
 
 } // namespace mlbridge::phase_ordering
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Writes and reads the log of one module's decisions.
-#include "episode_log.h"
+#include "environment.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -32,7 +32,7 @@ std::string logPrefix(StringRef Source) {
 static json::Value text(StringRef S) { return json::fixUTF8(S); }
 
 static void print(const EpisodeLog &Log, raw_ostream &OS) {
-  Expected<json::Value> Actions = json::parse(Log.Actions);
+  llvm::Expected<json::Value> Actions = json::parse(Log.Actions);
   if (!Actions)
     consumeError(Actions.takeError());
   OS << json::Value(json::Object{{"format", FormatName},
@@ -78,33 +78,27 @@ Error EpisodeLog::write(StringRef Folder) const {
   return Error::success();
 }
 
-static bool readHeader(const json::Object &Line, EpisodeLog &Log) {
-  const std::optional<StringRef> Module = Line.getString("module");
-  const std::optional<StringRef> Source = Line.getString("source");
-  const std::optional<StringRef> Observation = Line.getString("observation");
-  const std::optional<StringRef> Digest = Line.getString("actions_digest");
-  const json::Object *Actions = Line.getObject("actions");
-  if (Line.getString("format") != FormatName || Line.getInteger("version") != 1 || !Module ||
-      !Source || !Observation || !Digest || !Actions)
+static bool readHeader(const json::Value &Line, EpisodeLog &Log) {
+  json::Path::Root Root;
+  json::ObjectMapper Map(Line, Root);
+  const json::Object &Object = *Line.getAsObject();
+  const json::Object *Actions = Object.getObject("actions");
+  if (!Actions || Object.getString("format") != FormatName || Object.getInteger("version") != 1)
     return false;
-  Log.Module = Module->str();
-  Log.Source = Source->str();
-  Log.Model = Line.getString("model").value_or("").str();
-  Log.Observation = Observation->str();
-  Log.ActionsDigest = Digest->str();
   raw_string_ostream(Log.Actions) << json::Value(json::Object(*Actions));
-  return true;
+  return Map.map("module", Log.Module) && Map.map("source", Log.Source) &&
+         Map.mapOptional("model", Log.Model) && Map.map("observation", Log.Observation) &&
+         Map.map("actions_digest", Log.ActionsDigest);
 }
 
-static bool readDecision(const json::Object &Line, EpisodeLog &Log) {
-  const std::optional<int64_t> Action = Line.getInteger("action");
-  const std::optional<StringRef> Features = Line.getString("features");
-  if (Line.getInteger("step") != int64_t(Log.Decisions.size()) || !Action || *Action < 0 ||
-      !Features)
-    return false;
-  Log.Decisions.push_back({uint64_t(*Action), Line.getString("name").value_or("").str(),
-                           Features->str(), uint64_t(Line.getInteger("instructions").value_or(0))});
-  return true;
+static bool readDecision(const json::Value &Line, EpisodeLog &Log) {
+  json::Path::Root Root;
+  json::ObjectMapper Map(Line, Root);
+  uint64_t Step = 0;
+  Decision &D = Log.Decisions.emplace_back();
+  return Map.map("step", Step) && Step == Log.Decisions.size() - 1 && Map.map("action", D.Action) &&
+         Map.map("features", D.Features) && Map.mapOptional("name", D.Name) &&
+         Map.mapOptional("instructions", D.Instructions);
 }
 
 static bool readEnd(const json::Object &Line, EpisodeLog &Log) {
@@ -118,7 +112,7 @@ static bool readEnd(const json::Object &Line, EpisodeLog &Log) {
   return true;
 }
 
-Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
+llvm::Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
   auto Buffer = MemoryBuffer::getFile(Path);
   if (!Buffer)
     return failure(Path, Buffer.getError().message());
@@ -127,19 +121,21 @@ Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
   int64_t Number = 0;
   for (line_iterator Line(**Buffer); !Line.is_at_eof(); ++Line) {
     Number = Line.line_number();
-    Expected<json::Value> Value = json::parse(*Line);
+    llvm::Expected<json::Value> Value = json::parse(*Line);
     if (!Value)
       return failure(Path, "line " + Twine(Number) + ": " + toString(Value.takeError()));
     const json::Object *Object = Value->getAsObject();
     const bool Good = Object && !Complete &&
-                      (Number == 1              ? readHeader(*Object, Log)
+                      (Number == 1              ? readHeader(*Value, Log)
                        : Object->get("outcome") ? (Complete = readEnd(*Object, Log))
-                                                : readDecision(*Object, Log));
+                                                : readDecision(*Value, Log));
     if (!Good)
-      return failure(Path, "line " + Twine(Number) + ": not of a phase-ordering log of version 1");
+      return failure(Path, "line " + Twine(Number) +
+                               ": not a valid line of a phase-ordering log of version 1");
   }
   if (!Complete)
-    return failure(Path, "line " + Twine(Number + 1) + ": expected the outcome, got end of file");
+    return failure(Path,
+                   "line " + Twine(Number + 1) + ": expected the outcome, got the end of the file");
   return Log;
 }
 

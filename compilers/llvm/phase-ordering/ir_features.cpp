@@ -126,63 +126,50 @@ unsigned sizeEstimate(const Instruction &I) {
   }
 }
 
-// What an instruction is counted as, if its opcode alone says so.
-constexpr std::pair<unsigned, Count> Kinds[] = {
-    {Instruction::Alloca, Count::allocas},
-    {Instruction::Load, Count::loads},
-    {Instruction::Store, Count::stores},
-    {Instruction::GetElementPtr, Count::address_computations},
-    {Instruction::Invoke, Count::exception_handling},
-    {Instruction::LandingPad, Count::exception_handling},
-    {Instruction::Resume, Count::exception_handling},
-    {Instruction::CatchPad, Count::exception_handling},
-    {Instruction::CatchRet, Count::exception_handling},
-    {Instruction::CatchSwitch, Count::exception_handling},
-    {Instruction::CleanupPad, Count::exception_handling},
-    {Instruction::CleanupRet, Count::exception_handling},
-    {Instruction::Switch, Count::switches},
-    {Instruction::Ret, Count::returns},
-    {Instruction::Unreachable, Count::unreachables},
-    {Instruction::PHI, Count::phis},
-    {Instruction::Select, Count::selects},
-    {Instruction::ICmp, Count::integer_compares},
-    {Instruction::FCmp, Count::float_compares},
-    {Instruction::Add, Count::additions},
-    {Instruction::Sub, Count::additions},
-    {Instruction::Mul, Count::multiplications},
-    {Instruction::UDiv, Count::divisions},
-    {Instruction::SDiv, Count::divisions},
-    {Instruction::URem, Count::divisions},
-    {Instruction::SRem, Count::divisions},
-    {Instruction::Shl, Count::shifts},
-    {Instruction::LShr, Count::shifts},
-    {Instruction::AShr, Count::shifts},
-    {Instruction::And, Count::bitwise},
-    {Instruction::Or, Count::bitwise},
-    {Instruction::Xor, Count::bitwise},
-    {Instruction::FNeg, Count::float_arithmetic},
-    {Instruction::FAdd, Count::float_arithmetic},
-    {Instruction::FSub, Count::float_arithmetic},
-    {Instruction::FMul, Count::float_arithmetic},
-    {Instruction::FDiv, Count::float_arithmetic},
-    {Instruction::FRem, Count::float_arithmetic},
-    {Instruction::Trunc, Count::truncations},
-    {Instruction::ZExt, Count::extensions},
-    {Instruction::SExt, Count::extensions},
-    {Instruction::ExtractValue, Count::aggregates},
-    {Instruction::InsertValue, Count::aggregates},
-    {Instruction::Fence, Count::atomics},
-    {Instruction::AtomicCmpXchg, Count::atomics},
-    {Instruction::AtomicRMW, Count::atomics},
+// What instructions are counted as, if their opcode alone says so.
+struct Kind {
+  Count Which;
+  std::initializer_list<unsigned> Opcodes;
+};
+constexpr Kind Kinds[] = {
+    {Count::allocas, {Instruction::Alloca}},
+    {Count::loads, {Instruction::Load}},
+    {Count::stores, {Instruction::Store}},
+    {Count::address_computations, {Instruction::GetElementPtr}},
+    {Count::exception_handling,
+     {Instruction::Invoke, Instruction::LandingPad, Instruction::Resume, Instruction::CatchPad,
+      Instruction::CatchRet, Instruction::CatchSwitch, Instruction::CleanupPad,
+      Instruction::CleanupRet}},
+    {Count::switches, {Instruction::Switch}},
+    {Count::returns, {Instruction::Ret}},
+    {Count::unreachables, {Instruction::Unreachable}},
+    {Count::phis, {Instruction::PHI}},
+    {Count::selects, {Instruction::Select}},
+    {Count::integer_compares, {Instruction::ICmp}},
+    {Count::float_compares, {Instruction::FCmp}},
+    {Count::additions, {Instruction::Add, Instruction::Sub}},
+    {Count::multiplications, {Instruction::Mul}},
+    {Count::divisions,
+     {Instruction::UDiv, Instruction::SDiv, Instruction::URem, Instruction::SRem}},
+    {Count::shifts, {Instruction::Shl, Instruction::LShr, Instruction::AShr}},
+    {Count::bitwise, {Instruction::And, Instruction::Or, Instruction::Xor}},
+    {Count::float_arithmetic,
+     {Instruction::FNeg, Instruction::FAdd, Instruction::FSub, Instruction::FMul, Instruction::FDiv,
+      Instruction::FRem}},
+    {Count::truncations, {Instruction::Trunc}},
+    {Count::extensions, {Instruction::ZExt, Instruction::SExt}},
+    {Count::aggregates, {Instruction::ExtractValue, Instruction::InsertValue}},
+    {Count::atomics, {Instruction::Fence, Instruction::AtomicCmpXchg, Instruction::AtomicRMW}},
 };
 
 constexpr auto KindOfOpcode = [] {
-  std::array<unsigned, Instruction::OtherOpsEnd> Kind{};
-  for (unsigned &Each : Kind)
+  std::array<unsigned, Instruction::OtherOpsEnd> Of{};
+  for (unsigned &Each : Of)
     Each = NumCounts;
-  for (const auto &[Opcode, Which] : Kinds)
-    Kind[Opcode] = unsigned(Which);
-  return Kind;
+  for (const auto &[Which, Opcodes] : Kinds)
+    for (unsigned Opcode : Opcodes)
+      Of[Opcode] = unsigned(Which);
+  return Of;
 }();
 
 class Counter {

@@ -14,82 +14,73 @@
 namespace mlbridge::phase_ordering {
 
 /// What is counted; the order is part of the observation's version.
-#define PHASE_ORDERING_COUNTS(X)                                                                   \
-  X(functions)                                                                                     \
-  X(declarations)                                                                                  \
-  X(internal_functions)                                                                            \
-  X(single_use_functions)                                                                          \
-  X(unused_functions)                                                                              \
-  X(minsize_functions)                                                                             \
-  X(optsize_functions)                                                                             \
-  X(noinline_functions)                                                                            \
-  X(readonly_functions)                                                                            \
-  X(nounwind_functions)                                                                            \
-  X(arguments)                                                                                     \
-  X(unused_arguments)                                                                              \
-  X(globals)                                                                                       \
-  X(constant_globals)                                                                              \
-  X(internal_globals)                                                                              \
-  X(blocks)                                                                                        \
-  X(single_predecessor_blocks)                                                                     \
-  X(empty_blocks)                                                                                  \
-  X(backward_edges)                                                                                \
-  X(instructions)                                                                                  \
-  X(size_estimate)                                                                                 \
-  X(allocas)                                                                                       \
-  X(promotable_allocas)                                                                            \
-  X(loads)                                                                                         \
-  X(stores)                                                                                        \
-  X(address_computations)                                                                          \
-  X(constant_addresses)                                                                            \
-  X(internal_calls)                                                                                \
-  X(external_calls)                                                                                \
-  X(indirect_calls)                                                                                \
-  X(inline_assembly)                                                                               \
-  X(memory_intrinsics)                                                                             \
-  X(lifetime_markers)                                                                              \
-  X(other_intrinsics)                                                                              \
-  X(recursive_calls)                                                                               \
-  X(calls_before_return)                                                                           \
-  X(exception_handling)                                                                            \
-  X(jumps)                                                                                         \
-  X(branches)                                                                                      \
-  X(switches)                                                                                      \
-  X(switch_cases)                                                                                  \
-  X(returns)                                                                                       \
-  X(unreachables)                                                                                  \
-  X(phis)                                                                                          \
-  X(phi_operands)                                                                                  \
-  X(selects)                                                                                       \
-  X(integer_compares)                                                                              \
-  X(float_compares)                                                                                \
-  X(additions)                                                                                     \
-  X(multiplications)                                                                               \
-  X(divisions)                                                                                     \
-  X(shifts)                                                                                        \
-  X(bitwise)                                                                                       \
-  X(float_arithmetic)                                                                              \
-  X(truncations)                                                                                   \
-  X(extensions)                                                                                    \
-  X(other_casts)                                                                                   \
-  X(vector_values)                                                                                 \
-  X(aggregates)                                                                                    \
-  X(atomics)                                                                                       \
-  X(single_use_values)                                                                             \
-  X(unused_values)                                                                                 \
-  X(constant_operands)                                                                             \
-  X(large_constants)
-
 enum class Count : unsigned {
-#define X(NAME) NAME,
-  PHASE_ORDERING_COUNTS(X)
-#undef X
+  functions,
+  declarations,
+  internal_functions,
+  single_use_functions,
+  unused_functions,
+  minsize_functions,
+  optsize_functions,
+  noinline_functions,
+  readonly_functions,
+  nounwind_functions,
+  arguments,
+  unused_arguments,
+  globals,
+  constant_globals,
+  internal_globals,
+  blocks,
+  single_predecessor_blocks,
+  empty_blocks,
+  backward_edges,
+  instructions,
+  size_estimate,
+  allocas,
+  promotable_allocas,
+  loads,
+  stores,
+  address_computations,
+  constant_addresses,
+  internal_calls,
+  external_calls,
+  indirect_calls,
+  inline_assembly,
+  memory_intrinsics,
+  lifetime_markers,
+  other_intrinsics,
+  recursive_calls,
+  calls_before_return,
+  exception_handling,
+  jumps,
+  branches,
+  switches,
+  switch_cases,
+  returns,
+  unreachables,
+  phis,
+  phi_operands,
+  selects,
+  integer_compares,
+  float_compares,
+  additions,
+  multiplications,
+  divisions,
+  shifts,
+  bitwise,
+  float_arithmetic,
+  truncations,
+  extensions,
+  other_casts,
+  vector_values,
+  aggregates,
+  atomics,
+  single_use_values,
+  unused_values,
+  constant_operands,
+  large_constants,
 };
-inline constexpr unsigned NumCounts = 0
-#define X(NAME) +1
-    PHASE_ORDERING_COUNTS(X)
-#undef X
-    ;
+inline constexpr unsigned NumCounts = unsigned(Count::large_constants) + 1;
 
 using Counts = std::array<uint64_t, NumCounts>;
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // function:sequence, function:stop, function:fail-at, and replay:, which finds the log of the
 // module that asks and gives its answers.
-#include "models.h"
-
-#include "episode_log.h"
-#include "ir_features.h"
+#include "environment.h"
 
 #include <mlbridge/function.h>
 
@@ -119,10 +116,6 @@ std::vector<std::string> logsIn(const std::string &Folder) {
   return Paths;
 }
 
-std::string digestOf(Span<const float> Values) {
-  return featuresDigest(llvm::ArrayRef(Values.data(), Values.size()));
-}
-
 /// What one Runner replays.
 class Player {
 public:
@@ -130,21 +123,19 @@ public:
       : Place(std::move(Place)), File(std::move(File)), ListDigest(std::move(Digest)) {}
 
   Status operator()(FunctionCall &Call) {
-    const Span<const float> Mask = Call.in<float>("action_mask");
     const Span<int64_t> Action = Call.out<int64_t>("action");
-    const std::string Digest = digestOf(Call.in<float>("features"));
-    if (Mask.empty() || Action.empty())
-      return failure(Code::Mismatch, "expected an input action_mask and an output action");
+    const Span<const float> Features = Call.in<float>("features");
+    const std::string Digest = featuresDigest({Features.data(), Features.size()});
+    if (Action.empty())
+      return failure(Code::Mismatch, "expected an output action");
     if (!Log)
       if (Status S = choose(Call.context().context, Digest); !S)
         return S;
     const size_t Size = Log->Decisions.size();
     if (Step == Size && Log->End == Outcome::Failed)
       return failure(Code::PolicyFailed, "the recorded episode failed here: " + Log->Message);
-    if (Step == Size) { // the recorded compiler had a lower limit on steps
-      Action[0] = int64_t(Mask.size()) - 1;
-      return Status();
-    }
+    if (Step == Size) // the recorded compiler had a lower limit on steps
+      return answerStop(Call);
     const Decision &Recorded = Log->Decisions[Step];
     if (Recorded.Features != Digest)
       return failure(Code::Mismatch, "step " + std::to_string(Step) + " of the log of '" +
@@ -176,13 +167,13 @@ private:
         continue;
       if (Candidate->ActionsDigest != ListDigest)
         return failure(Code::Mismatch,
-                       Path + ": its list of actions is not that of the folder's first log");
+                       Path + ": its list of actions differs from that of the folder's first log");
       Log = std::make_shared<EpisodeLog>(std::move(*Candidate));
       return Status();
     }
     return failure(Any ? Code::Mismatch : Code::NotFound,
                    Any ? "the logs of '" + Source + "' in " + Place +
-                             " were made for other features"
+                             " were made for other features (another compiler, or other flags)"
                        : "no log of '" + Source + "' in " + Place);
   }
 

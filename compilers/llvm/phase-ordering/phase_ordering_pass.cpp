@@ -6,8 +6,6 @@
 //     -phase-ordering-model=URI
 #include "environment.h"
 #include "middle_end.h"
-#include "models.h"
-#include "served_environment.h"
 
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
@@ -25,11 +23,12 @@ using namespace llvm;
 
 static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
                                            cl::desc("The model that chooses the passes"));
-static cl::opt<std::string> ServeUriOption("phase-ordering-serve", cl::value_desc("URI"),
-                                           cl::desc("Be driven at this address, for training"));
-static cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::init(12),
-                                        cl::value_desc("N"),
-                                        cl::desc("The most groups of passes to run on a module"));
+static cl::opt<std::string> ServeUriOption(
+    "phase-ordering-serve", cl::value_desc("URI"),
+    cl::desc("For training: wait at this address for a driver that resets and steps the pass"));
+static cl::opt<unsigned>
+    MaxStepsOption("phase-ordering-max-steps", cl::init(12), cl::value_desc("N"),
+                   cl::desc("The maximum number of groups of passes to run on a module"));
 static cl::opt<std::string>
     DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
                    cl::desc("The longest wait for the model: 5s, 250ms, or a "
@@ -40,63 +39,34 @@ static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::ini
                                                      "warning, or an error"));
 static cl::opt<std::string>
     LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
-                    cl::desc("Write the decisions to a file of this folder"));
+                    cl::desc("Write the decisions to a file in this folder"));
 static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
                                          cl::value_desc("LIST"),
                                          cl::desc("The -O levels at which the model is asked"));
 
 namespace mlbridge::phase_ordering {
 
-namespace {
-
-/// What the command line says; see README.md.
-struct Settings {
-  std::string ModelUri;
-  std::string ServeUri; ///< the pass waits there to be driven, instead of asking a model
-  uint32_t MaxSteps = 0;
-  Duration Deadline{};
-  bool FailIsError = false;
-  std::string LogFolder;
-  std::vector<std::string> Levels; ///< of default pipelines, at which the model is asked
-
-  /// From -phase-ordering-…; an option that makes no sense is an error that names it.
-  static Expected<Settings> fromCommandLine();
-};
-
-} // namespace
-
 static Status wrong(const char *Option, const std::string &Want, const std::string &Got) {
   return Status(Code::InvalidArgument, std::string("-phase-ordering-") + Option + ": expected " +
                                            Want + ", got '" + Got + "'");
 }
 
-mlbridge::Expected<Settings> Settings::fromCommandLine() {
-  Settings S;
-  S.ModelUri = ModelUriOption;
-  S.ServeUri = ServeUriOption;
-  S.LogFolder = LogFolderOption;
-  if (!S.ServeUri.empty() && !S.ModelUri.empty())
+/// Options that make no sense are errors that name them.
+static Status checkOptions() {
+  if (!ServeUriOption.empty() && !ModelUriOption.empty())
     return Status(Code::InvalidArgument,
-                  "-phase-ordering-serve and -phase-ordering-model exclude each other");
+                  "-phase-ordering-serve and -phase-ordering-model cannot be given together");
   if (MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
-  S.MaxSteps = MaxStepsOption;
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
     return wrong("on-failure", "stock or fail", OnFailureOption);
-  S.FailIsError = OnFailureOption == "fail";
-  const std::string Text = DeadlineOption;
-  const mlbridge::Expected<Duration> Parsed = parseDuration(Text);
-  if (!Parsed || Parsed->count() <= 0)
-    return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Text);
-  S.Deadline = *Parsed;
-  SmallVector<StringRef> Levels;
-  StringRef(LevelsOption).split(Levels, ',');
-  for (StringRef Level : Levels) {
+  const mlbridge::Expected<Duration> Deadline = parseDuration(DeadlineOption);
+  if (!Deadline || Deadline->count() <= 0)
+    return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", DeadlineOption);
+  for (StringRef Level : split(LevelsOption, ','))
     if (!is_contained({"O1", "O2", "O3", "Os", "Oz"}, Level))
       return wrong("levels", "O1, O2, O3, Os, Oz, or several with commas between", LevelsOption);
-    S.Levels.push_back(Level.str());
-  }
-  return S;
+  return Status();
 }
 
 static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
@@ -104,8 +74,8 @@ static void report(Module &M, DiagnosticSeverity Severity, const std::string &Me
   M.getContext().diagnose(DiagnosticInfoGeneric(Text, Severity));
 }
 
-static void giveUp(Module &M, bool FailIsError, const std::string &Why) {
-  if (FailIsError)
+static void giveUp(Module &M, const std::string &Why) {
+  if (OnFailureOption == "fail")
     report(M, DS_Error, Why);
   else
     report(M, DS_Warning, Why + "; the module is left to the usual passes");
@@ -159,15 +129,15 @@ static void remark(const Module &M, const EpisodeLog &Log) {
 }
 
 /// Lets a driver play episodes until it leaves. Returns why that was not possible.
-static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Settings &Set) {
-  ServedEnvironment Environment(M, MAM, Set.MaxSteps);
+static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
+  ServedEnvironment Environment(M, MAM, MaxStepsOption);
   if (!Environment.status())
     return Environment.status();
   ServerOptions Options;
   Options.signature = Environment.signature();
   Options.metadata = Environment.metadata();
   Options.environment = true;
-  mlbridge::Expected<Server> At = Server::listen(Set.ServeUri, std::move(Options));
+  mlbridge::Expected<Server> At = Server::listen(ServeUriOption, std::move(Options));
   if (!At)
     return At.status();
   return mlbridge::serve(Environment, *At).status;
@@ -178,42 +148,41 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM, const Setting
 /// the pipeline ("Oz"), or empty where the pass was named itself, which asks the model whatever the
 /// levels. Several modules at once, in as many threads, do not disturb each other.
 static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
-  mlbridge::Expected<Settings> Set = Settings::fromCommandLine();
-  if (!Set) {
-    giveUp(M, /*FailIsError=*/true, Set.status().message());
+  if (const Status Options = checkOptions(); !Options) {
+    report(M, DS_Error, Options.message());
     return false;
   }
-  if (!Set->ServeUri.empty()) {
-    if (const Status Served = serveEpisodes(M, MAM, *Set); !Served)
-      giveUp(M, Set->FailIsError, at(Set->ServeUri, Served));
+  if (!ServeUriOption.empty()) {
+    if (const Status Served = serveEpisodes(M, MAM); !Served)
+      giveUp(M, at(ServeUriOption, Served));
     return false;
   }
   if (!firstDefinition(M))
     return false;
-  if (!Level.empty() && !is_contained(Set->Levels, Level)) {
-    leaveAlone(M, "-" + Level.str() + " is not one of the levels " + join(Set->Levels, ",") +
+  if (!Level.empty() && !is_contained(split(LevelsOption, ','), Level)) {
+    leaveAlone(M, "-" + Level.str() + " is not one of the levels " + LevelsOption +
                       " (-phase-ordering-levels)");
     return false;
   }
   if (const std::string Why = untouchable(M); !Why.empty()) {
     if (Level.empty())
-      giveUp(M, Set->FailIsError, Why);
+      giveUp(M, Why);
     else
       leaveAlone(M, Why);
     return false;
   }
-  if (Set->ModelUri.empty()) {
-    giveUp(M, Set->FailIsError, "no model was given (-phase-ordering-model=URI)");
+  if (ModelUriOption.empty()) {
+    giveUp(M, "no model was given (-phase-ordering-model=URI)");
     return false;
   }
-  PhaseOrderingEnvironment Environment(M, MAM, Set->MaxSteps);
+  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption);
   OpenOptions Opening;
-  Opening.deadline = Set->Deadline;
+  Opening.deadline = *parseDuration(DeadlineOption); // checkOptions has accepted it
   Opening.sharedBudget = true;
   Opening.context = M.getSourceFileName();
 
   // [three-lines]
-  mlbridge::Model Policy = mlbridge::Model::open(Set->ModelUri, Opening);
+  mlbridge::Model Policy = mlbridge::Model::open(ModelUriOption, Opening);
   mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
   mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
   // [/three-lines]
@@ -231,18 +200,18 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
     Environment.commit();
     remark(M, Environment.log());
   } else {
-    giveUp(M, Set->FailIsError, at(Set->ModelUri, End));
+    giveUp(M, at(ModelUriOption, End));
   }
-  if (!Set->LogFolder.empty()) {
+  if (!LogFolderOption.empty()) {
     EpisodeLog Log = Environment.log();
-    Log.Model = Set->ModelUri;
+    Log.Model = ModelUriOption;
     if (const ActionList *Actions = Environment.actions())
       Log.Actions = Actions->json();
     if (!End) {
       Log.End = Outcome::Failed;
       Log.Message = End.toString();
     }
-    if (Error E = Log.write(Set->LogFolder))
+    if (Error E = Log.write(LogFolderOption))
       report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
   }
   return bool(End);

@@ -15,7 +15,8 @@ README = (HERE / "README.md").read_text()
 def test_the_table_of_features_is_the_sources() -> None:
     header = (HERE / "ir_features.h").read_text()
     source = (HERE / "ir_features.cpp").read_text()
-    names = re.findall(r"^  X\((\w+)\)", header, re.MULTILINE)
+    (counts,) = re.findall(r"enum class Count : unsigned {(.*?)};", header, re.DOTALL)
+    names = re.findall(r"\w+", counts)
     for listed in ("Changes", "Densities", "LastSteps"):
         (body,) = re.findall(rf"{listed}\[\] = {{(.*?)}};", source, re.DOTALL)
         names += re.findall(r"Count::(\w+)", body)

@@ -225,4 +225,4 @@ def test_an_address_that_cannot_be_served_is_one_warning(
         check=False,
     )
     assert done.returncode != 0
-    assert "exclude each other" in done.stderr
+    assert "cannot be given together" in done.stderr
