@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the fields of the tensors with protobuf's own compiler, into a descriptor pool of its own.
+#include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>
@@ -233,9 +234,8 @@ Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::strin
     dotted[slash] = '.';
   const pb::MethodDescriptor *found = pool.FindMethodByName(dotted);
   if (!found)
-    return Status(Code::NotFound,
-                  "'" + proto + "' has no method '" + method +
-                      "'; name its messages with the options 'request' and 'reply'");
+    return makeError(Code::NotFound, "'", proto, "' has no method '", method,
+                     "'; name its messages with the options 'request' and 'reply'");
   if (found->client_streaming() || found->server_streaming())
     return Status(Code::Unsupported,
                   "'" + method + "' is a streaming method; only unary methods can be called");
@@ -291,9 +291,8 @@ Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
     std::string tensors;
     for (const TensorSpec &spec : plan.specs)
       tensors += (tensors.empty() ? "" : ", ") + spec.toString();
-    return Status(status.code(), status.message() + "; the " + side + " (" + tensors +
-                                     ") do not fit " + name + ": " +
-                                     oneLine(message->DebugString()));
+    return makeError(status.code(), status.message(), "; the ", side, " (", tensors,
+                     ") do not fit ", name, ": ", oneLine(message->DebugString()));
   }
   planner.sort(plan.root);
   return plan;
