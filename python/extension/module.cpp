@@ -4,7 +4,7 @@
 #include "core/component.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
-#include "engine/prepack.h"
+#include "engine/onnx_format.h"
 #ifdef MLBRIDGE_HAS_NATIVE
 #include "engine/native/compile/generate.h"
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mlbridge/driver.h>
 
+#include "conversation/connection.h"
 #include "conversation/message_tensors.h"
-#include "conversation/remote.h"
+#include "core/nearest.h"
 
 namespace mlbridge {
 
@@ -97,9 +98,8 @@ struct Driver::State {
     FrameHeader header{kind, asked.slot.id, ++asked.request, wireTime(deadline)};
     header.length = frame.size() - FrameHeaderSize;
     if (const uint64_t limit = welcome.maxMessage; header.length > limit)
-      return Status(Code::LimitExceeded, "the message has " + std::to_string(header.length) +
-                                             " bytes, the environment accepts " +
-                                             std::to_string(limit));
+      return makeError(Code::LimitExceeded, "the message has ", header.length,
+                       " bytes, the environment accepts ", limit);
     encode(header, frame.data());
     const iovec part{frame.data(), frame.size()};
     bool sent = false;
@@ -144,9 +144,8 @@ struct Driver::State {
     if (done)
       return Status();
     if (turn->agent >= agents.size())
-      return Status(Code::Protocol, "the environment says that agent number " +
-                                        std::to_string(turn->agent) + " acts next, but it has " +
-                                        std::to_string(agents.size()) + " agents");
+      return makeError(Code::Protocol, "the environment says that agent number ", turn->agent,
+                       " acts next, but it has ", agents.size(), " agents");
     acting = turn->agent;
     return Status();
   }

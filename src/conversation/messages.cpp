@@ -106,10 +106,8 @@ public:
       fail("states " + std::to_string(count) + " entries, the limit is " + std::to_string(MaxCount),
            field);
     else if (tensors_ > mostTensors_)
-      status_ =
-          Status(Code::LimitExceeded, std::string(message_) + ": field '" + field +
-                                          "' has at least " + std::to_string(tensors_) +
-                                          " tensors, the limit is " + std::to_string(mostTensors_));
+      status_ = makeError(Code::LimitExceeded, message_, ": field '", field, "' has at least ",
+                          tensors_, " tensors, the limit is ", mostTensors_);
     while (ok() && values.size() < count)
       each(values.emplace_back());
   }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "conversation/remote.h"
-
 #include "conversation/connection.h"
 #include "conversation/message_tensors.h"
 #include "core/nearest.h"
@@ -233,9 +231,8 @@ private:
       header.length += gap.bytes;
     const bool inMemory = sayWhere();
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
-      return Status(Code::LimitExceeded, "the request has " + std::to_string(header.length) +
-                                             " bytes, the server accepts at most " +
-                                             std::to_string(limit));
+      return makeError(Code::LimitExceeded, "the request has ", header.length,
+                       " bytes, the server accepts at most ", limit);
     if (inMemory) {
       header.flags |= FlagInMemory;
       header.length = message_.size() - FrameHeaderSize + places_.size();
@@ -431,9 +428,8 @@ public:
     if (Status s = inputs_.encode(request_); !s)
       return s;
     if (request_.size() > service_->maxMessage)
-      return Status(Code::LimitExceeded, "the request has " + std::to_string(request_.size()) +
-                                             " bytes, 'max-message' is " +
-                                             std::to_string(service_->maxMessage));
+      return makeError(Code::LimitExceeded, "the request has ", request_.size(),
+                       " bytes, 'max-message' is ", service_->maxMessage);
     Status status = retry_(
         service_->retries, left, *service_->circuit,
         [this](Duration left, Deadline::Clock::time_point now) { return attempt(left, now); },

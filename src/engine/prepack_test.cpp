@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/prepack.h"
+#include "engine/onnx_format.h"
 
 #include "engine/native/test_models.h"
 

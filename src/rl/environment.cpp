@@ -46,9 +46,8 @@ Span<const AgentSpec> Environment::agents() const { return {}; }
 Observation &Observation::forAgent(size_t agent) {
   const size_t count = agents_.empty() ? 1 : agents_.size();
   if (agent >= count) {
-    unknown_ = Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
-                                                 "; there are " + std::to_string(count) +
-                                                 ", numbered from 0");
+    unknown_ = makeError(Code::InvalidArgument, "there is no agent number ", agent, "; there are ",
+                         count, ", numbered from 0");
     return *this;
   }
   next_ = agent;
@@ -69,9 +68,8 @@ Observation &Observation::forAgent(std::string_view name) {
 Expected<int64_t> Action::choice(std::string_view name, size_t choices) const {
   Expected<int64_t> chosen = get<int64_t>(name);
   if (chosen && (*chosen < 0 || static_cast<uint64_t>(*chosen) >= choices))
-    return Status(Code::PolicyFailed, "output '" + std::string(name) + "' is " +
-                                          std::to_string(*chosen) + "; there are " +
-                                          std::to_string(choices) + " choices, numbered from 0");
+    return makeError(Code::PolicyFailed, "output '", name, "' is ", *chosen, "; there are ",
+                     choices, " choices, numbered from 0");
   return chosen;
 }
 
@@ -271,9 +269,8 @@ EpisodeResult run(Environment &environment, Span<Runner *const> agents,
   result.status = checkAgents(specs);
   if (const size_t wanted = std::max<size_t>(specs.size(), 1);
       result.status.ok() && agents.size() != wanted)
-    result.status =
-        Status(Code::Mismatch, "the environment has " + std::to_string(wanted) + " agents, " +
-                                   std::to_string(agents.size()) + " were given");
+    result.status = makeError(Code::Mismatch, "the environment has ", wanted, " agents, ",
+                              agents.size(), " were given");
   if (!result.status)
     return result;
   return EpisodePlayer::Episode{environment, agents, specs, options}.run();

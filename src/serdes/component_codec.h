@@ -4,6 +4,7 @@
 #define MLBRIDGE_SERDES_COMPONENT_CODEC_H
 
 #include "core/component_values.h"
+#include "core/nearest.h"
 
 #include <map>
 #include <memory>
@@ -19,8 +20,8 @@ public:
                           mlb_error *error) const = 0;
 };
 
-inline mlb_code fail(mlb_error *error, Code code, const std::string &message) {
-  return fail(error, Status(code, message));
+template <typename... Parts> mlb_code fail(mlb_error *error, Code code, const Parts &...parts) {
+  return fail(error, makeError(code, parts...));
 }
 
 /// "tensor 'x'".

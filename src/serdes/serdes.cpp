@@ -4,6 +4,7 @@
 #include "serdes/serdes.h"
 #include "core/component.h"
 #include "core/component_values.h"
+#include "core/nearest.h"
 #include "core/registry.h"
 
 #include <algorithm>
@@ -45,8 +46,7 @@ public:
 private:
   Status prepare(uint64_t i, const int64_t *shape, bool strings) {
     if (i >= specs_.size())
-      return Status(Code::Internal, "the component delivered tensor " + std::to_string(i) + " of " +
-                                        std::to_string(specs_.size()));
+      return makeError(Code::Internal, "the component delivered tensor ", i, " of ", specs_.size());
     const TensorSpec &spec = specs_[i];
     if (filled_[i])
       return Status(Code::Protocol, "tensor '" + spec.name + "' occurs twice");
@@ -248,9 +248,8 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
       return component.status();
     std::vector<std::string> known = componentNames(ComponentKind::SerDes);
     known.insert(known.end(), {"bitstream", "json", "protobuf"});
-    return Status(Code::NotFound, "no serializer '" + std::string(name) + "'" +
-                                      didYouMean(name, viewsOf(known)) + " (" +
-                                      component.status().message() + ")");
+    return makeError(Code::NotFound, "no serializer '", name, "'", didYouMean(name, viewsOf(known)),
+                     " (", component.status().message(), ")");
   }
   return opened()
       .findOrAdd(name, newComponentSerDes(std::string(name), (*component)->serdes))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "server/event.h"
+#include "core/nearest.h"
+#include "server/loop.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,9 +39,8 @@ Status Event::State::takeIn() {
     return takeInFromMemory();
   if (const Codec::Layout *layout = s.inputs->layout()) {
     if (in.message.size() != layout->size)
-      return Status(Code::Protocol, "the request has " + std::to_string(in.message.size()) +
-                                        " bytes, " + std::to_string(layout->size) +
-                                        " were expected");
+      return makeError(Code::Protocol, "the request has ", in.message.size(), " bytes, ",
+                       layout->size, " were expected");
     return s.inputs->check(in.message.span());
   }
   in.resize(s.signature.inputs.size());
@@ -56,9 +56,8 @@ Status Event::State::takeInFromMemory() {
   if (frame.size() >= sizeof count)
     std::memcpy(&count, frame.data(), sizeof count);
   if (!in.arena || count == 0 || count > (frame.size() - sizeof count) / sizeof(MemoryPlace))
-    return Status(Code::Protocol, "the request has " + std::to_string(frame.size()) +
-                                      " bytes, too few for the " + std::to_string(count) +
-                                      " tensors in shared memory that it states");
+    return makeError(Code::Protocol, "the request has ", frame.size(), " bytes, too few for the ",
+                     count, " tensors in shared memory that it states");
   const size_t begin = sizeof count + count * sizeof(MemoryPlace);
   const Span<const uint8_t> message(frame.data() + begin, frame.size() - begin);
   std::vector<Codec::Gap> gaps(count);
@@ -68,10 +67,9 @@ Status Event::State::takeInFromMemory() {
     MemoryPlace place;
     std::memcpy(&place, frame.data() + sizeof count + i * sizeof place, sizeof place);
     if (place.bytes == 0 || place.bytes > place.capacity)
-      return Status(Code::Protocol, "a tensor of " + std::to_string(place.bytes) +
-                                        " bytes does not fit its part of " +
-                                        std::to_string(place.capacity) +
-                                        " bytes of the shared memory");
+      return makeError(Code::Protocol, "a tensor of ", place.bytes,
+                       " bytes does not fit its part of ", place.capacity,
+                       " bytes of the shared memory");
     const uint64_t limit = server->options.maxMessage;
     total += std::min<uint64_t>(place.bytes, limit); // no overflow
     if (place.bytes > limit || total > limit)
@@ -107,10 +105,9 @@ Status Event::State::keepHeld() {
 }
 
 Status Event::State::tooLarge(const std::string &what, uint64_t bytes) const {
-  return Status(Code::LimitExceeded, what + std::to_string(bytes) +
-                                         " bytes; the server keeps at most " +
-                                         std::to_string(server->options.maxConnectionMemory) +
-                                         " for one connection (max_connection_memory)");
+  return makeError(Code::LimitExceeded, what, bytes, " bytes; the server keeps at most ",
+                   server->options.maxConnectionMemory,
+                   " for one connection (max_connection_memory)");
 }
 
 Expected<TensorView> Event::State::prepare(size_t index, Span<const int64_t> shape) {
@@ -297,9 +294,8 @@ Status Event::setAgent(size_t agent) {
   State &s = *state_;
   const std::vector<AgentSpec> &agents = s.server->options.agents;
   if (agent >= agents.size())
-    return Status(Code::InvalidArgument, "there is no agent number " + std::to_string(agent) +
-                                             "; there are " + std::to_string(agents.size()) +
-                                             ", numbered from 0");
+    return makeError(Code::InvalidArgument, "there is no agent number ", agent, "; there are ",
+                     agents.size(), ", numbered from 0");
   s.turn.agent = static_cast<uint32_t>(agent);
   {
     const std::lock_guard<std::mutex> lock(s.server->mutex);

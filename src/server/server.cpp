@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "server/event.h"
+#include "server/loop.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "server/session.h"
 
 #include "core/bind.h"
+#include "core/nearest.h"
 
 #include <algorithm>
 #include <atomic>
@@ -134,9 +135,8 @@ Status Session::checkMemory() {
   const uint64_t limit = host_.options.maxConnectionMemory;
   if (account_->bytes() <= limit || (dropSpares() && account_->bytes() <= limit))
     return Status();
-  return Status(Code::LimitExceeded, "the server would keep " + std::to_string(account_->bytes()) +
-                                         " bytes for this connection, the limit is " +
-                                         std::to_string(limit));
+  return makeError(Code::LimitExceeded, "the server would keep ", account_->bytes(),
+                   " bytes for this connection, the limit is ", limit);
 }
 
 bool Session::maySpare() const {
@@ -222,11 +222,10 @@ Expected<const SerDes *> Session::serdesFor(const std::string &name) const {
   if (host_.messages.hasMessages)
     return Status(Code::Mismatch, "the compiler's messages are '" + name + "', the server's are '" +
                                       host_.messages.name + "'");
-  return Status(Code::Unsupported,
-                "the compiler sends messages of its own, '" + name +
-                    "', and the server was started without their .proto file: give its address the "
-                    "options ?serdes=" +
-                    name.substr(0, colon) + "&proto=FILE&request=MESSAGE&reply=MESSAGE");
+  return makeError(Code::Unsupported, "the compiler sends messages of its own, '", name,
+                   "', and the server was started without their .proto file: give its address the "
+                   "options ?serdes=",
+                   name.substr(0, colon), "&proto=FILE&request=MESSAGE&reply=MESSAGE");
 }
 
 Status Session::onHello() {
@@ -234,9 +233,8 @@ Status Session::onHello() {
   if (!hello)
     return hello.status();
   if (hello->major != ProtocolMajor)
-    return Status(Code::Protocol, "the server speaks version " + std::to_string(ProtocolMajor) +
-                                      " of the protocol, the compiler speaks version " +
-                                      std::to_string(hello->major));
+    return makeError(Code::Protocol, "the server speaks version ", ProtocolMajor,
+                     " of the protocol, the compiler speaks version ", hello->major);
   Expected<const SerDes *> serdes = serdesFor(hello->serdes);
   if (!serdes)
     return serdes.status();
@@ -270,9 +268,8 @@ Status Session::onHello() {
 
 Status Session::onOpenStream(const FrameHeader &header) {
   if (header.stream == 0 || streams_.count(header.stream))
-    return Status(Code::Protocol,
-                  "open-stream: stream " + std::to_string(header.stream) +
-                      (header.stream ? " is open already" : " is reserved for the connection"));
+    return makeError(Code::Protocol, "open-stream: stream ", header.stream,
+                     header.stream ? " is open already" : " is reserved for the connection");
   const auto refuse = [&](const Status &why) { return decline(header.stream, 0, why); };
   if (streams_.size() >= host_.options.maxStreams)
     return refuse(Status(Code::Busy, "the connection has its maximum of " +
@@ -297,9 +294,8 @@ Status Session::onOpenStream(const FrameHeader &header) {
     if (!binding)
       return refuse(binding.status());
     if (open->signature.inputs.size() != own->inputs.size())
-      return refuse(Status(Code::Mismatch, "the inputs differ from those of the model: " +
-                                               open->signature.toString() + " instead of " +
-                                               own->toString()));
+      return refuse(makeError(Code::Mismatch, "the inputs differ from those of the model: ",
+                              open->signature.toString(), " instead of ", own->toString()));
   }
   auto stream = std::make_shared<ServerStream>();
   stream->id = header.stream;
@@ -328,9 +324,8 @@ Status Session::onOpenStream(const FrameHeader &header) {
       replySize += !count || *count > limit ? limit + 1 : costOf(spec.type, *count);
     }
   if (replySize > limit)
-    return refuse(Status(Code::LimitExceeded,
-                         "the outputs take more than " + std::to_string(limit) +
-                             " bytes, the limit of a message: " + stream->signature.toString()));
+    return refuse(makeError(Code::LimitExceeded, "the outputs take more than ", limit,
+                            " bytes, the limit of a message: ", stream->signature.toString()));
   stream->inputs = std::move(*inputs);
   stream->outputs = std::move(*outputs);
   ++host_.statistics.streams;

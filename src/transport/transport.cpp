@@ -208,9 +208,8 @@ Expected<const Transport *> componentTransport(std::string_view scheme) {
 } // namespace
 
 Expected<std::unique_ptr<Caller>> Transport::caller(const Uri &uri, Deadline) const {
-  return Status(Code::Unsupported,
-                "option 'call': the transport '" + uri.scheme +
-                    "' reaches only servers of MLBridge; use grpc: to call other services");
+  return makeError(Code::Unsupported, "option 'call': the transport '", uri.scheme,
+                   "' reaches only servers of MLBridge; use grpc: to call other services");
 }
 
 Expected<const Transport *> transportFor(std::string_view scheme) {
@@ -225,9 +224,8 @@ Expected<const Transport *> transportFor(std::string_view scheme) {
     return found;
   std::vector<std::string> known = componentNames(ComponentKind::Transport);
   known.insert(known.end(), {"pipe", "shm", "unix"});
-  return Status(Code::NotFound, "no transport '" + std::string(scheme) + "'" +
-                                    didYouMean(scheme, viewsOf(known)) + " (" +
-                                    found.status().message() + ")");
+  return makeError(Code::NotFound, "no transport '", scheme, "'",
+                   didYouMean(scheme, viewsOf(known)), " (", found.status().message(), ")");
 }
 
 Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {

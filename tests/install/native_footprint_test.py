@@ -38,7 +38,7 @@ def release() -> Path:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the limit is one of x86-64")
 def test_native_adds_no_more_than_its_limit(release: Path, tmp_path: Path) -> None:
-    added = Sizes(release, tmp_path).native()
+    added = Sizes(release, tmp_path).of("native")
     print(f"native adds {added:.0f} KB to a plugin")
     assert 100 < added <= MOST_KILOBYTES
     assert foreign(tmp_path / "native.plugin") == []

@@ -4,7 +4,6 @@
 
 #include "core/nearest.h"
 #include "engine/native/network.h"
-#include "engine/native/program.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,8 +3,6 @@
 // of inputs on which shapes depend are left to a plan of their own.
 #include "engine/native/planner.h"
 
-#include "engine/native/program.h"
-
 #include <algorithm>
 #include <cstring>
 

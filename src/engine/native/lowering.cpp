@@ -30,7 +30,7 @@ const onnx::Attribute *Lowering::attribute(std::string_view name) const {
 static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->type && attribute->type != type) {
-    l.invalid("its attribute '" + std::string(name) + "' has the wrong type");
+    l.invalid("its attribute '", name, "' has the wrong type");
     return nullptr;
   }
   return attribute;
@@ -54,18 +54,12 @@ const std::vector<int64_t> *Lowering::integers(std::string_view name) {
 }
 
 const Status &Lowering::status() const { return planner.status(); }
-Refused Lowering::invalid(const std::string &why) {
-  return {planner.fail({Code::InvalidModel, why})};
-}
-Refused Lowering::unsupported(const std::string &why) {
-  return {planner.fail({Code::Unsupported, why})};
-}
+Refused Lowering::fail(const Status &why) { return {planner.fail(why)}; }
 
 bool Lowering::axis(int64_t &axis, size_t rank) {
   const auto count = static_cast<int64_t>(rank);
   if (axis < -count || axis >= count)
-    return invalid("axis " + std::to_string(axis) + " is out of range for a tensor of " +
-                   std::to_string(rank) + " dimensions");
+    return invalid("axis ", axis, " is out of range for a tensor of ", rank, " dimensions");
   axis += axis < 0 ? count : 0;
   return true;
 }
@@ -76,7 +70,7 @@ bool Lowering::axes(std::vector<int64_t> &axes, size_t rank) {
     if (!axis(a, rank))
       return false;
     if (seen[static_cast<size_t>(a)])
-      return invalid("axis " + std::to_string(a) + " is named twice");
+      return invalid("axis ", a, " is named twice");
     seen[static_cast<size_t>(a)] = true;
   }
   return true;
@@ -100,7 +94,7 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
         for (const Value *v : values)
           if (v)
             shapes += (shapes.empty() ? "" : " and ") + toString(v->shape);
-        return invalid("the shapes " + shapes + " don't fit each other");
+        return invalid("the shapes ", shapes, " don't fit each other");
       }
       length = value->shape[i];
     }
@@ -122,13 +116,13 @@ bool Lowering::read(size_t i, std::string_view attribute, std::vector<int64_t> &
   if (const std::vector<int64_t> *given = integers(attribute))
     out = *given;
   else if (!isOptional)
-    return invalid("its '" + std::string(attribute) + "' is missing");
+    return invalid("its '", attribute, "' is missing");
   return bool(status());
 }
 
 bool Lowering::read(Value *value, std::vector<int64_t> &out) {
   if (value->type != ElementType::Int64 && value->type != ElementType::Int32)
-    return invalid(std::string("lengths or indices must be int32 or int64, not ") +
+    return invalid(std::string("lengths or indices must be int32 or int64, not "),
                    name(value->type));
   const uint8_t *bytes = planner.bytesOf(value);
   if (!bytes)
@@ -143,14 +137,14 @@ bool Lowering::read(Value *value, int64_t &out) {
   if (!read(value, all))
     return false;
   if (all.size() != 1)
-    return invalid("expected one number, not " + std::to_string(all.size()));
+    return invalid("expected one number, not ", all.size());
   out = all[0];
   return true;
 }
 
 bool Lowering::read(Value *value, double &out) {
   if (value->count != 1)
-    return invalid("expected one number, not " + std::to_string(value->count));
+    return invalid("expected one number, not ", value->count);
   const uint8_t *bytes = planner.bytesOf(value);
   if (bytes)
     cast(value, bytes, ElementType::Float64, &out);

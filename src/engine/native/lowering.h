@@ -4,6 +4,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 #define MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 
+#include "core/nearest.h"
 #include "engine/native/onnx/model.h"
 #include "engine/native/plan.h"
 
@@ -77,8 +78,12 @@ public:
 
   // Failures.
   const Status &status() const;
-  Refused invalid(const std::string &why);
-  Refused unsupported(const std::string &why);
+  template <typename... Parts> Refused invalid(const Parts &...why) {
+    return fail(makeError(Code::InvalidModel, why...));
+  }
+  template <typename... Parts> Refused unsupported(const Parts &...why) {
+    return fail(makeError(Code::Unsupported, why...));
+  }
 
   /// From −rank … rank − 1 to 0 … rank − 1.
   bool axis(int64_t &axis, size_t rank);
@@ -114,6 +119,9 @@ public:
   /// Operands are results, then what is read. Null operands are allowed.
   const Status &emit(KernelId kernel, const std::vector<Value *> &results,
                      const std::vector<Value *> &reads, const std::vector<int64_t> &parameters);
+
+private:
+  Refused fail(const Status &why);
 };
 
 /// The float32 kernel of a pair, or the float64 one.

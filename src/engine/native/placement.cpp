@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The end of planning: steps that nobody needs go, and every value gets its place in the workspace
 // for as long as it is needed.
+#include "core/nearest.h"
 #include "engine/native/planner.h"
 
 #include <algorithm>
@@ -252,10 +253,8 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
     for (const TensorSpec &spec : *specs)
       bytes += static_cast<double>(elementCount(spec.shape).value_or(0) * sizeOf(spec.type));
   if (bytes > static_cast<double>(limits_.memory))
-    return Status(Code::LimitExceeded, "an evaluation needs " +
-                                           std::to_string(static_cast<uint64_t>(bytes)) +
-                                           " bytes; the limit is " +
-                                           std::to_string(limits_.memory) + " (option memory)");
+    return makeError(Code::LimitExceeded, "an evaluation needs ", static_cast<uint64_t>(bytes),
+                     " bytes; the limit is ", limits_.memory, " (option memory)");
 
   std::unordered_map<const Buffer *, uint32_t> constants;
   std::unordered_map<uint32_t, uint32_t> nodes;

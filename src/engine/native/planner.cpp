@@ -2,6 +2,7 @@
 // Graphs, names and nodes.
 #include "engine/native/planner.h"
 
+#include "core/nearest.h"
 #include "engine/native/registry.h"
 
 #include <algorithm>
@@ -306,9 +307,8 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
 Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
                                                   const std::vector<Value *> &inputs) {
   if (graph.inputs.size() != inputs.size())
-    return Status(Code::InvalidModel, "the subgraph " + quoted(graph.name) + " has " +
-                                          std::to_string(graph.inputs.size()) +
-                                          " inputs instead of " + std::to_string(inputs.size()));
+    return makeError(Code::InvalidModel, "the subgraph ", quoted(graph.name), " has ",
+                     graph.inputs.size(), " inputs instead of ", inputs.size());
   if (++depth_ > DeepestCall)
     return Status(Code::Unsupported, "graphs are nested too deep");
   Scope scope;
@@ -342,9 +342,8 @@ Planner::planIn(Scope &scope, const onnx::Graph &graph,
     if (!status_)
       return status_;
     if (!value)
-      return Status(Code::InvalidModel,
-                    "nothing computes the output " + quoted(output.name) +
-                        (scope.parent ? " of the subgraph " + quoted(graph.name) : ""));
+      return makeError(Code::InvalidModel, "nothing computes the output ", quoted(output.name),
+                       scope.parent ? " of the subgraph " + quoted(graph.name) : "");
     if (value->isUnknown && !blocks_.empty())
       return unsettled("a shape in a branch or a loop depends on values");
     results.push_back(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/native/program.h"
+#include "engine/native/plan.h"
 
 #include <cstring>
 

@@ -30,10 +30,10 @@ Status unsupportedOperator(const onnx::Node &node, int64_t version) {
   if (!node.domain.empty())
     name = std::string(node.domain) + "." + name;
   if (findOperator(node.domain, node.op, INT64_MAX)) // in a later version
-    return {Code::Unsupported, "native does not run version " + std::to_string(version) +
-                                   " of the operator " + name + ", only later ones"};
-  return {Code::Unsupported, "native does not run the operator " + name + " (version " +
-                                 std::to_string(version) + ")"};
+    return makeError(Code::Unsupported, "native does not run version ", version,
+                     " of the operator ", name, ", only later ones");
+  return makeError(Code::Unsupported, "native does not run the operator ", name, " (version ",
+                   version, ")");
 }
 
 Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
@@ -42,8 +42,8 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
   const size_t most = repeats ? pattern.size() - 1 : pattern.size();
   const auto where = [](size_t i) { return "its input " + std::to_string(i); };
   if (inputs.size() > most && !repeats)
-    return {Code::InvalidModel, "it has " + std::to_string(inputs.size()) +
-                                    " inputs; the operator takes " + std::to_string(most)};
+    return makeError(Code::InvalidModel, "it has ", inputs.size(), " inputs; the operator takes ",
+                     most);
   std::optional<ElementType> same, other;
   for (size_t i = 0; i < std::max(most, inputs.size()); ++i) {
     const char kind = pattern[std::min(i, most - 1)];
@@ -53,14 +53,14 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
         continue;
       return {Code::InvalidModel, where(i) + " is missing"};
     }
-    const auto wrong = [&](const std::string &expected) {
-      return Status(Code::InvalidModel,
-                    where(i) + " is " + name(value->type) + " instead of " + expected);
+    const auto wrong = [&](const auto &...expected) {
+      return makeError(Code::InvalidModel, where(i), " is ", name(value->type), " instead of ",
+                       expected...);
     };
     switch (std::toupper(static_cast<unsigned char>(kind))) {
     case 'T':
       if (same && *same != value->type)
-        return wrong(std::string("the ") + name(*same) + " of the one before");
+        return wrong("the ", name(*same), " of the one before");
       same = value->type;
       if (!isIn(value->type, op.types))
         return Status(Code::Unsupported, where(i) + " is " + name(value->type) +
@@ -68,7 +68,7 @@ Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
       break;
     case 'U':
       if (other && *other != value->type)
-        return wrong(std::string("the ") + name(*other) + " of the one before");
+        return wrong("the ", name(*other), " of the one before");
       other = value->type;
       break;
     case 'I':

@@ -5,8 +5,7 @@
 #include "core/component_values.h"
 #include "core/nearest.h"
 #include "engine/file.h"
-#include "engine/onnx_types.h"
-#include "engine/prepack.h"
+#include "engine/onnx_format.h"
 
 #include <onnxruntime_session_options_config_keys.h>
 

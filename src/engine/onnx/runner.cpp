@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runner.h"
 
-#include "engine/onnx_types.h"
+#include "engine/onnx_format.h"
 
 #include <algorithm>
 #include <cstring>

@@ -70,7 +70,7 @@ mlb_code malformed(mlb_error *error, const std::string &where, error_code code) 
   std::string_view why = simdjson::error_message(code);
   while (!why.empty() && why.back() == '.')
     why.remove_suffix(1);
-  return fail(error, Code::Protocol, where + "not valid JSON: " + std::string(why));
+  return fail(error, Code::Protocol, where, "not valid JSON: ", why);
 }
 
 /// What stands in the message, for an error: printable and short.
@@ -86,8 +86,8 @@ std::string excerpt(std::string_view token) {
 
 mlb_code unexpected(mlb_error *error, const std::string &where, const std::string &wanted,
                     ondemand::value &value) {
-  return fail(error, Code::Protocol,
-              where + ": expected " + wanted + ", got " + excerpt(value.raw_json_token()));
+  return fail(error, Code::Protocol, where, ": expected ", wanted, ", got ",
+              excerpt(value.raw_json_token()));
 }
 
 /// Whether rounding to double and then to float may differ from rounding once: only where the
@@ -227,9 +227,8 @@ public:
     if (size_ > reader_.parser.capacity() || reader_.parser.capacity() == 0) {
       // Half as much again, so that messages that grow do not allocate each time.
       if (size_ > simdjson::SIMDJSON_MAXSIZE_BYTES / 2)
-        return fail(error_, Code::LimitExceeded,
-                    "the message has " + std::to_string(size_) +
-                        " bytes, JSON is read up to 2 GiB");
+        return fail(error_, Code::LimitExceeded, "the message has ", size_,
+                    " bytes, JSON is read up to 2 GiB");
       if (error_code e = reader_.parser.allocate(size_ + size_ / 2 + 64, MaxDepth))
         return malformed(error_, "", e);
     }
@@ -240,7 +239,7 @@ public:
     ondemand::object object;
     error_code e = document.get_object().get(object);
     if (e == simdjson::INCORRECT_TYPE)
-      return bad("expected an object with a member for each tensor, got " +
+      return bad("expected an object with a member for each tensor, got ",
                  excerpt({reinterpret_cast<const char *>(data_), size_}));
     if (e)
       return malformed(error_, "", e);
@@ -259,9 +258,9 @@ public:
         return malformed(error_, "", e);
       size_t index = codec_.find(key, next);
       if (index == slots.size())
-        return bad("unknown tensor '" + excerpt(key) + "'");
+        return bad("unknown tensor '", excerpt(key), "'");
       if (reader_.seen[index])
-        return bad(about(slots[index]) + " occurs twice");
+        return bad(about(slots[index]), " occurs twice");
       reader_.seen[index] = 1;
       next = index + 1;
       ondemand::value value = field.value();
@@ -270,14 +269,16 @@ public:
     }
     for (size_t i = 0; i < slots.size(); ++i)
       if (!reader_.seen[i])
-        return bad(about(slots[i]) + " is missing");
+        return bad(about(slots[i]), " is missing");
     if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
       return bad("unexpected data after the object");
     return Done;
   }
 
 private:
-  mlb_code bad(const std::string &what) { return fail(error_, Code::Protocol, what); }
+  template <typename... Parts> mlb_code bad(const Parts &...what) {
+    return fail(error_, Code::Protocol, what...);
+  }
   mlb_code readTensor(size_t index, ondemand::value &value) {
     const Slot &slot = codec_.slots()[index];
     if (slot.dynamic)
@@ -312,9 +313,9 @@ private:
           return malformed(error_, about(slot) + ": ", e);
         bool isShape = key == "shape";
         if (!isShape && key != "data")
-          return bad(about(slot) + " has the unknown member '" + excerpt(key) + "'");
+          return bad(about(slot), " has the unknown member '", excerpt(key), "'");
         if (pass == 0 && (isShape ? hasShape : hasData))
-          return bad(about(slot) + " has the member '" + std::string(key) + "' twice");
+          return bad(about(slot), " has the member '", key, "' twice");
         (isShape ? hasShape : hasData) = true;
         ondemand::value member = field.value();
         if (isShape && pass == 0) {
@@ -323,7 +324,7 @@ private:
         } else if (!isShape && hasShape && !dataRead) {
           std::optional<size_t> count = elementCount(shape);
           if (!count)
-            return bad(about(slot) + " has more elements than any message: its shape is " +
+            return bad(about(slot), " has more elements than any message: its shape is ",
                        toString(shape));
           if (mlb_code code = readList(index, shape.data(), *count, member))
             return code;
@@ -331,14 +332,14 @@ private:
         }
       }
       if (!hasShape || !hasData)
-        return bad(about(slot) + " has no member '" + (hasShape ? "data" : "shape") + "'");
+        return bad(about(slot), " has no member '", hasShape ? "data" : "shape", "'");
       if (dataRead)
         return Done;
       e = object.reset().error();
       if (e)
         return malformed(error_, about(slot) + ": ", e);
     }
-    return fail(error_, Code::Internal, about(slot) + " was not read");
+    return fail(error_, Code::Internal, about(slot), " was not read");
   }
   mlb_code readShape(const Slot &slot, ondemand::value &value, Shape &shape) {
     const TensorSpec &spec = slot.spec;
@@ -358,8 +359,7 @@ private:
       int64_t number;
       const size_t d = shape.size();
       if (d == spec.shape.size())
-        return bad(about(slot) + " shape has too many lengths, expected " +
-                   std::to_string(spec.shape.size()));
+        return bad(about(slot), " shape has too many lengths, expected ", spec.shape.size());
       const std::string where = about(slot) + " dimension " + std::to_string(d);
       if (length.get_int64().get(number) || number < 0)
         return unexpected(error_, where, "a length", length);
@@ -371,16 +371,15 @@ private:
       shape.push_back(number);
     }
     if (shape.size() != spec.shape.size())
-      return bad(about(slot) + " shape has " + std::to_string(shape.size()) +
-                 " lengths, expected " + std::to_string(spec.shape.size()));
+      return bad(about(slot), " shape has ", shape.size(), " lengths, expected ",
+                 spec.shape.size());
     return Done;
   }
   mlb_code readList(size_t index, const int64_t *shape, size_t count, ondemand::value &value) {
     const Slot &slot = codec_.slots()[index];
     // Each element takes a character and a comma or bracket.
     if (count > size_ / 2)
-      return bad(about(slot) + " needs " + elements(count) + ", the message has " +
-                 std::to_string(size_) + " bytes");
+      return bad(about(slot), " needs ", elements(count), ", the message has ", size_, " bytes");
     ondemand::array list;
     error_code e = value.get_array().get(list);
     if (e == simdjson::INCORRECT_TYPE)
@@ -421,13 +420,13 @@ private:
     size_t k = 0;
     for (auto item : list) {
       if (__builtin_expect(k == count, false))
-        return bad(about(slot) + " has more than the expected " + elements(count));
+        return bad(about(slot), " has more than the expected ", elements(count));
       if (mlb_code code = take(k, item); __builtin_expect(code != Done, false))
         return code == Refused ? refuse(slot, k, item) : code;
       ++k;
     }
     if (k != count)
-      return bad(about(slot) + " has " + elements(k) + ", expected " + std::to_string(count));
+      return bad(about(slot), " has ", elements(k), ", expected ", count);
     return Done;
   }
   template <typename Take>

@@ -103,7 +103,7 @@ template <typename T> char *writeNumber(char *to, const T &value) {
 constexpr mlb_code Done = 0;
 
 mlb_code noSpace(mlb_error *error, const Slot &slot) {
-  return fail(error, Code::LimitExceeded, about(slot) + ": no memory for its text");
+  return fail(error, Code::LimitExceeded, about(slot), ": no memory for its text");
 }
 
 /// The elements with a comma after each.
@@ -130,8 +130,8 @@ mlb_code writeBools(Output &out, const Slot &slot, const mlb_tensor &tensor, mlb
     if (!out.need(8))
       return noSpace(error, slot);
     if (from[k] > 1)
-      return fail(error, Code::InvalidArgument,
-                  about(slot, k) + " is " + std::to_string(from[k]) + ", a bool is 0 or 1");
+      return fail(error, Code::InvalidArgument, about(slot, k), " is ", from[k],
+                  ", a bool is 0 or 1");
     out.put(from[k] ? "true," : "false,");
   }
   return Done;
@@ -174,8 +174,8 @@ mlb_code writeStrings(Output &out, const Slot &slot, const mlb_tensor &tensor, m
   const auto *from = static_cast<const mlb_string *>(tensor.data);
   for (size_t k = 0; k < tensor.count; ++k) {
     if (from[k].size && !simdjson::validate_utf8(from[k].data, from[k].size))
-      return fail(error, Code::InvalidArgument,
-                  about(slot, k) + " is not UTF-8, which JSON strings must be");
+      return fail(error, Code::InvalidArgument, about(slot, k),
+                  " is not UTF-8, which JSON strings must be");
     std::string_view text;
     if (from[k].size)
       text = {from[k].data, from[k].size};

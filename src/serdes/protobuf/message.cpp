@@ -99,16 +99,15 @@ private:
   Status prepareLeaf(const Field &leaf) {
     const TensorSpec &spec = plan_.specs[leaf.tensor];
     const mlb_tensor &tensor = tensors_[leaf.tensor];
-    const auto bad = [&](const std::string &what) {
-      return Status(Code::InvalidArgument, about(spec) + what);
+    const auto bad = [&](const auto &...what) {
+      return makeError(Code::InvalidArgument, about(spec), what...);
     };
     for (size_t level = 0; level < leaf.around.size(); ++level) {
       const auto length =
           leaf.lengths ? tensors_[*leaf.lengths].count : static_cast<uint64_t>(tensor.shape[level]);
       auto &[known, by] = said_[leaf.around[level]];
       if (!by.empty() && known != length)
-        return bad(" is for " + std::to_string(length) + " messages, but tensor '" + by + "' for " +
-                   std::to_string(known));
+        return bad(" is for ", length, " messages, but tensor '", by, "' for ", known);
       known = length;
       by = spec.name;
       counts_[leaf.around[level]] = length;
@@ -119,12 +118,12 @@ private:
       for (uint64_t row = 0; row < lengths.count; ++row) {
         const int64_t length = static_cast<const int64_t *>(lengths.data)[row];
         if (length < 0 || static_cast<uint64_t>(length) > left)
-          return bad(" does not fit its lengths: row " + std::to_string(row) + " has the length " +
-                     std::to_string(length) + ", but only " + std::to_string(left) + " are left");
+          return bad(" does not fit its lengths: row ", row, " has the length ", length,
+                     ", but only ", left, " are left");
         left -= static_cast<uint64_t>(length);
       }
       if (left)
-        return bad(" has " + std::to_string(left) + " more elements than its lengths add up to");
+        return bad(" has ", left, " more elements than its lengths add up to");
     } else if (leaf.repeated) {
       size_t row = 1;
       for (size_t d = leaf.around.size(); d < spec.shape.size(); ++d)
@@ -140,7 +139,7 @@ private:
       for (uint64_t k = 0; k < tensor.count; ++k)
         if (!isUtf8(fromComponent(static_cast<const mlb_string *>(tensor.data)[k])))
           return bad(
-              " element " + std::to_string(k) +
+              " element ", k,
               " is not UTF-8, which a string field requires; use a bytes field for other data");
     return Status();
   }
@@ -269,7 +268,9 @@ private:
     mlb_string text = {nullptr, 0};
   };
 
-  mlb_code bad(const std::string &what) { return fail(error_, Code::Protocol, what); }
+  template <typename... Parts> mlb_code bad(const Parts &...what) {
+    return fail(error_, Code::Protocol, what...);
+  }
   void store(const Field &field, size_t k, const void *from, size_t count) {
     const size_t size = sizeOf(plan_.specs[field.tensor].type);
     std::memcpy(static_cast<uint8_t *>(data_[field.tensor]) + k * size, from, count * size);
@@ -410,7 +411,7 @@ private:
   mlb_code add(const Field &field, mlb_string text) {
     State &state = state_[field.id];
     if (field.utf8 && !fills_ && !isUtf8(fromComponent(text)))
-      return bad("field '" + field.path + "' is not UTF-8, which a string must be");
+      return bad("field '", field.path, "' is not UTF-8, which a string must be");
     if (!field.repeated) {
       state.seen = true;
       state.text = text;
@@ -429,8 +430,7 @@ private:
         continue;
       }
       if (!state.seen && (field.presence || field.isMessage()))
-        return bad((field.isMessage() ? "the message '" : "tensor '") + field.path +
-                   "' is missing");
+        return bad(field.isMessage() ? "the message '" : "tensor '", field.path, "' is missing");
       if (field.isMessage()) {
         if (mlb_code code = end(field))
           return code;
@@ -451,8 +451,8 @@ private:
     const size_t row = state.count - state.start;
     if (field.lengths) {
       if (row % field.unit)
-        return bad("tensor '" + field.path + "': a row has " + std::to_string(row) +
-                   " values, expected a multiple of " + std::to_string(field.unit));
+        return bad("tensor '", field.path, "': a row has ", row, " values, expected a multiple of ",
+                   field.unit);
       if (fills_)
         static_cast<int64_t *>(data_[*field.lengths])[state.row] =
             static_cast<int64_t>(row / field.unit);
@@ -460,9 +460,8 @@ private:
       return 0;
     }
     if (state.hasRow && state.row != row)
-      return bad("'" + field.path + "' has rows of " + std::to_string(state.row) + " and of " +
-                 std::to_string(row) + " values; rows of different lengths need a tensor '" +
-                 field.path + std::string("#lengths'"));
+      return bad("'", field.path, "' has rows of ", state.row, " and of ", row,
+                 " values; rows of different lengths need a tensor '", field.path, "#lengths'");
     state.hasRow = true;
     state.row = row;
     return 0;
@@ -502,9 +501,9 @@ private:
       }
       if (leaf.repeated && any) {
         if (state.row % leaf.unit || (!leaf.rowsVary && state.row != leaf.unit))
-          return bad(about(spec) + " has " + std::to_string(state.row) + " values" +
-                     (leaf.around.empty() ? "" : " in a row") + ", expected " +
-                     (leaf.rowsVary ? "a multiple of " : "") + std::to_string(leaf.unit));
+          return bad(about(spec), " has ", state.row, " values",
+                     leaf.around.empty() ? "" : " in a row", ", expected ",
+                     leaf.rowsVary ? "a multiple of " : "", leaf.unit);
         for (size_t d = leaf.around.size(); d < shape.size(); ++d)
           if (shape[d] == Dynamic)
             shape[d] = static_cast<int64_t>(state.row / leaf.unit);
@@ -516,8 +515,7 @@ private:
     if (Status s = checkShape(spec, shape); !s)
       return bad(s.message());
     if (elementCount(shape) != state.count)
-      return bad(about(spec) + " has " + std::to_string(state.count) +
-                 " values, which do not fill the shape " +
+      return bad(about(spec), " has ", state.count, " values, which do not fill the shape ",
                  toString(Span<const int64_t>(shape.data(), shape.size())));
     return spec.type == ElementType::String
                ? sink_.strings(sink_.context, leaf.tensor, shape.data(), error_)

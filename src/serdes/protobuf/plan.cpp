@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the fields of the tensors with protobuf's own compiler, into a descriptor pool of its own.
+#include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>
@@ -88,7 +89,7 @@ public:
         std::string_view(spec.name).substr(spec.name.size() - LengthsSuffix.size()) ==
             LengthsSuffix) {
       if (!find(spec.name.substr(0, spec.name.size() - LengthsSuffix.size())))
-        return misfit(tensor + " has the lengths of a tensor that the signature does not have");
+        return misfit(tensor, " has the lengths of a tensor that the signature does not have");
       return Status(); // comes with the one whose rows it measures
     }
     Field *node = &plan_.root;
@@ -99,24 +100,19 @@ public:
       const std::string part = spec.name.substr(from, dot - from);
       const FieldDescriptor *field = type->FindFieldByName(part);
       if (!field)
-        return misfit(std::string(tensor)
-                          .append(": ")
-                          .append(type->full_name())
-                          .append(" has no field '")
-                          .append(part)
-                          .append("'"));
+        return misfit(tensor, ": ", std::string(type->full_name()), " has no field '", part, "'");
       if (field->is_map() || field->type() == FieldDescriptor::TYPE_GROUP)
-        return misfit(tensor + ": the field " + described(*field) + " is a " +
-                      (field->is_map() ? "map" : "group") + ", which cannot be a tensor");
+        return misfit(tensor, ": the field ", described(*field), " is a ",
+                      field->is_map() ? "map" : "group", ", which cannot be a tensor");
       if (field->real_containing_oneof())
-        return misfit(tensor + ": the field " + described(*field) +
+        return misfit(tensor, ": the field ", described(*field),
                       " is part of a oneof, so it may be absent");
       const bool last = dot == std::string::npos;
       if (last != (field->message_type() == nullptr))
-        return misfit(
-            tensor + ": the field " + described(*field) +
-            (last ? " is a message; name one of its fields, as in '" + spec.name + ".field'"
-                  : " has no fields"));
+        return misfit(tensor, ": the field ", described(*field),
+                      last
+                          ? " is a message; name one of its fields, as in '" + spec.name + ".field'"
+                          : " has no fields");
       auto known = std::find_if(node->fields.begin(), node->fields.end(),
                                 [&](const Field &f) { return f.number == field->number(); });
       if (known == node->fields.end()) {
@@ -152,8 +148,8 @@ public:
                                      [&](const Field &f) { return f.number == field.number(); });
       if (used == node.fields.end()) {
         if (field.is_required())
-          return misfit("the required field " + described(field) + " of " +
-                        std::string(message.full_name()) + " has no tensor");
+          return misfit("the required field ", described(field), " of ",
+                        std::string(message.full_name()), " has no tensor");
       } else if (used->isMessage()) {
         if (Status s = checkRequired(*field.message_type(), *used); !s)
           return s;
@@ -169,7 +165,9 @@ public:
   }
 
 private:
-  Status misfit(const std::string &why) const { return Status(Code::Mismatch, why); }
+  template <typename... Parts> static Status misfit(const Parts &...why) {
+    return makeError(Code::Mismatch, why...);
+  }
   std::optional<size_t> find(const std::string &name) const {
     const auto it = byName_.find(name);
     return it == byName_.end() ? std::nullopt : std::optional<size_t>(it->second);
@@ -180,40 +178,40 @@ private:
     const std::string both = "tensor '" + spec.toString() + "' and the field " + described(field);
     const ElementType expected = elementOf(field);
     if (spec.type != expected)
-      return misfit(both + " differ in type: the field is " + name(expected));
+      return misfit(both, " differ in type: the field is ", name(expected));
     const size_t level = leaf.around.size(), levels = level + (leaf.repeated ? 1 : 0);
     const size_t rank = spec.shape.size();
     if (const auto lengths = find(spec.name + std::string(LengthsSuffix))) {
       const TensorSpec &counts = plan_.specs[*lengths];
       if (!leaf.repeated || level != 1)
-        return misfit(both +
+        return misfit(both,
                       ": only a repeated field of one repeated message can have rows of different "
-                      "lengths, as " +
-                      about(counts) + " states");
+                      "lengths, as ",
+                      about(counts), " states");
       if (counts.type != ElementType::Int64 || counts.shape.size() != 1)
-        return misfit(about(counts) + " must be int64[?], got '" + counts.toString() + "'");
+        return misfit(about(counts), " must be int64[?], got '", counts.toString(), "'");
       if (!rank || spec.shape[0] != Dynamic ||
           std::count(spec.shape.begin(), spec.shape.end(), Dynamic) != 1)
-        return misfit(both + ": with '#lengths' the first dimension, and no other, must be "
-                             "dynamic: it counts all rows together");
+        return misfit(both, ": with '#lengths' the first dimension, and no other, must be "
+                            "dynamic: it counts all rows together");
       leaf.lengths = lengths;
     } else if (levels == 0) {
       if (spec.count() != size_t{1})
-        return misfit(both + " differ in shape: the field has one value");
+        return misfit(both, " differ in shape: the field has one value");
       return Status();
     } else if (rank < levels || (!leaf.repeated && rank != levels)) {
-      return misfit(both + " differ in shape: the field is repeated in " + std::to_string(levels) +
-                    (levels == 1 ? " dimension" : " dimensions"));
+      return misfit(both, " differ in shape: the field is repeated in ", levels,
+                    levels == 1 ? " dimension" : " dimensions");
     }
     // What is left for one row.
     for (size_t d = leaf.lengths ? 0 : level; d < rank; ++d) {
       if (spec.shape[d] != Dynamic) {
         if (spec.shape[d] == 0 || static_cast<size_t>(spec.shape[d]) > MaxMessage / leaf.unit)
-          return misfit(both + ": a length of " + std::to_string(spec.shape[d]) +
+          return misfit(both, ": a length of ", spec.shape[d],
                         " is not possible for a repeated field");
         leaf.unit *= static_cast<size_t>(spec.shape[d]);
       } else if (leaf.rowsVary) {
-        return misfit(both + ": two dynamic lengths cannot be derived from the number of values");
+        return misfit(both, ": two dynamic lengths cannot be derived from the number of values");
       } else {
         leaf.rowsVary = true;
       }
@@ -233,9 +231,8 @@ Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::strin
     dotted[slash] = '.';
   const pb::MethodDescriptor *found = pool.FindMethodByName(dotted);
   if (!found)
-    return Status(Code::NotFound,
-                  "'" + proto + "' has no method '" + method +
-                      "'; name its messages with the options 'request' and 'reply'");
+    return makeError(Code::NotFound, "'", proto, "' has no method '", method,
+                     "'; name its messages with the options 'request' and 'reply'");
   if (found->client_streaming() || found->server_streaming())
     return Status(Code::Unsupported,
                   "'" + method + "' is a streaming method; only unary methods can be called");
@@ -291,9 +288,8 @@ Expected<Plan> makePlan(std::vector<TensorSpec> specs, const std::string &side,
     std::string tensors;
     for (const TensorSpec &spec : plan.specs)
       tensors += (tensors.empty() ? "" : ", ") + spec.toString();
-    return Status(status.code(), status.message() + "; the " + side + " (" + tensors +
-                                     ") do not fit " + name + ": " +
-                                     oneLine(message->DebugString()));
+    return makeError(status.code(), status.message(), "; the ", side, " (", tensors,
+                     ") do not fit ", name, ": ", oneLine(message->DebugString()));
   }
   planner.sort(plan.root);
   return plan;

@@ -23,8 +23,7 @@ mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error) {
   if (size > MaxMessage)
     return fail(error, Code::LimitExceeded, tooLong("would have", size));
   if (mlb_code code = out.reserve(&out, out.size + size))
-    return fail(error, static_cast<Code>(code),
-                "no memory for a message of " + std::to_string(size) + " bytes");
+    return fail(error, static_cast<Code>(code), "no memory for a message of ", size, " bytes");
   return 0;
 }
 
@@ -218,22 +217,22 @@ public:
         break;
       if (tag != Tensors) {
         if (!in.skip(tag))
-          return fail(error, Code::Protocol, "not a protobuf message" + at(offset));
+          return fail(error, Code::Protocol, "not a protobuf message", at(offset));
         continue;
       }
       const uint8_t *body = nullptr;
       size_t bytes = 0;
       if (!in.bytes(body, bytes))
-        return fail(error, Code::Protocol, "the message ends within a tensor" + at(offset));
+        return fail(error, Code::Protocol, "the message ends within a tensor", at(offset));
       Found found;
       if (Status s = read(body, bytes, found); !s)
-        return fail(error, s.code(), s.message() + at(offset));
+        return fail(error, s.code(), s.message(), at(offset));
       const size_t index = byName_.find(slots_, found.name, next);
       if (index == slots_.size())
-        return fail(error, Code::Protocol, "unknown tensor " + quoted(found.name) + at(offset));
+        return fail(error, Code::Protocol, "unknown tensor ", quoted(found.name), at(offset));
       if (seen[index])
-        return fail(error, Code::Protocol,
-                    about(slots_[index].spec) + " occurs twice, the second time" + at(offset));
+        return fail(error, Code::Protocol, about(slots_[index].spec),
+                    " occurs twice, the second time", at(offset));
       seen[index] = 1;
       if (mlb_code code = deliver(index, found, body, bytes, *sink, error))
         return code;
@@ -241,7 +240,7 @@ public:
     }
     for (size_t i = 0; i < slots_.size(); ++i)
       if (!seen[i])
-        return fail(error, Code::Protocol, about(slots_[i].spec) + " is missing");
+        return fail(error, Code::Protocol, about(slots_[i].spec), " is missing");
     return 0;
   }
 
@@ -305,29 +304,27 @@ private:
   mlb_code deliver(size_t index, const Found &found, const uint8_t *data, size_t size,
                    const mlb_tensor_sink &sink, mlb_error *error) const {
     const TensorSpec &spec = slots_[index].spec;
-    const auto bad = [&](const std::string &what) {
-      return fail(error, Code::Protocol, about(spec) + what);
+    const auto bad = [&](const auto &...what) {
+      return fail(error, Code::Protocol, about(spec), what...);
     };
     if (found.type != static_cast<uint64_t>(spec.type)) {
       const bool known = found.type < 256 && isValid(static_cast<ElementType>(found.type));
-      return bad(": expected " + std::string(name(spec.type)) + ", got " +
-                 (known ? name(static_cast<ElementType>(found.type))
-                        : "element type " + std::to_string(found.type)));
+      return bad(": expected ", name(spec.type), ", got ",
+                 known ? name(static_cast<ElementType>(found.type))
+                       : "element type " + std::to_string(found.type));
     }
     if (Status s = checkShape(spec, {found.shape, found.rank}); !s)
       return fail(error, Code::Protocol, s.message());
     const std::optional<size_t> count = elementCount({found.shape, found.rank});
     if (!count || *count > MaxMessage)
-      return bad(" has more elements than any message: its shape is " +
+      return bad(" has more elements than any message: its shape is ",
                  toString(Span<const int64_t>(found.shape, found.rank)));
     const bool isString = spec.type == ElementType::String;
     const size_t bytes = *count * sizeOf(spec.type);
     if (found.bytes != bytes)
-      return bad(" has " + std::to_string(found.bytes) + " bytes of contents, expected " +
-                 std::to_string(bytes));
+      return bad(" has ", found.bytes, " bytes of contents, expected ", bytes);
     if (found.strings != (isString ? *count : 0))
-      return bad(" has " + std::to_string(found.strings) + " strings, expected " +
-                 std::to_string(isString ? *count : 0));
+      return bad(" has ", found.strings, " strings, expected ", isString ? *count : 0);
     if (isString) {
       if (mlb_code code = sink.strings(sink.context, index, found.shape, error))
         return code;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/shm/memory.h"
 
+#include "core/nearest.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -70,9 +72,8 @@ private:
 };
 
 Status impossible(const char *what, uint64_t distance, size_t size) {
-  return Status(Code::Protocol, "shared memory: the peer says that it has " + std::string(what) +
-                                    ", which leaves " + std::to_string(distance) +
-                                    " bytes in a ring of " + std::to_string(size));
+  return makeError(Code::Protocol, "shared memory: the peer says that it has ", what,
+                   ", which leaves ", distance, " bytes in a ring of ", size);
 }
 
 } // namespace
@@ -171,9 +172,8 @@ Expected<std::shared_ptr<SharedMemory>> SharedMemory::make(size_t arena) {
   rlimit limit{};
   // The kernel would send SIGXFSZ.
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-    return Status(Code::LimitExceeded, "shared memory: files may have " +
-                                           std::to_string(limit.rlim_cur) + " bytes (ulimit -f), " +
-                                           std::to_string(size) + " are needed");
+    return makeError(Code::LimitExceeded, "shared memory: files may have ", limit.rlim_cur,
+                     " bytes (ulimit -f), ", size, " are needed");
   Descriptor memory(::memfd_create("mlbridge", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // The rings are allocated at once: later nothing but SIGBUS would say that there is no memory.
   if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(size)) != 0 ||
@@ -393,11 +393,9 @@ Expected<std::shared_ptr<ArenaView>> ShmArena::view(uint64_t offset, uint64_t ca
   const uint64_t size = memory_->size();
   if (offset < memory_->arenaOffset() || offset % LeastSlot != 0 || offset > size ||
       capacity == 0 || capacity % LeastSlot != 0 || capacity > size - offset)
-    return Status(Code::Protocol, "shared memory: the peer states " + std::to_string(capacity) +
-                                      " bytes at offset " + std::to_string(offset) +
-                                      ", outside of the memory for tensors (from " +
-                                      std::to_string(memory_->arenaOffset()) + " to " +
-                                      std::to_string(size) + ")");
+    return makeError(Code::Protocol, "shared memory: the peer states ", capacity,
+                     " bytes at offset ", offset, ", outside of the memory for tensors (from ",
+                     memory_->arenaOffset(), " to ", size, ")");
   void *data = ::mmap(nullptr, capacity, PROT_READ, MAP_PRIVATE, memory_->descriptor(),
                       static_cast<off_t>(offset));
   if (data == MAP_FAILED)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/compile/generate.h"
 
+#include "core/nearest.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/native/onnx/model.h"
@@ -55,10 +56,9 @@ Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options,
     const std::string name(info.dimensions[axis]);
     const auto length = options.dimensions.find(name);
     if (name.empty() || length == options.dimensions.end())
-      return Status(Code::InvalidArgument,
-                    "dimension " + std::to_string(axis) + " of input '" + spec.toString() +
-                        "' has no length: state " +
-                        (name.empty() ? "--shape " + spec.name + "=..." : "--dim " + name + "=N"));
+      return makeError(Code::InvalidArgument, "dimension ", axis, " of input '", spec.toString(),
+                       "' has no length: state ",
+                       name.empty() ? "--shape " + spec.name + "=..." : "--dim " + name + "=N");
     used.insert(name);
     shape[axis] = length->second;
   }
@@ -69,9 +69,8 @@ Expected<Shape> shapeOf(const TensorSpec &spec, const GenerateOptions &options,
 
 Expected<Generated> generate(const std::string &path, const GenerateOptions &options) {
   if (!isIdentifier(options.name))
-    return Status(Code::InvalidArgument,
-                  "'" + options.name +
-                      "' is not a C identifier of at most 64 characters; state another --name");
+    return makeError(Code::InvalidArgument, "'", options.name,
+                     "' is not a C identifier of at most 64 characters; state another --name");
   if (isReserved(options.name))
     return Status(Code::InvalidArgument,
                   "'" + options.name + "' is a keyword of C or C++; state another --name");
@@ -114,10 +113,9 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   if (!plan)
     return plan.status();
   if (!(*plan)->decisions.empty())
-    return Status(Code::Unsupported,
-                  path +
-                      ": shapes depend on the values of inputs, which a compiled network does not "
-                      "support; open it with native: instead");
+    return makeError(Code::Unsupported, path,
+                     ": shapes depend on the values of inputs, which a compiled network does not "
+                     "support; open it with native: instead");
   Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
   std::set<std::string> files;
   native::onnx::eachTensor(*model, [&](const native::onnx::Tensor &tensor) {

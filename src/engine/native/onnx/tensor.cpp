@@ -2,8 +2,9 @@
 // Elements of a TensorProto: raw, in typed fields, or in a file beside the model.
 #include "engine/native/onnx/model.h"
 
+#include "core/nearest.h"
 #include "engine/file.h"
-#include "engine/onnx_types.h"
+#include "engine/onnx_format.h"
 #include "engine/wire.h"
 
 #include <cstring>
@@ -155,9 +156,8 @@ Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_
   }
   const Buffer &bytes = file->second;
   if (offset > bytes.size() || wanted > bytes.size() - offset)
-    return Status(Code::InvalidModel, where + " has " + std::to_string(bytes.size()) +
-                                          " bytes, but the weights need " + std::to_string(wanted) +
-                                          " bytes from offset " + std::to_string(offset));
+    return makeError(Code::InvalidModel, where, " has ", bytes.size(),
+                     " bytes, but the weights need ", wanted, " bytes from offset ", offset);
   return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
 }
 
@@ -175,9 +175,8 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
   Place place = placeOf(tensor);
   if (place.isExternal) {
     if (!place.isReadable)
-      return Status(Code::InvalidModel,
-                    who +
-                        "have an offset or length in the external file that is not a valid number");
+      return makeError(Code::InvalidModel, who,
+                       "have an offset or length in the external file that is not a valid number");
     Expected<std::string_view> found = files.get(place.location, place.offset, place.length, size);
     if (!found)
       return found.status().withContext(who);
@@ -206,9 +205,8 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
   if (place.isExternal || place.hasRaw) {
     const std::string_view bytes = place.raw;
     if (bytes.size() != size)
-      return Status(Code::InvalidModel, who + "have " + std::to_string(bytes.size()) +
-                                            " bytes instead of the " + std::to_string(size) +
-                                            " of " + mlbridge::name(type) + toString(tensor.shape));
+      return makeError(Code::InvalidModel, who, "have ", bytes.size(), " bytes instead of the ",
+                       size, " of ", mlbridge::name(type), toString(tensor.shape));
     if (Status s = elements.append(bytes.data(), bytes.size()); !s)
       return s;
   } else {

@@ -10,7 +10,7 @@ const onnx::Graph *graphOf(Lowering &l, std::string_view name) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->graph)
     return attribute->graph.get();
-  l.invalid("its graph '" + std::string(name) + "' is missing");
+  l.invalid("its graph '", name, "' is missing");
   return nullptr;
 }
 
@@ -26,8 +26,7 @@ Status ifNode(Lowering &l) {
   if (!yes || !no)
     return l.status();
   if (condition->count != 1)
-    return l.invalid("its condition has " + std::to_string(condition->count) +
-                     " elements instead of 1");
+    return l.invalid("its condition has ", condition->count, " elements instead of 1");
   Planner &planner = l.planner;
   if (condition->isConstant()) {
     Expected<std::vector<Value *>> results =
@@ -50,8 +49,7 @@ Status ifNode(Lowering &l) {
   if (!second)
     return second.status();
   if (second->size() != l.results.size())
-    return l.invalid("its branches give " + std::to_string(first->size()) + " and " +
-                     std::to_string(second->size()) + " results");
+    return l.invalid("its branches give ", first->size(), " and ", second->size(), " results");
   for (size_t i = 0; i < l.results.size(); ++i) {
     const Value *one = l.results[i];
     Value *other = (*second)[i];
@@ -126,9 +124,8 @@ Status loopNode(Lowering &l) {
           l.inputs.end() ||
       (trips && (trips->type != ElementType::Int64 || trips->count != 1)) ||
       (condition && (condition->type != ElementType::Bool || condition->count != 1)))
-    return l.invalid("its inputs don't fit its body, which has " +
-                     std::to_string(body->inputs.size()) + " inputs and " +
-                     std::to_string(body->outputs.size()) + " outputs");
+    return l.invalid("its inputs don't fit its body, which has ", body->inputs.size(),
+                     " inputs and ", body->outputs.size(), " outputs");
   const size_t lists = body->outputs.size() - 1 - carriedCount;
   // The lists are as long as there are rounds.
   const bool isKnown = !lists || l.planner.settle({trips, condition});
@@ -223,7 +220,7 @@ Status scanNode(Lowering &l) {
     if (attribute && attribute->size() == size)
       out = *attribute;
     else if (attribute)
-      l.invalid("its attribute '" + std::string(name) + "' has the wrong length");
+      l.invalid("its attribute '", name, "' has the wrong length");
   };
   std::vector<int64_t> inputAxes, outputAxes, inputReverse, outputReverse;
   listed("scan_input_axes", scanned, inputAxes);

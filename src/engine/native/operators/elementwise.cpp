@@ -96,7 +96,7 @@ Status relu(Lowering &l) {
 Status gelu(Lowering &l) {
   const std::string_view approximate = l.text("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
-    return l.invalid("its attribute 'approximate' is '" + std::string(approximate) + "'");
+    return l.invalid("its attribute 'approximate' is '", approximate, "'");
   return activate(l, approximate == "tanh" ? KernelId::GeluTanhF32 : KernelId::GeluF32);
 }
 
@@ -141,7 +141,7 @@ Status mod(Lowering &l) {
 Status bitShift(Lowering &l) {
   const std::string_view direction = l.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
-    return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
+    return l.invalid("its attribute 'direction' is '", direction, "'");
   return l.give(integerBinary(l, direction == "LEFT" ? IntegerOp::ShiftLeft : IntegerOp::ShiftRight,
                               l.in(0), l.in(1)));
 }
@@ -180,7 +180,7 @@ Status clip(Lowering &l) {
   }
   for (const Value *bound : {least, greatest})
     if (bound && bound->count != 1)
-      return l.invalid("a bound has " + std::to_string(bound->count) + " elements instead of 1");
+      return l.invalid("a bound has ", bound->count, " elements instead of 1");
   if (least)
     x = arithmetic(l, KernelId::MaxF32, IntegerOp::Max, x, l.view(least, {}));
   if (greatest)
@@ -197,7 +197,7 @@ Status whereNode(Lowering &l) {
 Status castNode(Lowering &l) {
   const auto to = onnx::elementType(static_cast<onnx::DataType>(l.integer("to", 0)));
   if (!to)
-    return l.unsupported("to the type " +
+    return l.unsupported("to the type ",
                          onnx::name(static_cast<onnx::DataType>(l.integer("to", 0))));
   return l.give(cast(l, l.in(0), *to));
 }
@@ -210,10 +210,9 @@ Status bitCast(Lowering &l) {
   const auto wanted = static_cast<onnx::DataType>(l.integer("to", 0));
   const auto to = onnx::elementType(wanted);
   if (!to || !isIn(*to, Fixed))
-    return l.unsupported("to the type " + onnx::name(wanted));
+    return l.unsupported("to the type ", onnx::name(wanted));
   if (sizeOf(*to) != sizeOf(x->type))
-    return l.invalid(std::string(name(x->type)) + " and " + std::string(name(*to)) +
-                     " don't have the same size");
+    return l.invalid(name(x->type), " and ", name(*to), " don't have the same size");
   if (*to == ElementType::Bool) {
     l.setResult(0, cast(l, x, *to));
     return l.status();

@@ -24,7 +24,7 @@ Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int6
 }
 
 Status misfit(Lowering &l, const Value *a, const Value *b) {
-  return l.invalid("its matrices " + toString(a->shape) + " and " + toString(b->shape) +
+  return l.invalid("its matrices ", toString(a->shape), " and ", toString(b->shape),
                    " don't fit each other");
 }
 
@@ -39,7 +39,7 @@ int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix
 Status gemm(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1), *c = l.in(2);
   if (a->rank() != 2 || b->rank() != 2)
-    return l.invalid("its matrices are " + toString(a->shape) + " and " + toString(b->shape));
+    return l.invalid("its matrices are ", toString(a->shape), " and ", toString(b->shape));
   const bool transA = l.integer("transA", 0) != 0, transB = l.integer("transB", 0) != 0;
   const int64_t m = a->shape[transA], k = a->shape[!transA];
   const int64_t n = b->shape[!transB];
@@ -50,8 +50,7 @@ Status gemm(Lowering &l) {
     const int64_t rows = c->rank() > 1 ? c->shape[c->rank() - 2] : 1;
     const int64_t columns = c->rank() > 0 ? c->shape[c->rank() - 1] : 1;
     if (c->rank() > 2 || (rows != 1 && rows != m) || (columns != 1 && columns != n))
-      return l.invalid("C is " + toString(c->shape) + " for a result of [" + std::to_string(m) +
-                       ", " + std::to_string(n) + "]");
+      return l.invalid("C is ", toString(c->shape), " for a result of [", m, ", ", n, "]");
     cRow = rows == 1 ? 0 : columns;
     cColumn = columns == 1 ? 0 : 1;
   }
@@ -72,7 +71,7 @@ Status matmulNode(Lowering &l) {
   if (!isFloat(a->type)) {
     // In float64, exact as long as sums stay below 2^53.
     if (sizeOf(a->type) > 4)
-      return l.unsupported(std::string("matrices of ") + name(a->type));
+      return l.unsupported("matrices of ", name(a->type));
     Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
     return l.give(cast(l, wide, a->type));
   }
@@ -150,8 +149,7 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
     for (size_t i = 0; i < wanted; ++i)
       names.emplace_back(i == 0 ? otherwise : otherwiseLater);
   if (names.size() < wanted)
-    return l.invalid("it has " + std::to_string(names.size()) + " activations instead of " +
-                     std::to_string(wanted));
+    return l.invalid("it has ", names.size(), " activations instead of ", wanted);
   const onnx::Attribute *alphas = l.attribute("activation_alpha");
   const onnx::Attribute *betas = l.attribute("activation_beta");
   size_t alpha = 0, beta = 0;
@@ -161,7 +159,7 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
     const auto *found = std::find_if(std::begin(Activations), std::end(Activations),
                                      [&](const Named &n) { return n.name == name; });
     if (found == std::end(Activations))
-      return l.unsupported("the activation " + name);
+      return l.unsupported("the activation ", name);
     AppliedActivation applied = found->applied;
     if (found->parameters > 0 && alphas && alpha < alphas->reals.size())
       applied.alpha = static_cast<double>(alphas->reals[alpha++]);
@@ -186,11 +184,11 @@ Status recurrent(Lowering &l, const Layer &layer) {
   Value *peepholes = layer.hasCell ? l.in(7) : nullptr;
   const std::string_view direction = l.text("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-    return l.invalid("its attribute 'direction' is '" + std::string(direction) + "'");
+    return l.invalid("its attribute 'direction' is '", direction, "'");
   const int64_t directions = direction == "bidirectional" ? 2 : 1;
   const bool batchFirst = l.integer("layout", 0) != 0;
   if (x->rank() != 3 || w->rank() != 3 || r->rank() != 3)
-    return l.invalid("X, W, R are " + toString(x->shape) + ", " + toString(w->shape) + ", " +
+    return l.invalid("X, W, R are ", toString(x->shape), ", ", toString(w->shape), ", ",
                      toString(r->shape));
   const int64_t steps = x->shape[batchFirst], batch = x->shape[!batchFirst], input = x->shape[2];
   const int64_t hidden = r->shape[2], gates = layer.gates;
@@ -202,10 +200,10 @@ Status recurrent(Lowering &l, const Layer &layer) {
       (lengths && (lengths->shape != Shape{batch} || lengths->type != ElementType::Int32)) ||
       (h0 && h0->shape != state) || (c0 && c0->shape != state) ||
       (peepholes && peepholes->shape != Shape{directions, 3 * hidden}))
-    return l.invalid("its weights and states don't fit X, W and R of " + toString(x->shape) + ", " +
-                     toString(w->shape) + " and " + toString(r->shape));
+    return l.invalid("its weights and states don't fit X, W and R of ", toString(x->shape), ", ",
+                     toString(w->shape), " and ", toString(r->shape));
   if (l.attribute("hidden_size") && l.integer("hidden_size", 0) != hidden)
-    return l.invalid("its attribute 'hidden_size' is not " + std::to_string(hidden));
+    return l.invalid("its attribute 'hidden_size' is not ", hidden);
   std::vector<AppliedActivation> applied;
   const size_t each = layer.activations;
   for (int64_t d = 0; d < (l.attribute("activations") ? 1 : directions); ++d)

@@ -12,8 +12,8 @@ Status transposeNode(Lowering &l) {
   if (const std::vector<int64_t> *perm = l.integers("perm")) {
     order = *perm;
     if (order.size() != x->rank())
-      return l.invalid("its attribute 'perm' has " + std::to_string(order.size()) +
-                       " axes for a tensor of " + std::to_string(x->rank()));
+      return l.invalid("its attribute 'perm' has ", order.size(), " axes for a tensor of ",
+                       x->rank());
     if (!l.axes(order, x->rank()))
       return l.status();
   } else {
@@ -29,7 +29,7 @@ Status expandNode(Lowering &l) {
     return l.status();
   for (const int64_t length : wanted)
     if (length < 0)
-      return l.invalid("the shape " + toString(wanted) + " is invalid");
+      return l.invalid("the shape ", toString(wanted), " is invalid");
   Value *like = l.make(x->type, wanted);
   Shape shape;
   if (!l.status() || !l.broadcast({x, like}, shape))
@@ -43,15 +43,15 @@ Status tile(Lowering &l) {
   if (!l.read(l.in(1), repeats))
     return l.status();
   if (repeats.size() != x->rank())
-    return l.invalid("it has " + std::to_string(repeats.size()) + " repeats for a tensor of " +
-                     std::to_string(x->rank()) + " dimensions");
+    return l.invalid("it has ", repeats.size(), " repeats for a tensor of ", x->rank(),
+                     " dimensions");
   // Each dimension becomes two, the first of which is broadcast.
   Shape wide, shape;
   std::vector<int64_t> strides;
   const std::vector<int64_t> dense = denseStrides(x->shape);
   for (size_t i = 0; i < x->rank(); ++i) {
     if (repeats[i] < 0)
-      return l.invalid("it repeats a dimension " + std::to_string(repeats[i]) + " times");
+      return l.invalid("it repeats a dimension ", repeats[i], " times");
     strides.insert(strides.end(), {0, dense[i]});
     wide.insert(wide.end(), {repeats[i], x->shape[i]});
     int64_t length = 0;
@@ -83,7 +83,7 @@ Status concat(Lowering &l) {
     if (other.size() == shape.size())
       other[along] = shape[along];
     if (other != shape)
-      return l.invalid("the shapes " + toString(first->shape) + " and " + toString(x->shape) +
+      return l.invalid("the shapes ", toString(first->shape), " and ", toString(x->shape),
                        " don't fit each other");
     shape[along] += x->shape[along];
   }
@@ -109,8 +109,7 @@ Status split(Lowering &l) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
     if (parts < 1 || parts > whole + 1 || parts > (1 << 20) ||
         (l.version < 18 && whole % parts != 0))
-      return l.invalid("it can't split a length of " + std::to_string(whole) + " into " +
-                       std::to_string(parts));
+      return l.invalid("it can't split a length of ", whole, " into ", parts);
     const int64_t each = (whole + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
       lengths.push_back(std::max<int64_t>(0, std::min(each, whole - i * each)));
@@ -120,8 +119,7 @@ Status split(Lowering &l) {
     return l.invalid("it has more outputs than parts");
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0 || lengths[i] > whole - start)
-      return l.invalid("the parts " + toString(lengths) + " of a length of " +
-                       std::to_string(whole));
+      return l.invalid("the parts ", toString(lengths), " of a length of ", whole);
     Shape shape = x->shape;
     shape[at.axis] = lengths[i];
     std::vector<int64_t> starts(x->rank());
@@ -131,7 +129,7 @@ Status split(Lowering &l) {
       l.setResult(i, slice(l, x, shape, starts, std::vector<int64_t>(x->rank(), 1)));
   }
   if (start != whole)
-    return l.invalid("the parts " + toString(lengths) + " of a length of " + std::to_string(whole));
+    return l.invalid("the parts ", toString(lengths), " of a length of ", whole);
   return l.status();
 }
 
@@ -183,8 +181,7 @@ Status pad(Lowering &l) {
   else if (!l.read(l.in(3), axes) || !l.axes(axes, x->rank()))
     return l.status();
   if (pads.size() != 2 * axes.size())
-    return l.invalid("it has " + std::to_string(pads.size()) + " pads for " +
-                     std::to_string(axes.size()) + " axes");
+    return l.invalid("it has ", pads.size(), " pads for ", axes.size(), " axes");
   const std::string_view mode = l.text("mode", "constant");
   std::vector<int64_t> before(x->rank()), after(x->rank());
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -197,8 +194,7 @@ Status pad(Lowering &l) {
   constexpr int64_t Most = int64_t(1) << 40;
   for (size_t i = 0; i < x->rank(); ++i) {
     if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] || after[i] < -x->shape[i])
-      return l.invalid("the pads " + toString(pads) + " do not fit the shape " +
-                       toString(x->shape));
+      return l.invalid("the pads ", toString(pads), " do not fit the shape ", toString(x->shape));
     from[i] = std::max<int64_t>(0, -before[i]);
     to[i] = std::max<int64_t>(0, before[i]);
     inner[i] = std::max<int64_t>(0, x->shape[i] - from[i] - std::max<int64_t>(0, -after[i]));
@@ -211,7 +207,7 @@ Status pad(Lowering &l) {
     if (l.version < 11 && l.attribute("value"))
       value = l.constantReal(x->type, l.real("value", 0));
     if (value->count != 1 || value->type != x->type)
-      return l.invalid("it pads with " + toString(value->shape) + " of " + name(value->type));
+      return l.invalid("it pads with ", toString(value->shape), " of ", name(value->type));
     Value *y = fill(l, x->type, shape, value);
     place(l, y, x, to);
     return l.give(y);
@@ -223,10 +219,9 @@ Status pad(Lowering &l) {
       continue;
     std::vector<int64_t> entries;
     if (n == 0 || (mode == "reflect" && n == 1 && length > 1))
-      return l.invalid("mode '" + std::string(mode) +
-                       "' needs more elements than it has to pad with");
+      return l.invalid("mode '", mode, "' needs more elements than it has to pad with");
     if (length > (1 << 24))
-      return l.unsupported("a padded length of " + std::to_string(length));
+      return l.unsupported("a padded length of ", length);
     for (int64_t k = 0; k < length; ++k) {
       int64_t at = k - to[i];
       if (mode == "edge") {
@@ -238,7 +233,7 @@ Status pad(Lowering &l) {
         at = period ? ((at % period) + period) % period : 0;
         at = at < n ? at : period - at;
       } else {
-        return l.invalid("its attribute 'mode' is '" + std::string(mode) + "'");
+        return l.invalid("its attribute 'mode' is '", mode, "'");
       }
       entries.push_back(at);
     }
@@ -258,7 +253,7 @@ Status trilu(Lowering &l) {
   if (l.in(1) && !l.read(l.in(1), diagonal))
     return l.status();
   if (x->rank() < 2)
-    return l.invalid("it takes matrices, not " + toString(x->shape));
+    return l.invalid("it takes matrices, not ", toString(x->shape));
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(KernelId::Trilu, {y}, {x},
                 {width(x), product(x->shape, 0, x->rank() - 2), x->shape[x->rank() - 2],
@@ -269,7 +264,7 @@ Status depthToSpace(Lowering &l) {
   Value *x = l.in(0);
   const int64_t b = l.integer("blocksize", 0);
   if (x->rank() != 4 || b < 1 || b > 4096 || x->shape[1] % (b * b))
-    return l.invalid("a block size of " + std::to_string(b) + " for " + toString(x->shape));
+    return l.invalid("a block size of ", b, " for ", toString(x->shape));
   const int64_t n = x->shape[0], c = x->shape[1] / (b * b), h = x->shape[2], w = x->shape[3];
   const std::string_view mode = l.text("mode", "DCR");
   Value *y = mode == "CRD" ? transpose(l, l.view(x, {n, c, b, b, h, w}), {0, 1, 4, 2, 5, 3})
@@ -281,7 +276,7 @@ Status spaceToDepth(Lowering &l) {
   Value *x = l.in(0);
   const int64_t b = l.integer("blocksize", 0);
   if (x->rank() != 4 || b < 1 || b > 4096 || x->shape[2] % b || x->shape[3] % b)
-    return l.invalid("a block size of " + std::to_string(b) + " for " + toString(x->shape));
+    return l.invalid("a block size of ", b, " for ", toString(x->shape));
   const int64_t n = x->shape[0], c = x->shape[1], h = x->shape[2] / b, w = x->shape[3] / b;
   Value *y = l.text("mode", "DCR") == "CRD"
                  ? transpose(l, l.view(x, {n, c, h, b, w, b}), {0, 1, 3, 5, 2, 4})
@@ -296,7 +291,7 @@ Status reverseSequence(Lowering &l) {
     return l.status();
   const auto t = static_cast<size_t>(time), b = static_cast<size_t>(batch);
   if (t == b || lengths->rank() != 1 || lengths->shape[0] != x->shape[b])
-    return l.invalid("lengths " + toString(lengths->shape) + " for " + toString(x->shape));
+    return l.invalid("lengths ", toString(lengths->shape), " for ", toString(x->shape));
   const size_t first = std::min(t, b), second = std::max(t, b);
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(KernelId::ReverseSequence, {y}, {x, lengths, l.fault()},
@@ -321,8 +316,7 @@ Status gather(Lowering &l) {
     if (!l.read(indices, index))
       return l.status();
     if (index < -n || index >= n)
-      return l.invalid("index " + std::to_string(index) + " is out of range for a length of " +
-                       std::to_string(n));
+      return l.invalid("index ", index, " is out of range for a length of ", n);
     return l.give(l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
   }
   Value *y = l.output(0, x->type, shape);
@@ -336,7 +330,7 @@ bool coversAll(Lowering &l, const Value *x, const Value *indices, size_t axis) {
   for (size_t i = 0; fits && i < x->rank(); ++i)
     fits = i == axis || indices->shape[i] <= x->shape[i];
   if (!fits)
-    l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+    l.invalid("indices ", toString(indices->shape), " for ", toString(x->shape));
   return fits;
 }
 
@@ -358,13 +352,13 @@ Status gatherNd(Lowering &l) {
   const int64_t batchDimensions = l.integer("batch_dims", 0);
   if (indices->rank() == 0 || batchDimensions < 0 ||
       static_cast<size_t>(batchDimensions) >= std::min(x->rank(), indices->rank()))
-    return l.invalid("batch_dims " + std::to_string(batchDimensions) + " for " +
-                     toString(x->shape) + " and " + toString(indices->shape));
+    return l.invalid("batch_dims ", batchDimensions, " for ", toString(x->shape), " and ",
+                     toString(indices->shape));
   const auto b = static_cast<size_t>(batchDimensions);
   const int64_t depth = indices->shape.back();
   if (depth < 1 || static_cast<size_t>(depth) > x->rank() - b ||
       !std::equal(x->shape.begin(), x->shape.begin() + batchDimensions, indices->shape.begin()))
-    return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+    return l.invalid("indices ", toString(indices->shape), " for ", toString(x->shape));
   const size_t end = b + static_cast<size_t>(depth);
   Shape shape(indices->shape.begin(), indices->shape.end() - 1);
   shape.insert(shape.end(), x->shape.begin() + static_cast<int64_t>(end), x->shape.end());
@@ -389,13 +383,13 @@ bool reductionOf(Lowering &l, ScatterOp &op) {
       op = value;
       return true;
     }
-  return l.invalid("its attribute 'reduction' is '" + std::string(text) + "'");
+  return l.invalid("its attribute 'reduction' is '", text, "'");
 }
 
 bool canReduce(Lowering &l, const Value *x, ScatterOp op) {
   if (op == ScatterOp::None || (x->type != ElementType::Bool && x->type != ElementType::Float16))
     return true;
-  return l.unsupported(std::string("a reduction of ") + name(x->type));
+  return l.unsupported("a reduction of ", name(x->type));
 }
 
 Status scatterElements(Lowering &l) {
@@ -406,8 +400,8 @@ Status scatterElements(Lowering &l) {
       !coversAll(l, x, indices, at.axis))
     return l.status();
   if (indices->shape != updates->shape)
-    return l.invalid("indices " + toString(indices->shape) + " and updates " +
-                     toString(updates->shape) + " for " + toString(x->shape));
+    return l.invalid("indices ", toString(indices->shape), " and updates ",
+                     toString(updates->shape), " for ", toString(x->shape));
   const std::vector<int64_t> strides = denseStrides(x->shape);
   const std::vector<int64_t> from = denseStrides(updates->shape);
   std::vector<int64_t> p{code(x->type), number(op), at.n, at.inner,
@@ -426,12 +420,12 @@ Status scatterNd(Lowering &l) {
     return l.status();
   const int64_t depth = indices->rank() ? indices->shape.back() : 0;
   if (depth < 1 || static_cast<size_t>(depth) > x->rank())
-    return l.invalid("indices " + toString(indices->shape) + " for " + toString(x->shape));
+    return l.invalid("indices ", toString(indices->shape), " for ", toString(x->shape));
   const auto d = static_cast<size_t>(depth);
   Shape wanted(indices->shape.begin(), indices->shape.end() - 1);
   wanted.insert(wanted.end(), x->shape.begin() + depth, x->shape.end());
   if (updates->shape != wanted)
-    return l.invalid("updates " + toString(updates->shape) + " instead of " + toString(wanted));
+    return l.invalid("updates ", toString(updates->shape), " instead of ", toString(wanted));
   const int64_t rows = product(indices->shape, 0, indices->rank() - 1);
   const int64_t block = product(x->shape, d, x->rank());
   Value *y = copy(l, x);
@@ -457,7 +451,7 @@ Status oneHot(Lowering &l) {
   if (!l.read(l.in(1), wanted) || !l.axis(axis, indices->rank() + 1))
     return l.status();
   if (!(wanted >= 1) || !(wanted < 1e9) || values->count != 2)
-    return l.invalid("a depth of " + std::to_string(wanted) + " does not go with values of shape " +
+    return l.invalid("a depth of ", wanted, " does not go with values of shape ",
                      toString(values->shape));
   const auto depth = static_cast<int64_t>(wanted);
   Shape shape = indices->shape;

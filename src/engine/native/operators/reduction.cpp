@@ -95,7 +95,7 @@ template <KernelId Kernel, bool Largest> Status arg(Lowering &l) {
   if (!readAxis(l, x, 0, at))
     return l.status();
   if (at.n == 0)
-    return l.invalid("there is nothing to choose from in " + toString(x->shape));
+    return l.invalid("there is nothing to choose from in ", toString(x->shape));
   Shape shape = x->shape;
   if (l.integer("keepdims", 1) != 0)
     shape[at.axis] = 1;
@@ -116,7 +116,7 @@ Status topK(Lowering &l) {
   if (!readAxis(l, x, -1, at) || (l.in(1) && !l.read(l.in(1), k)))
     return l.status();
   if (k < 0 || k > at.n)
-    return l.invalid("k is " + std::to_string(k) + " for a length of " + std::to_string(at.n));
+    return l.invalid("k is ", k, " for a length of ", at.n);
   Shape shape = x->shape;
   shape[at.axis] = k;
   Value *values = l.output(0, x->type, shape);
@@ -185,7 +185,7 @@ template <bool Product> Status accumulate(Lowering &l) {
 /// [batch, channels, everything else]
 bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, int64_t &inner) {
   if (x->rank() < 2)
-    return l.invalid("it takes [N, C, ...], not " + toString(x->shape));
+    return l.invalid("it takes [N, C, ...], not ", toString(x->shape));
   batch = x->shape[0];
   channels = x->shape[1];
   inner = product(x->shape, 2, x->rank());
@@ -195,8 +195,8 @@ bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, 
 bool haveCount(Lowering &l, std::initializer_list<const Value *> values, int64_t wanted) {
   for (const Value *value : values)
     if (value && count(value) != wanted)
-      return l.invalid("a scale, bias, mean or variance has " + toString(value->shape) +
-                       " instead of " + std::to_string(wanted) + " elements");
+      return l.invalid("a scale, bias, mean or variance has ", toString(value->shape),
+                       " instead of ", wanted, " elements");
   return true;
 }
 
@@ -236,8 +236,7 @@ Status groupNormalization(Lowering &l) {
   if (!channelsOf(l, x, batch, channels, inner))
     return l.status();
   if (groups < 1 || channels % groups)
-    return l.invalid(std::to_string(channels) + " channels cannot be divided into " +
-                     std::to_string(groups) + " groups");
+    return l.invalid(channels, " channels cannot be divided into ", groups, " groups");
   if (l.version < 21) { // one for each group
     if (!haveCount(l, {scale, bias}, groups))
       return l.status();
@@ -280,8 +279,8 @@ template <bool IsRms> Status layerNormalization(Lowering &l) {
     if (bias)
       y = binary(l, KernelId::AddF32, y, bias);
     if (l.status() && y->shape != x->shape)
-      return l.invalid("a scale of shape " + toString(scale->shape) +
-                       " does not fit an input of shape " + toString(x->shape));
+      return l.invalid("a scale of shape ", toString(scale->shape),
+                       " does not fit an input of shape ", toString(x->shape));
   }
   return l.give(y);
 }
@@ -310,7 +309,7 @@ Status lpNormalization(Lowering &l) {
   if (!l.axis(axis, x->rank()))
     return l.status();
   if (p != 1 && p != 2)
-    return l.invalid("p is " + std::to_string(p) + "; expected 1 or 2");
+    return l.invalid("p is ", p, "; expected 1 or 2");
   Value *norm = reduce(l, p == 1 ? KernelId::ReduceL1F32 : KernelId::ReduceL2F32, ReduceOp::L1, x,
                        {axis}, true);
   // Nothing divided by nothing is nothing.

@@ -19,7 +19,7 @@ Status reshape(Lowering &l) {
     if (shape[i] != -1)
       continue;
     if (open != SIZE_MAX)
-      return l.invalid("the shape " + wanted + " has two lengths of -1");
+      return l.invalid("the shape ", wanted, " has two lengths of -1");
     open = i;
     shape[i] = 1;
   }
@@ -27,7 +27,7 @@ Status reshape(Lowering &l) {
   if (open != SIZE_MAX && others && *others)
     shape[open] = count(x) / static_cast<int64_t>(*others);
   if (elementCount(shape) != x->count)
-    return l.invalid("the shape " + wanted + " does not have as many elements as " +
+    return l.invalid("the shape ", wanted, " does not have as many elements as ",
                      toString(x->shape));
   return l.give(l.view(x, shape));
 }
@@ -51,7 +51,7 @@ Status squeeze(Lowering &l) {
   for (size_t i = 0; i < x->rank(); ++i) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
     if (named && x->shape[i] != 1)
-      return l.invalid("axis " + std::to_string(i) + " of " + toString(x->shape) + " is not 1");
+      return l.invalid("axis ", i, " of ", toString(x->shape), " is not 1");
     if (areThere ? !named : x->shape[i] != 1)
       shape.push_back(x->shape[i]);
   }
@@ -122,7 +122,7 @@ Status constantOfShape(Lowering &l) {
   const onnx::Attribute *a = l.attribute("value");
   Value *value = a && a->tensor ? constantTensor(l, *a->tensor) : l.constantOf<float>({}, {0});
   if (value->count != 1)
-    return l.invalid("its value has " + std::to_string(value->count) + " elements");
+    return l.invalid("its value has ", value->count, " elements");
   return l.give(fill(l, value->type, shape, value));
 }
 
@@ -168,12 +168,12 @@ Status range(Lowering &l) {
 Status eyeLike(Lowering &l) {
   const Value *x = l.in(0);
   if (x->rank() != 2)
-    return l.invalid("it takes a matrix, not " + toString(x->shape));
+    return l.invalid("it takes a matrix, not ", toString(x->shape));
   ElementType type = x->type;
   if (l.attribute("dtype")) {
     const auto wanted = onnx::elementType(static_cast<onnx::DataType>(l.integer("dtype", 0)));
     if (!wanted)
-      return l.unsupported("its attribute 'dtype' is " + std::to_string(l.integer("dtype", 0)));
+      return l.unsupported("its attribute 'dtype' is ", l.integer("dtype", 0));
     type = *wanted;
   }
   const int64_t k = l.integer("k", 0), rows = x->shape[0], columns = x->shape[1];
