@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Which passes of the stock pipelines are skipped once a model has chosen others.
-#include "middle_end.h"
-
 #include "actions.h"
 
 #include "llvm/ADT/StringSet.h"
