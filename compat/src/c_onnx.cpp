@@ -14,6 +14,9 @@ using mlbridge::Code;
 using mlbridge::Status;
 
 struct Environment {
+  bool checkDone() const { return done; }
+  const std::string &getNextAgent() const { return nextAgent; }
+
   float *(*step)(Action action) = nullptr;
   float *(*reset)(void) = nullptr;
   size_t features = 0;
@@ -38,25 +41,16 @@ Status episode(ONNXModelRunner &runner) {
             "the environment needs env_setNumFeatures, env_setStepFunc and env_setResetFunc"};
   env->done = false;
   const float *observation = env->reset();
-  for (uint64_t step = 0; !env->done; ++step) {
-    if (step == MaxSteps)
-      return {Code::LimitExceeded,
-              "the environment is not done after " + std::to_string(step) + " steps"};
-    if (!observation)
-      return {Code::InvalidArgument,
-              "the environment gave no observation at step " + std::to_string(step)};
-    auto agent = runner.agents.find(env->nextAgent);
-    // Who never names an agent means the only one.
-    if (agent == runner.agents.end() && env->nextAgent.empty() && runner.agents.size() == 1)
-      agent = runner.agents.begin();
-    if (agent == runner.agents.end())
-      return {Code::InvalidArgument, "there is no agent '" + env->nextAgent + "'"};
-    const unsigned action = agent->second->computeAction(observation, env->features);
-    if (const Status &s = agent->second->status(); !s)
-      return s.withContext("agent '" + agent->first + "', step " + std::to_string(step));
-    observation = env->step(static_cast<Action>(action));
-  }
-  return Status();
+  return MLBridge::finishEpisode(
+      *env, runner.agents, MaxSteps, [&](MLBridge::Agent &agent) -> Status {
+        if (!observation)
+          return {Code::InvalidArgument, "the environment gave no observation"};
+        const unsigned action = agent.computeAction(observation, env->features);
+        Status answered = agent.status();
+        if (answered)
+          observation = env->step(static_cast<Action>(action));
+        return answered;
+      });
 }
 
 void remember(ONNXModelRunner &runner, const Status &status) {

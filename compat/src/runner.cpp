@@ -38,6 +38,35 @@ Status convert(const BaseSerDes::Values &values, ElementType type, void *into) {
   return s ? s : Status(Code::Mismatch, "the pass " + s.message());
 }
 
+/// Writes what a runner found to where `resize` says: as elements of `type`, all or the first.
+Status give(BaseSerDes *serdes, const void *found, ElementType type, bool several, void *into,
+            void *(*resize)(void *into, size_t count)) {
+  if (!found)
+    return {Code::PolicyFailed, "the runner gave no answer"};
+  if (serdes && serdes->values().returned == found) {
+    BaseSerDes::Values values = serdes->values();
+    if (!several && values.count == 0)
+      return {Code::Mismatch, "the pass asks for one value and the model answered none"};
+    if (!several)
+      values.count = 1; // of several the first, as in the release
+    return convert(values, type, resize(into, values.count));
+  }
+  // Bytes of whatever type the program knows.
+  const size_t size = mlbridge::sizeOf(type);
+  const bool lengthIsKnown =
+      serdes && (serdes->getKind() == SerDesKind::Bitstream || serdes->getMessageLength() != 0);
+  const size_t bytes = lengthIsKnown ? serdes->getMessageLength() : size;
+  if (several ? bytes % size != 0 : bytes < size)
+    return {Code::Mismatch, "the model answered " + std::to_string(bytes) +
+                                " bytes where the pass asks for " +
+                                (several ? "elements" : "a value") + " of " + std::to_string(size) +
+                                " (" + mlbridge::name(type) + ")"};
+  const size_t count = several ? bytes / size : 1;
+  if (void *to = resize(into, count); count)
+    std::memcpy(to, found, count * size);
+  return Status();
+}
+
 } // namespace
 
 MLModelRunner::MLModelRunner(Kind Type, SerDesKind SerDesType, llvm::LLVMContext *Ctx)
@@ -74,46 +103,14 @@ bool MLModelRunner::askFor(ElementType type, bool several, void *into,
       return false;
     }
   }
-  void *found = evaluateUntyped();
+  const void *found = evaluateUntyped();
   if (SerDes)
     if (Status s = SerDes->takeStatus(); !s)
       fail(std::move(s));
-  if (!Failure)
-    return false;
-  if (!found) {
-    fail({Code::PolicyFailed, "the runner gave no answer"});
-    return false;
-  }
-  if (SerDes && SerDes->values().returned == found) {
-    BaseSerDes::Values values = SerDes->values();
-    if (!several && values.count == 0) {
-      fail({Code::Mismatch, "the pass asks for one value and the model answered none"});
-      return false;
-    }
-    if (!several)
-      values.count = 1; // of several the first, as in the release
-    if (Status s = convert(values, type, resize(into, values.count)); !s) {
+  if (Failure)
+    if (Status s = give(SerDes.get(), found, type, several, into, resize); !s)
       fail(std::move(s));
-      return false;
-    }
-    return true;
-  }
-  // Bytes of whatever type the program knows.
-  const size_t size = mlbridge::sizeOf(type);
-  const bool lengthIsKnown =
-      SerDes && (SerDes->getKind() == SerDesKind::Bitstream || SerDes->getMessageLength() != 0);
-  const size_t bytes = lengthIsKnown ? SerDes->getMessageLength() : size;
-  if (several ? bytes % size != 0 : bytes < size) {
-    fail({Code::Mismatch, "the model answered " + std::to_string(bytes) +
-                              " bytes where the pass asks for " +
-                              (several ? "elements" : "a value") + " of " + std::to_string(size) +
-                              " (" + mlbridge::name(type) + ")"});
-    return false;
-  }
-  const size_t count = several ? bytes / size : 1;
-  if (void *to = resize(into, count); count)
-    std::memcpy(to, found, count * size);
-  return true;
+  return Failure.ok();
 }
 
 } // namespace MLBridge

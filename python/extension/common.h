@@ -149,7 +149,6 @@ template <typename... Extra> void defineWith(nb::class_<Extra...> &type) {
 nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents);
 
 void bindErrors(nb::module_ &m);
-void bindSignature(nb::module_ &m);
 void bindModel(nb::module_ &m);
 void bindServer(nb::module_ &m);
 void bindDriver(nb::module_ &m);

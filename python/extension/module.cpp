@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mlbridge._core: the C++ library for Python, and what the command line asks of it besides.
+// mlbridge._core: the C++ library for Python, TensorSpec and Signature, and what the command line
+// asks of it besides.
 #include "arrays.h"
 #include "core/component.h"
 #include "engine/file.h"
@@ -11,6 +12,41 @@
 
 namespace mlbridge::python {
 namespace {
+
+using Tuple = nb::typed<nb::tuple, int, nb::ellipsis>;
+
+Tuple tupleOf(const Shape &shape) { return nb::tuple(nb::cast(shape)); }
+
+using Specs = nb::typed<nb::tuple, TensorSpec, nb::ellipsis>;
+
+/// Any sequence of them; `side` is "inputs" or "outputs".
+std::vector<TensorSpec> specsOf(nb::handle values, const char *side) {
+  constexpr const char *Expected = "a sequence of TensorSpec";
+  const std::string what = std::string("the ") + side;
+  if (!nb::hasattr(values, "__iter__"))
+    refuseType(what, Expected, values);
+  std::vector<TensorSpec> specs;
+  for (nb::handle value : values) {
+    if (!nb::isinstance<TensorSpec>(value))
+      refuseType(what, Expected, value);
+    specs.push_back(nb::cast<const TensorSpec &>(value));
+  }
+  return specs;
+}
+
+/// Ones that are compared by value, and printed.
+template <typename T> void defineValue(nb::class_<T> &type, const char *name) {
+  type.def("__str__", [](const T &self) { return self.toString(); })
+      .def("__repr__", [prefix = "<" + std::string(name) +
+                                 " "](const T &self) { return prefix + self.toString() + ">"; })
+      .def("__hash__", [](const T &self) { return nb::hash(nb::cast(self.toString())); })
+      .def(
+          "__eq__",
+          [](const T &self, nb::handle other) {
+            return nb::isinstance<T>(other) && self == nb::cast<const T &>(other);
+          },
+          nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+}
 
 ComponentKind kindNamed(std::string_view wanted) {
   for (ComponentKind kind :
@@ -67,6 +103,75 @@ Files generate(const std::string &path, const std::string &name,
 #endif
 
 } // namespace
+
+nb::typed<nb::dict, nb::str, Signature> signaturesOf(Span<const AgentSpec> agents) {
+  nb::typed<nb::dict, nb::str, Signature> signatures;
+  for (const AgentSpec &agent : agents)
+    signatures[nb::cast(agent.name)] = nb::cast(agent.signature);
+  return signatures;
+}
+
+static void bindSignature(nb::module_ &m) {
+  nb::class_<TensorSpec> spec(
+      m, "TensorSpec",
+      "One named input or output: name, element type, shape.\n\n"
+      "A dimension of -1 (or None) changes from call to call; `maximum` may "
+      "state the largest length of each.");
+  spec.def(
+          "__init__",
+          [](TensorSpec *self, const std::string &name, const DType &dtype, const Lengths &shape,
+             const std::optional<Lengths> &maximum) {
+            const std::string where = "tensor '" + name + "': ";
+            TensorSpec made{
+                name, elementType(dtype), shapeOf(shape, Dynamic, where + "dimension"), {}};
+            if (maximum)
+              made.maximum = shapeOf(*maximum, 0, where + "maximum");
+            check(made.check());
+            new (self) TensorSpec(std::move(made));
+          },
+          nb::arg("name"), nb::arg("dtype") = "float32", nb::arg("shape") = nb::tuple(),
+          nb::arg("maximum").none() = nb::none())
+      .def_ro("name", &TensorSpec::name, "Unique among the inputs, or the outputs.")
+      .def_prop_ro(
+          "type", [](const TensorSpec &s) { return name(s.type); },
+          "The name of the element type: \"float32\", \"string\", …")
+      .def_prop_ro(
+          "dtype", [](const TensorSpec &s) { return dtypeOf(s.type); },
+          nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"),
+          "The NumPy dtype; object for strings")
+      .def_prop_ro(
+          "shape", [](const TensorSpec &s) { return tupleOf(s.shape); },
+          "The lengths; -1 for one that changes from call to call.")
+      .def_prop_ro(
+          "maximum",
+          [](const TensorSpec &s) {
+            return s.maximum.empty() ? std::optional<Tuple>() : tupleOf(s.maximum);
+          },
+          "The largest length of each dimension, None where none is declared; None if there is "
+          "none at all.");
+  defineValue(spec, "TensorSpec");
+
+  nb::class_<Signature> signature(
+      m, "Signature", "The ordered inputs and outputs of a model, to which both sides are held.");
+  signature
+      .def(
+          "__init__",
+          [](Signature *self, const nb::object &inputs, const nb::object &outputs) {
+            Signature made{specsOf(inputs, "inputs"), specsOf(outputs, "outputs")};
+            check(made.check());
+            new (self) Signature(std::move(made));
+          },
+          nb::arg("inputs"), nb::arg("outputs"),
+          nb::sig("def __init__(self, inputs: collections.abc.Sequence[TensorSpec], "
+                  "outputs: collections.abc.Sequence[TensorSpec]) -> None"))
+      .def_prop_ro(
+          "inputs", [](const Signature &s) { return Specs(nb::tuple(nb::cast(s.inputs))); },
+          "What the model is given.")
+      .def_prop_ro(
+          "outputs", [](const Signature &s) { return Specs(nb::tuple(nb::cast(s.outputs))); },
+          "What it answers.");
+  defineValue(signature, "Signature");
+}
 
 NB_MODULE(_core, m) {
   // A library never prints. What is alive at the end of the process may be a running server's.

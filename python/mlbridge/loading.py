@@ -321,9 +321,11 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
             raise InvalidArgument(f"{text}() gave a {type(made).__name__}; expected a policy")
     holders = (made, found, module)
     stated = next(
-        (s for h in holders if isinstance(s := _attribute(h, "signature"), Signature)), None
+        (s for h in holders if isinstance(s := getattr(h, "signature", None), Signature)), None
     )
-    metadata = next((m for h in holders if isinstance(m := _attribute(h, "metadata"), Mapping)), {})
+    metadata = next(
+        (m for h in holders if isinstance(m := getattr(h, "metadata", None), Mapping)), {}
+    )
     signature = signature or stated
     if _is_torch_module(made):
         if signature is None:
@@ -331,10 +333,6 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
         made.eval()
         return _network(text, _torch_evaluate(text, made, signature), signature, metadata)
     return LoadedModel(text, made, made, signature, metadata)
-
-
-def _attribute(holder: Any, name: str) -> Any:
-    return getattr(holder, name, None)
 
 
 def _import(place: str) -> ModuleType:

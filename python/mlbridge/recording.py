@@ -94,7 +94,11 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def request(self, context: Context, signature: Signature, inputs: Mapping[str, Any]) -> int:
         """Keep a request; its number is for the answer."""
-        self._stream(context, signature)
+        stream = (context.connection, context.stream)
+        if stream not in self._streams:
+            self._streams.add(stream)
+            who = _who(context, "connection stream agent")
+            self._record("stream", **who, signature=_described(signature))
         self._requests += 1
         self._record("request", inputs, number=self._requests, **_who(context))
         return self._requests
@@ -123,13 +127,6 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _stream(self, context: Context, signature: Signature) -> None:
-        stream = (context.connection, context.stream)
-        if stream not in self._streams:
-            self._streams.add(stream)
-            who = _who(context, "connection stream agent")
-            self._record("stream", **who, signature=_described(signature))
 
     def _record(self, kind: str, tensors: Mapping[str, Any] | None = None, **rest: Any) -> None:
         parts: list[bytes] = []

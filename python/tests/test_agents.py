@@ -343,7 +343,7 @@ def test_the_bytes_of_an_episode(tmp_path: Path) -> None:
 def test_an_environment_that_says_wrong_turns_is_an_error(tmp_path: Path) -> None:
     wrong = {
         "gave 1 rewards to 2 agents": protocol.turn(0, [0.0]),
-        "agent number 2 of 2": protocol.turn(2, [0.0, 0.0]),
+        "agent number 2 acts next": protocol.turn(2, [0.0, 0.0]),
         "agent number 4294967295": protocol.turn(protocol.NOBODY, [0.0, 0.0]),
         "did not say who acts": None,
     }

@@ -40,49 +40,27 @@ protected:
   /// An episode. The answer is 0, as in the release, unless it failed: an agent that is unknown or
   /// gave no answer, too many steps.
   void *evaluateUntyped() override {
-    if (!env) {
-      fail({mlbridge::Code::InvalidArgument, "the ONNXModelRunner has no environment"});
-      return nullptr;
-    }
-    env->resetDone();
-    return finish(&env->reset()) ? &answer : nullptr;
+    if (env)
+      env->resetDone();
+    return finish(env ? &env->reset() : nullptr) ? &answer : nullptr;
   }
 
 private:
-  Agent *next() {
-    const std::string name = env->getNextAgent();
-    auto found = agents.find(name);
-    // Who never names an agent means the only one.
-    if (found == agents.end() && name.empty() && agents.size() == 1)
-      found = agents.begin();
-    if (found != agents.end() && found->second)
-      return found->second;
-    fail({mlbridge::Code::InvalidArgument, "there is no agent '" + name + "'"});
-    return nullptr;
-  }
   bool finish(Observation *obs) {
     if (!env) {
       fail({mlbridge::Code::InvalidArgument, "the ONNXModelRunner has no environment"});
       return false;
     }
-    for (uint64_t step = 0; !env->checkDone(); ++step) {
-      if (step == maxSteps) {
-        fail({mlbridge::Code::LimitExceeded,
-              "the environment is not done after " + std::to_string(step) + " steps"});
-        return false;
-      }
-      Agent *agent = next();
-      if (!agent)
-        return false;
-      const unsigned action = agent->computeAction(*obs);
-      if (!agent->status()) {
-        fail(agent->status().withContext("agent '" + env->getNextAgent() + "', step " +
-                                         std::to_string(step)));
-        return false;
-      }
-      obs = &env->step(static_cast<Action>(action));
-    }
-    return true;
+    mlbridge::Status status = finishEpisode(*env, agents, maxSteps, [&](Agent &agent) {
+      const unsigned action = agent.computeAction(*obs);
+      mlbridge::Status answered = agent.status();
+      if (answered)
+        obs = &env->step(static_cast<Action>(action));
+      return answered;
+    });
+    if (!status)
+      fail(status);
+    return status.ok();
   }
 
   Environment *env;

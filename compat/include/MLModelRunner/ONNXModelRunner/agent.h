@@ -6,6 +6,7 @@
 #include "MLModelRunner/ONNXModelRunner/onnx.h"
 #include "MLModelRunner/ONNXModelRunner/utils.h"
 
+#include <cstdint>
 #include <string>
 
 namespace MLBridge {
@@ -28,6 +29,28 @@ private:
   ONNXModel model_;
   mlbridge::Status status_;
 };
+
+/// Not in the release: until the environment is done, calls `step` with the agent that it names.
+/// Environment is that of C++ or that of C.
+template <typename Environment, typename Agents, typename Step>
+mlbridge::Status finishEpisode(Environment &env, const Agents &agents, uint64_t maxSteps,
+                               Step step) {
+  for (uint64_t steps = 0; !env.checkDone(); ++steps) {
+    if (steps == maxSteps)
+      return {mlbridge::Code::LimitExceeded,
+              "the environment is not done after " + std::to_string(steps) + " steps"};
+    const std::string name = env.getNextAgent();
+    auto agent = agents.find(name);
+    // Who never names an agent means the only one.
+    if (agent == agents.end() && name.empty() && agents.size() == 1)
+      agent = agents.begin();
+    if (agent == agents.end() || !agent->second)
+      return {mlbridge::Code::InvalidArgument, "there is no agent '" + name + "'"};
+    if (mlbridge::Status s = step(*agent->second); !s)
+      return s.withContext("agent '" + agent->first + "', step " + std::to_string(steps));
+  }
+  return mlbridge::Status();
+}
 
 } // namespace MLBridge
 
