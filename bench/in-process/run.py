@@ -15,6 +15,7 @@ build/bench/in-process-limits.json says which of the project's limits hold.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import os
 import statistics
@@ -53,14 +54,10 @@ def passes_of_a_turn(asker: Asker) -> int:
     return passes
 
 
-def left_out(engine: str, model: Path, why: str) -> None:
-    """Say so, but not for each model the same."""
-    if (said := (engine, why.replace(model.stem, ""))) not in _SAID:
-        _SAID.add(said)
-        tqdm.write(f"{engine} is left out for {model.stem}: {why}")
-
-
-_SAID: set[tuple[str, str]] = set()
+@functools.cache
+def say_left_out(engine: str, why: str) -> None:
+    """Once, however many models it is true of."""
+    tqdm.write(f"{engine} is left out: {why}")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Place:
             uri = f"{engine}:{self.shared(model) if engine == 'aot' else model}"
             self.run("start", uri)
         except LeftOutError as error:
-            left_out(engine, model, str(error))
+            say_left_out(engine, str(error).replace(model.stem, "MODEL"))
             return None
         return uri
 
@@ -135,7 +132,7 @@ def speeds(
 ) -> dict[str, float]:
     """Microseconds of an evaluation: of engines, and of both floors."""
     core = max(os.sched_getaffinity(0))
-    floor_onnx = place.build / "bench/in-process-floor-onnx"
+    floor_onnx = place.build / "bench/floor-onnx"
     floor_kernels = place.build / "bench/in-process-floor-kernels"
     commands: dict[str, list[str | Path]] = {
         engine: [place.client(uri), "ask", uri, examples] for engine, uri in uris.items()
