@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from shared import ROOT, Asker, parser, report  # noqa: E402
+from shared import ROOT, Asker, parser, report, show  # noqa: E402
 
 ENGINES = ("onnx", "native", "aot", "tfaot")
 C_FUNCTION = "aot's C function"
@@ -276,20 +276,11 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
     return found
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    head = f"{'model':16}{'engine':8}{'us':>10}{'session':>10}{'ratio':>7}"
-    head += f"{'kernels':>10}{'ratio':>7}{'start ms':>10}{'MB':>8}{'KB':>9}"
-    lines = [head]
-    for row in rows:
-        line = f"{row['model']:16}{row['engine']:8}{row['us']:10.3f}"
-        for floor in ("floor_ort_us", "floor_kernel_us"):
-            value = row[floor]
-            line += f"{value:10.3f}{row['us'] / value:7.2f}" if value else f"{'–':>10}{'–':>7}"
-        line += f"{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{row['binary_kb']:9.0f}"
-        lines.append(line)
-        if "c_function_us" in row:
-            lines.append(f"{'':16}{'C alone':8}{row['c_function_us']:10.3f}")
-    return "\n".join(lines)
+def with_ratios(row: dict[str, Any]) -> dict[str, Any]:
+    """For people."""
+    floors = {"session": row["floor_ort_us"], "kernels": row["floor_kernel_us"]}
+    over = {f"over {name}": us and round(row["us"] / us, 2) for name, us in floors.items()}
+    return row | {"c_function_us": row.get("c_function_us")} | over
 
 
 def main() -> int:
@@ -318,7 +309,8 @@ def main() -> int:
         report("in-process", rows)
         found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": stated}
         report("in-process-limits", found)
-    print(table(rows))
+    if rows:
+        show([with_ratios(row) for row in rows])
     for row in stated:
         mark = "holds" if row["holds"] else "DOES NOT HOLD"
         print(f"{row['what']:58}{row['value']:9.3f}  limit {row['limit']:<6} {mark}")
