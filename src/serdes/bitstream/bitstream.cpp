@@ -34,8 +34,8 @@ Status tooShort(const TensorSpec &spec, size_t needed, size_t offset, size_t lef
 }
 
 Status leftover(size_t expected, size_t size) {
-  return Status(Code::Protocol, "bitstream: expected a message of " + number(expected) +
-                                    " bytes, got " + number(size));
+  return Status(Code::Protocol, "bitstream: expected the end at offset " + number(expected) +
+                                    ", the message has " + number(size) + " bytes");
 }
 
 /// What does not change from message to message.

@@ -85,7 +85,7 @@ TEST(Bitstream, SaysWhereAMessageIsWrong) {
       {"short", TensorSpec::of<float>("x", {100}), zeros(100),
        "bitstream: tensor 'x' needs 400 bytes at offset 0, message has 100 left"},
       {"long", TensorSpec::of<float>("x", {1}), zeros(5),
-       "bitstream: expected a message of 4 bytes, got 5"},
+       "bitstream: expected the end at offset 4, the message has 5 bytes"},
       {"bool", TensorSpec::of<bool>("mask", {3}), std::string("\0\1\2", 3),
        "bitstream: tensor 'mask' element 2 at offset 2 is 2, a bool is 0 or 1"},
       {"no length", TensorSpec::of<float>("x", {Dynamic}), zeros(4),

@@ -233,7 +233,7 @@ public:
         return fail(error, Code::Protocol, "unknown tensor " + quoted(found.name) + at(offset));
       if (seen[index])
         return fail(error, Code::Protocol,
-                    about(slots_[index].spec) + " occurs a second time," + at(offset));
+                    about(slots_[index].spec) + " occurs twice, the second time" + at(offset));
       seen[index] = 1;
       if (mlb_code code = deliver(index, found, body, bytes, *sink, error))
         return code;
