@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,15 +63,13 @@ class Child:
         """A line; nothing at the end of the file; None if it is not there in time."""
         assert process.stdout
         line = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                if not selector.select(self.seconds):
-                    return None
-                data = os.read(process.stdout.fileno(), 1 << 16)
-                if not data:
-                    return b""
-                line += data
+        while not line.endswith(b"\n"):
+            if not select.select([process.stdout], [], [], self.seconds)[0]:
+                return None
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                return b""
+            line += data
         return line
 
     def end(self, *, kill: bool = False) -> None:

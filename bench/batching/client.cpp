@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <sys/socket.h>
@@ -73,13 +74,11 @@ int main(int count, char **arguments) {
   if (count != 4)
     fail("usage: batching-client URI CLIENTS EXPECTED");
   std::vector<Example> examples(1024);
-  std::FILE *file = std::fopen(arguments[3], "rb");
-  if (!file)
-    fail(std::string("cannot open ") + arguments[3]);
-  examples.resize(std::fread(examples.data(), sizeof(Example), examples.size(), file));
-  std::fclose(file);
+  std::ifstream file(arguments[3], std::ios::binary);
+  file.read(reinterpret_cast<char *>(examples.data()), examples.size() * sizeof(Example));
+  examples.resize(static_cast<size_t>(file.gcount()) / sizeof(Example));
   if (examples.empty())
-    fail("no examples");
+    fail(std::string("no examples in ") + arguments[3]);
   std::vector<Client> clients;
   const bool isBare = std::strncmp(arguments[1], "bare:", 5) == 0;
   for (long i = 0, all = std::strtol(arguments[2], nullptr, 10); i < all; ++i)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,9 +23,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "in-process")]
 from networks import perceptron  # noqa: E402
 from shared import ROOT, parser, report, show, used  # noqa: E402
 from sizes import kilobytes  # noqa: E402
+from tfaot import run  # noqa: E402
 
 ROUNDS = 7
 FUNCTIONS = 400
+LIBRARIES = ("passes", "irreader", "bitwriter")
 SOURCE = """
 int f{0}(const int *p, int n) {{
   int sum = {0};
@@ -37,25 +38,17 @@ int f{0}(const int *p, int n) {{
 """
 
 
-def said(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
 class Tool:
     """Builds and runs the small opt."""
 
     def __init__(self, build: Path, folder: Path) -> None:
         self.folder = folder
         config = "llvm-config-22"
-        flags = ["-I" + said(config, "--includedir")[0], "-O2", "-std=c++17", "-fno-rtti"]
-        libraries = said(config, "--link-static", "--libs", "passes", "irreader", "bitwriter")
+        flags = ["-I" + run(config, "--includedir").strip(), "-O2", "-std=c++17", "-fno-rtti"]
+        words = run(config, "--link-static", "--libs", "--system-libs", *LIBRARIES).split()
         # Debian's llvm-22-dev doesn't bring zstd's link, only the library itself.
-        libraries += [
-            "-l:libzstd.so.1" if word == "-lzstd" else word
-            for word in said(config, "--link-static", "--system-libs")
-        ]
-        self.link = [f"-L{said(config, '--libdir')[0]}", *libraries, "-fuse-ld=lld"]
+        libraries = ["-l:libzstd.so.1" if word == "-lzstd" else word for word in words]
+        self.link = [f"-L{run(config, '--libdir').strip()}", *libraries, "-fuse-ld=lld"]
         self.compile = ["clang++-22", *flags, "-DNDEBUG", str(HERE / "opt_like.cpp")]
         bridge = ["-DWITH_BRIDGE", f"-I{ROOT}/include", str(build / "src/libmlbridge.a")]
         self.bridge = [*bridge, "-ldl", "-pthread"]
@@ -78,7 +71,7 @@ def measure(build: Path, folder: Path) -> dict[str, Any]:
     stripped = folder / "stripped"
     source.write_text("".join(SOURCE.format(i, i % 7 + 1) for i in range(FUNCTIONS)))
     command = ["clang-22", "-O2", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S"]
-    subprocess.run([*command, source, "-o", ir], check=True)
+    run(*command, source, "-o", ir)
     model.write_bytes(perceptron(16, 8, 2).SerializeToString())
     tool = Tool(build, folder)
     found: dict[str, Any] = {"opt_like": [], "plugin": []}

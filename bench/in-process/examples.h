@@ -15,13 +15,6 @@ namespace inprocess {
 
 using bench::fail;
 
-inline std::string contents(const char *path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    fail(std::string("cannot open ") + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// A buffer that a model reads.
 struct Input {
   unsigned char *data;
@@ -32,7 +25,11 @@ struct Input {
 class Examples {
 public:
   Examples(const char *path, std::vector<Input> inputs, std::size_t outputs)
-      : bytes_(contents(path)), inputs_(std::move(inputs)), outputs_(outputs) {
+      : inputs_(std::move(inputs)), outputs_(outputs) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+      fail(std::string("cannot open ") + path);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
     for (const Input &input : inputs_)
       size_ += input.bytes;
     size_ += outputs * sizeof(float);

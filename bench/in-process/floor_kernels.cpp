@@ -22,16 +22,13 @@ namespace {
 constexpr int Lanes = 16;
 using Vector = float __attribute__((vector_size(Lanes * sizeof(float)), aligned(4)));
 
-struct Free {
-  void operator()(float *memory) const { std::free(memory); }
-};
-using Floats = std::unique_ptr<float[], Free>;
+using Floats = std::unique_ptr<float[], void (*)(void *)>;
 
 Floats allocate(size_t count) {
   void *memory = std::aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
   if (!memory)
     fail("no memory");
-  return Floats(static_cast<float *>(memory));
+  return Floats(static_cast<float *>(memory), std::free);
 }
 
 Floats random(size_t count, float scale) {
@@ -64,8 +61,9 @@ struct Matrix {
 
 /// R rows of x times a panel of V vectors, two sums for each so that additions needn't wait.
 template <int R, int V>
-void multiplyPanel(const float *x, int stride, const float *panel, int length, float *y, int across,
+void multiplyPanel(const float *x, const float *panel, const Matrix &matrix, float *y,
                    int columns) {
+  const int length = matrix.rows;
   Vector sums[2][R][V] = {};
   int k = 0;
   const auto step = [&](Vector(&into)[R][V], int at) {
@@ -74,7 +72,7 @@ void multiplyPanel(const float *x, int stride, const float *panel, int length, f
       std::memcpy(&weights[v], panel + size_t(at) * Matrix::Width + v * Lanes, sizeof(Vector));
     for (int r = 0; r < R; ++r)
       for (int v = 0; v < V; ++v)
-        into[r][v] += weights[v] * x[size_t(r) * stride + at];
+        into[r][v] += weights[v] * x[size_t(r) * length + at];
   };
   if constexpr (R == 1)
     for (; k + 1 < length; k += 2) {
@@ -89,7 +87,7 @@ void multiplyPanel(const float *x, int stride, const float *panel, int length, f
       const Vector sum = sums[0][r][v] + sums[1][r][v];
       std::memcpy(row + v * Lanes, &sum, sizeof sum);
     }
-    std::memcpy(y + size_t(r) * across, row, size_t(columns) * sizeof(float));
+    std::memcpy(y + size_t(r) * matrix.columns, row, size_t(columns) * sizeof(float));
   }
 }
 
@@ -98,21 +96,18 @@ template <int R> void multiplyRows(const float *x, const Matrix &matrix, float *
     const float *panel = matrix.packed.get() + size_t(p) * matrix.rows * Matrix::Width;
     const int left = std::min(Matrix::Width, matrix.columns - p * Matrix::Width);
     float *to = y + p * Matrix::Width;
-    const auto with = [&](auto kernel) {
-      kernel(x, matrix.rows, panel, matrix.rows, to, matrix.columns, left);
-    };
     switch ((left + Lanes - 1) / Lanes) {
     case 1:
-      with(multiplyPanel<R, 1>);
+      multiplyPanel<R, 1>(x, panel, matrix, to, left);
       break;
     case 2:
-      with(multiplyPanel<R, 2>);
+      multiplyPanel<R, 2>(x, panel, matrix, to, left);
       break;
     case 3:
-      with(multiplyPanel<R, 3>);
+      multiplyPanel<R, 3>(x, panel, matrix, to, left);
       break;
     default:
-      with(multiplyPanel<R, 4>);
+      multiplyPanel<R, 4>(x, panel, matrix, to, left);
     }
   }
 }
@@ -196,19 +191,16 @@ Network graphNetwork() {
   return made;
 }
 
-const std::map<std::string, Network> &networks() {
-  static const std::map<std::string, Network> all = {
-      {"16-8-2", layers({16, 8, 2})},
-      {"100-64-64-2", layers({100, 64, 64, 2})},
-      {"300-256-128-15", layers({300, 256, 128, 15})},
-      {"50000-1", layers({50000, 1})},
-      {"50000-64-15", layers({50000, 64, 15})},
-      {"inliner", layers({22, 40, 40, 20, 2})},
-      {"lstm", {50, 100, {{100, 256}, {64, 256}}, {{-1, 50, 0, false}, {0, 50, 1, true}}}},
-      {"ggnn", graphNetwork()},
-  };
-  return all;
-}
+const std::map<std::string, Network> Networks = {
+    {"16-8-2", layers({16, 8, 2})},
+    {"100-64-64-2", layers({100, 64, 64, 2})},
+    {"300-256-128-15", layers({300, 256, 128, 15})},
+    {"50000-1", layers({50000, 1})},
+    {"50000-64-15", layers({50000, 64, 15})},
+    {"inliner", layers({22, 40, 40, 20, 2})},
+    {"lstm", {50, 100, {{100, 256}, {64, 256}}, {{-1, 50, 0, false}, {0, 50, 1, true}}}},
+    {"ggnn", graphNetwork()},
+};
 
 /// The products of a network, with memory for each.
 class Work {
@@ -253,8 +245,8 @@ private:
 } // namespace
 
 int main(int count, char **arguments) {
-  const auto found = count == 3 ? networks().find(arguments[2]) : networks().end();
-  if (found == networks().end())
+  const auto found = count == 3 ? Networks.find(arguments[2]) : Networks.end();
+  if (found == Networks.end())
     fail("usage: in-process-floor-kernels blas|loops MODEL");
   const auto product = arguments[1] == std::string("blas") ? byBlas : byLoops;
   const Work work(found->second);

@@ -15,6 +15,7 @@ build/bench/in-process-limits.json says which of the project's limits hold.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import os
 import statistics
@@ -33,7 +34,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from shared import ROOT, Asker, parser, report  # noqa: E402
+from shared import ROOT, Asker, parser, report, show  # noqa: E402
 
 ENGINES = ("onnx", "native", "aot", "tfaot")
 C_FUNCTION = "aot's C function"
@@ -53,14 +54,10 @@ def passes_of_a_turn(asker: Asker) -> int:
     return passes
 
 
-def left_out(engine: str, model: Path, why: str) -> None:
-    """Say so, but not for each model the same."""
-    if (said := (engine, why.replace(model.stem, ""))) not in _SAID:
-        _SAID.add(said)
-        tqdm.write(f"{engine} is left out for {model.stem}: {why}")
-
-
-_SAID: set[tuple[str, str]] = set()
+@functools.cache
+def say_left_out(engine: str, why: str) -> None:
+    """Once, however many models it is true of."""
+    tqdm.write(f"{engine} is left out: {why}")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Place:
             uri = f"{engine}:{self.shared(model) if engine == 'aot' else model}"
             self.run("start", uri)
         except LeftOutError as error:
-            left_out(engine, model, str(error))
+            say_left_out(engine, str(error).replace(model.stem, "MODEL"))
             return None
         return uri
 
@@ -135,7 +132,7 @@ def speeds(
 ) -> dict[str, float]:
     """Microseconds of an evaluation: of engines, and of both floors."""
     core = max(os.sched_getaffinity(0))
-    floor_onnx = place.build / "bench/in-process-floor-onnx"
+    floor_onnx = place.build / "bench/floor-onnx"
     floor_kernels = place.build / "bench/in-process-floor-kernels"
     commands: dict[str, list[str | Path]] = {
         engine: [place.client(uri), "ask", uri, examples] for engine, uri in uris.items()
@@ -279,20 +276,11 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
     return found
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    head = f"{'model':16}{'engine':8}{'us':>10}{'session':>10}{'ratio':>7}"
-    head += f"{'kernels':>10}{'ratio':>7}{'start ms':>10}{'MB':>8}{'KB':>9}"
-    lines = [head]
-    for row in rows:
-        line = f"{row['model']:16}{row['engine']:8}{row['us']:10.3f}"
-        for floor in ("floor_ort_us", "floor_kernel_us"):
-            value = row[floor]
-            line += f"{value:10.3f}{row['us'] / value:7.2f}" if value else f"{'–':>10}{'–':>7}"
-        line += f"{row['startup_ms']:10.3f}{row['rss_mb']:8.2f}{row['binary_kb']:9.0f}"
-        lines.append(line)
-        if "c_function_us" in row:
-            lines.append(f"{'':16}{'C alone':8}{row['c_function_us']:10.3f}")
-    return "\n".join(lines)
+def with_ratios(row: dict[str, Any]) -> dict[str, Any]:
+    """For people."""
+    floors = {"session": row["floor_ort_us"], "kernels": row["floor_kernel_us"]}
+    over = {f"over {name}": us and round(row["us"] / us, 2) for name, us in floors.items()}
+    return row | {"c_function_us": row.get("c_function_us")} | over
 
 
 def main() -> int:
@@ -321,7 +309,8 @@ def main() -> int:
         report("in-process", rows)
         found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": stated}
         report("in-process-limits", found)
-    print(table(rows))
+    if rows:
+        show([with_ratios(row) for row in rows])
     for row in stated:
         mark = "holds" if row["holds"] else "DOES NOT HOLD"
         print(f"{row['what']:58}{row['value']:9.3f}  limit {row['limit']:<6} {mark}")

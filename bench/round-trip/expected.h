@@ -16,54 +16,35 @@ namespace roundtrip {
 
 constexpr int64_t LargestSize = 50000, SizeStep = 500, SmallSize = 16;
 
-inline std::vector<float> sweepInput() {
-  std::vector<float> x;
-  for (int64_t k = 0; k < LargestSize; ++k)
-    x.push_back(static_cast<float>(k % 17) / 16);
-  return x;
-}
-
-inline double weight(int64_t k) { return static_cast<double>(k * 7 % 13 - 5) / 64; }
-
-/// By size.
-inline std::vector<double> sweepAnswers() {
-  std::vector<double> answers(LargestSize + 1);
-  for (int64_t k = 0; k < LargestSize; ++k)
-    answers[k + 1] = answers[k] + static_cast<double>(k % 17) / 16 * weight(k);
-  return answers;
-}
-
-inline bool isClose(double found, double expected) {
-  return std::fabs(found - expected) <= 1e-4 * (1 + std::fabs(expected));
-}
-
-/// The place of the largest of 16 numbers, another one for each query.
-inline void fillSmall(float *x, int64_t query) {
-  for (int64_t k = 0; k < SmallSize; ++k)
-    x[k] = static_cast<float>(k) / 4;
-  x[query % SmallSize] = 100;
-}
-inline int64_t smallAnswer(int64_t query) { return query % SmallSize; }
-
 /// Times sweeps of `ask(x, size)`, which gives the answer for the first `size` floats of x.
 template <typename Ask> void serveSweep(Ask ask) {
-  const std::vector<float> x = sweepInput();
-  const std::vector<double> expected = sweepAnswers();
+  std::vector<float> x(LargestSize);
+  std::vector<double> expected(LargestSize + 1); // by size
+  for (int64_t k = 0; k < LargestSize; ++k) {
+    x[k] = static_cast<float>(k % 17) / 16;
+    const double weight = static_cast<double>(k * 7 % 13 - 5) / 64;
+    expected[k + 1] = expected[k] + static_cast<double>(x[k]) * weight;
+  }
   bench::serveLines([&](long passes) {
     for (; passes > 0; --passes)
-      for (int64_t size = SizeStep; size <= LargestSize; size += SizeStep)
-        if (!isClose(ask(x.data(), static_cast<size_t>(size)), expected[size]))
+      for (int64_t size = SizeStep; size <= LargestSize; size += SizeStep) {
+        const double found = ask(x.data(), static_cast<size_t>(size));
+        if (!(std::fabs(found - expected[size]) <= 1e-4 * (1 + std::fabs(expected[size]))))
           bench::fail("wrong answer for " + std::to_string(size) + " floats");
+      }
   });
 }
 
-/// Times small queries, each of which is written to `input`.
+/// Times small queries, each of which is written to `input`: 16 numbers, of which another one is
+/// the largest each time. The answer is its place.
 template <typename Ask> void serveSmall(float *input, Ask ask) {
   int64_t query = 0;
   bench::serveLines([&](long passes) {
     for (; passes > 0; --passes, ++query) {
-      fillSmall(input, query);
-      if (ask() != smallAnswer(query))
+      for (int64_t k = 0; k < SmallSize; ++k)
+        input[k] = static_cast<float>(k) / 4;
+      input[query % SmallSize] = 100;
+      if (ask() != query % SmallSize)
         bench::fail("wrong answer");
     }
   });

@@ -54,17 +54,13 @@ template <typename Call> int64_t decide(const Call &call, std::string_view agent
 
 /// As "function:NAME", for all four agents.
 inline mlbridge::Status registerAs(const char *name) {
-  return mlbridge::registerFunction(
-      name, [](const mlbridge::Uri &) -> mlbridge::Expected<mlbridge::FunctionModel> {
-        mlbridge::FunctionModel model;
-        model.newFunction = []() -> mlbridge::Function {
-          return [](mlbridge::FunctionCall &call) {
-            call.output(0).as<int64_t>()[0] = decide(call, call.context().agent);
-            return mlbridge::Status();
-          };
-        };
-        return model;
-      });
+  const auto rules = [](mlbridge::FunctionCall &call) {
+    call.output(0).as<int64_t>()[0] = decide(call, call.context().agent);
+    return mlbridge::Status();
+  };
+  return mlbridge::registerFunction(name, [rules](const mlbridge::Uri &) {
+    return mlbridge::FunctionModel{{}, {}, [rules] { return rules; }};
+  });
 }
 
 /// In a server.

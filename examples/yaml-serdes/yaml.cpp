@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -220,15 +221,11 @@ mlb_code readEntry(Reader &reader, const Spec &spec, uint64_t i, const mlb_tenso
   if (!reader.take(":") || !reader.take("{") || !reader.take("shape") || !reader.take(":") ||
       !reader.take("["))
     return bad("': {shape: ['");
-  std::vector<int64_t> shape;
-  while (!reader.take("]")) {
-    int64_t length = 0;
-    if (shape.size() == spec.rank || (!shape.empty() && !reader.take(",")) ||
-        !readNumber(reader.plain(), length) || length < 0)
+  std::vector<int64_t> shape(spec.rank);
+  for (uint32_t d = 0; d < spec.rank; ++d)
+    if ((d != 0 && !reader.take(",")) || !readNumber(reader.plain(), shape[d]) || shape[d] < 0)
       return bad("a length for each dimension");
-    shape.push_back(length);
-  }
-  if (shape.size() != spec.rank)
+  if (!reader.take("]"))
     return bad("a length for each dimension");
   if (!reader.take(",") || !reader.take("data") || !reader.take(":") || !reader.take("["))
     return bad("', data: ['");
@@ -309,16 +306,14 @@ mlb_code decode(void *c, const uint8_t *data, uint64_t size, const mlb_tensor_si
 // ---- the tables
 
 mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **out, mlb_error *error) {
-  auto *codec = new Codec;
+  auto codec = std::make_unique<Codec>();
   for (uint64_t i = 0; i < size; ++i) {
     codec->specs.push_back(
         {std::string(specs[i].name.data, specs[i].name.size), specs[i].type, specs[i].rank});
-    if (specs[i].type == Float16) {
-      delete codec;
+    if (specs[i].type == Float16)
       return fail(error, Unsupported, "yaml: has no float16");
-    }
   }
-  *out = codec;
+  *out = codec.release();
   return 0;
 }
 

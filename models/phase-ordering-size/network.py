@@ -63,16 +63,13 @@ class Policy(nn.Module):
         often = history.clamp(0.0, MOST_REPEATS)
         return torch.cat((features, often, step.to(torch.float32) / STEP_SCALE), dim=-1)
 
-    def log_probabilities(self, inputs: Tensor) -> Tensor:
-        """The members' mean vote, of shape [..., choices]."""
-        votes = torch.stack([torch.log_softmax(m(inputs), dim=-1) for m in self.members])
-        return votes.mean(0)
-
     def preferences(
         self, features: Tensor, action_mask: Tensor, history: Tensor, step: Tensor
     ) -> Tensor:
-        """Log-probabilities of one observation of the plugin; masked actions have -1e9."""
-        votes = self.log_probabilities(self.encode(features, history, step))
+        """The members' mean vote on one observation of the plugin, as log-probabilities; masked
+        actions have -1e9."""
+        inputs = self.encode(features, history, step)
+        votes = torch.stack([torch.log_softmax(m(inputs), dim=-1) for m in self.members]).mean(0)
         return torch.where(action_mask > 0.5, votes, torch.full_like(votes, MASKED))
 
     def forward(self, *observation: Tensor, **named: Tensor) -> Tensor:
