@@ -40,6 +40,7 @@ nitpick_ignore_regex = [
         r"py:.*",
         r"(enum|builtins|datetime|timedelta|random|ndarray|NDArray|ArrayLike|DTypeLike|Any|Self)\b.*",
     ),
+    (r"py:.*", r"contextlib\b.*"),
     (r"py:.*", r"(mlbridge\.\w+\.)?(T|Task|Result|_\w+)(\.\w+)?"),
 ]
 

@@ -100,9 +100,9 @@ public:
     ComponentError error;
     const std::vector<mlb_option> given = toComponent(options.options);
     const mlb_code code =
-        given.size() ? table_->create_with(specs.data(), specs.size(), static_cast<uint32_t>(side),
-                                           given.data(), given.size(), &codec_, error.get())
-                     : table_->create(specs.data(), specs.size(), &codec_, error.get());
+        given.empty() ? table_->create(specs.data(), specs.size(), &codec_, error.get())
+                      : table_->create_with(specs.data(), specs.size(), static_cast<uint32_t>(side),
+                                            given.data(), given.size(), &codec_, error.get());
     if (code)
       return error.status(code, name_);
     if (!codec_)

@@ -198,7 +198,9 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
       return makeError(Code::InvalidModel, who, " has no name, or one that is not UTF-8");
     who = std::string(side.what) + " '" + spec.name + "'";
     Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
-    if (!ok(side.type(session, i, type.out())) || !(s = readSpec(api, type.get(), who, spec)).ok())
+    if (!ok(side.type(session, i, type.out())))
+      return s;
+    if (s = readSpec(api, type.get(), who, spec); !s)
       return s;
     specs.push_back(std::move(spec));
   }
