@@ -172,7 +172,7 @@ void Connection::answer(const FrameHeader &header) {
 /// wants to read.
 Status Connection::pumpAs(Readiness wanted, Deadline deadline, Readiness &ready) {
   bool progress = false;
-  if (!wanted.write) {
+  if (!wanted.write && handover_.yields()) {
     Status status;
     const auto look = [&] {
       if (!channel_->look({true, false}).read)
@@ -260,6 +260,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       lock.unlock();
       Readiness ready;
       const Status status = pumpAs({true, false}, deadline, ready);
+      handover_.waited(Deadline::Clock::now());
       lock.lock();
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);

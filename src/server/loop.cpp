@@ -94,28 +94,30 @@ void ServerLoop::wake() const {
 }
 
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
-  Outcome outcome = Outcome::TimedOut;
-  // Polling a peer that is awake takes no system call.
-  const auto glance = [&] {
-    if (!attend(false))
-      return false;
-    if (!mayGoOn())
+  if (handover_.yields()) {
+    Outcome outcome = Outcome::TimedOut;
+    // Who is awake is looked at without a system call.
+    const auto glance = [&] {
+      if (!attend(false))
+        return false;
+      if (!mayGoOn())
+        outcome = turn(0);
+      if (outcome == Outcome::TimedOut)
+        outcome = Outcome::Progress;
+      return true;
+    };
+    int looks = 0;
+    const auto look = [&] {
+      if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
+        return glance();
       outcome = turn(0);
-    if (outcome == Outcome::TimedOut)
-      outcome = Outcome::Progress;
-    return true;
-  };
-  int looks = 0;
-  const auto look = [&] {
-    if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
-      return glance();
-    outcome = turn(0);
-    return outcome != Outcome::TimedOut;
-  };
-  if ((anyAwake_.load(std::memory_order_relaxed) && handover_.spinUntil(glance)) ||
-      handover_.yieldUntil(look))
-    return outcome;
-  outcome = turn(quietTime(deadline.pollTimeout()));
+      return outcome != Outcome::TimedOut;
+    };
+    if ((anyAwake_.load(std::memory_order_relaxed) && handover_.spinUntil(glance)) ||
+        handover_.yieldUntil(look))
+      return outcome;
+  }
+  const Outcome outcome = turn(quietTime(deadline.pollTimeout()));
   listenAgain();
   // poll(2) counts whole milliseconds, and no more than an int holds.
   return outcome == Outcome::TimedOut && !deadline.hasPassed() ? Outcome::Progress : outcome;

@@ -28,6 +28,11 @@ public:
   /// Waits for input or output and handles it. Takes the host's mutex.
   Outcome wait(Deadline deadline);
 
+  /// A request goes to the policy.
+  void requestBegins(Deadline::Clock::time_point now) {
+    handover_.waited(now);
+    policyBegins(now);
+  }
   /// The serving thread is about to do something else than wait.
   void policyBegins(Deadline::Clock::time_point now);
   void policyEnds() {

@@ -194,7 +194,7 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
       (void)result.fail(ready);
       continue;
     }
-    s.loop.policyBegins(now);
+    s.loop.requestBegins(now);
     return result;
   }
 }

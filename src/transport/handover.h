@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When two processes answer each other at once, it is cheaper to yield the processor and poll than
-// to sleep and be woken.
+// When two processes answer each other at once, offering the processor for a moment and looking for
+// input is cheaper than going to sleep and being woken.
 #ifndef MLBRIDGE_TRANSPORT_HANDOVER_H
 #define MLBRIDGE_TRANSPORT_HANDOVER_H
 
@@ -12,43 +12,40 @@
 
 namespace mlbridge {
 
-/// Backs off from something that fails: each failure doubles the number of waits that skip it, and
-/// as many successes halve it again.
-class Attempt {
-public:
-  static constexpr int MostFailures = 14;
-  bool isDue() {
-    waits_ = std::max(waits_ - 1, 0);
-    return waits_ == 0;
-  }
-  void worked() {
-    if (failures_ == 0 || ++successes_ < 1 << failures_)
-      return;
-    --failures_;
-    successes_ = 0;
-  }
-  /// `weight`: counts as at least so many failures in a row.
-  void failed(int weight = 1) {
-    failures_ = std::min(std::max(failures_ + 1, weight), MostFailures);
-    waits_ = 1 << failures_;
-    successes_ = 0;
-  }
-
-private:
-  int waits_ = 0, failures_ = 0, successes_ = 0;
-};
-
-/// What one waiting side of a conversation does before it sleeps in the kernel. Not thread-safe.
+/// Decides, for one waiting side of a conversation, whether to spin and to yield the processor for
+/// a moment before sleeping in the kernel. On one core, sleeping and waking are about a third of a
+/// short round trip; on two, waking an idle core may cost many times the round trip. But on a busy
+/// machine a yield lets others run for milliseconds. So accounts are kept: turns that began with a
+/// yield earn what they were shorter than those that slept, yields in vain and yields that let
+/// others run cost their time. While it pays, every wait begins with yields; when the account is
+/// empty, none does until so many quick turns have passed that they would have earned the loss,
+/// and more of them each time. Not thread-safe.
 class Handover {
 public:
   using Clock = Deadline::Clock;
-  static constexpr Duration Spin = std::chrono::microseconds(10);
-  static constexpr Duration Patience = std::chrono::microseconds(50);
-  /// A yield that took longer let other processes run, and will again; so one is enough to back
-  /// off.
-  static constexpr Duration LongYield = std::chrono::microseconds(150);
-  static constexpr int WeightOfLongYield = 10;
+  /// Turns no longer than this, from answer to answer, are quick; and so are yields.
+  static constexpr Duration Quick = std::chrono::microseconds(150);
+  /// Quick turns before the first try, and the fewest and the most before others.
+  static constexpr int FirstTurns = 32, LeastTurns = 64, MostTurns = 1 << 14;
+  /// What a try may lose at first, and what earnings are good for.
+  static constexpr Duration Grant = std::chrono::microseconds(100);
+  static constexpr Duration MostEarned = std::chrono::milliseconds(1);
+  /// After so many failures in a row the wait grows no more.
+  static constexpr int MostFailures = 6;
+
+  /// How long a side yields before it sleeps: twice as long as the longest turn of late, within
+  /// these. And how often at least: the scheduler, being fair, may give the processor straight
+  /// back.
+  static constexpr Duration LeastPatience = std::chrono::microseconds(30);
+  static constexpr Duration MostPatience = std::chrono::microseconds(200);
+  static constexpr int Yields = 3;
+  /// How long a side spins before it yields, within these.
+  static constexpr Duration LeastSpin = std::chrono::microseconds(5);
+  static constexpr Duration MostSpin = std::chrono::microseconds(20);
   static constexpr int GlancesPerClock = 16;
+  /// After so many spins in vain in a row 2^n waits do without, n being their number, up to the
+  /// other.
+  static constexpr int SpinsInVain = 3, MostSpinsInVain = 10;
 
   struct Processor {
     Clock::time_point now() { return Clock::now(); }
@@ -62,52 +59,117 @@ public:
     }
   };
 
-  /// Calls `glance`, which says whether there was input, until there was or for `Spin`. Call it
-  /// before yieldUntil where polling takes no system call.
+  /// Before a wait: whether to call yieldUntil before sleeping.
+  bool yields() {
+    outcome_ = yielding_ ? Outcome::Yielded : Outcome::Slept;
+    return yielding_;
+  }
+
+  /// To be called before yieldUntil where a look costs no system call: calls `glance`, which says
+  /// whether there was input, until there was or for about two quick turns. On two cores that finds
+  /// an answer some tenths of a microsecond earlier than the scheduler's call does; where it does
+  /// not, as on one core, it is soon left out, and tried again ever more seldom.
   template <typename Glance, typename Machine = Processor>
   bool spinUntil(Glance glance, Machine machine = Machine()) {
-    if (!spin_.isDue())
+    if (waitsWithoutSpin_ > 0) {
+      --waitsWithoutSpin_;
       return false;
-    const Clock::time_point end = machine.now() + Spin;
+    }
+    const Clock::time_point end = machine.now() + std::clamp(2 * longest_, LeastSpin, MostSpin);
     do {
       for (int i = 0; i < GlancesPerClock; ++i) {
         if (glance()) {
-          spin_.worked();
+          spinsInVain_ = 0;
           return true;
         }
         machine.pause();
       }
     } while (machine.now() < end);
-    spin_.failed();
+    spinsInVain_ = std::min(spinsInVain_ + 1, MostSpinsInVain);
+    if (spinsInVain_ >= SpinsInVain)
+      waitsWithoutSpin_ = 1 << spinsInVain_;
     return false;
   }
 
-  /// Yields and calls `look`, which says whether there was input, until there was or for
-  /// `Patience`.
+  /// Yields and calls `look`, which says whether there was input, until there was or patience ends.
   template <typename Look, typename Machine = Processor>
   bool yieldUntil(Look look, Machine machine = Machine()) {
-    if (!yield_.isDue())
-      return false;
-    const Clock::time_point end = machine.now() + Patience;
-    while (true) {
-      const Clock::time_point before = machine.now();
+    const Clock::time_point start = machine.now();
+    const Clock::time_point end = start + std::clamp(2 * longest_, LeastPatience, MostPatience);
+    Clock::time_point before = start;
+    for (int yields = 1;; ++yields) {
       machine.yield();
       const Clock::time_point after = machine.now();
-      const bool found = look();
-      if (after - before > LongYield)
-        yield_.failed(WeightOfLongYield);
-      else if (found)
-        yield_.worked();
-      else if (after >= end)
-        yield_.failed();
-      else
-        continue;
-      return found;
+      const bool othersRan = after - before > Quick;
+      if (othersRan)
+        wasted_ = after - before;
+      if (look())
+        return true;
+      if (othersRan || (yields >= Yields && after >= end)) {
+        wasted_ = after - start;
+        outcome_ = Outcome::YieldedInVain;
+        return false;
+      }
+      before = after;
     }
   }
 
+  /// The wait is over.
+  void waited(Clock::time_point now) {
+    const Duration turn = now - last_;
+    const bool quick = turn <= Quick;
+    last_ = now;
+    if (quick)
+      longest_ = std::max<Duration>(turn, longest_ - longest_ / 32);
+    if (outcome_ == Outcome::Slept) {
+      quickTurns_ = quick ? quickTurns_ + 1 : 0;
+      if (quick)
+        ofSleeping_ += (turn - ofSleeping_) / 8;
+      if (quickTurns_ >= neededTurns_) {
+        yielding_ = true;
+        account_ = Grant;
+      }
+      return;
+    }
+    if (outcome_ == Outcome::Yielded && quick) {
+      ofYielding_ += (turn - ofYielding_) / 8;
+      account_ += ofSleeping_ - turn;
+    }
+    account_ -= wasted_;
+    if (account_ >= MostEarned) {
+      account_ = MostEarned;
+      failures_ = 0;
+    }
+    if (account_ < Duration::zero())
+      stop();
+    wasted_ = Duration::zero();
+    outcome_ = Outcome::Slept;
+  }
+
 private:
-  Attempt spin_, yield_;
+  enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
+
+  void stop() {
+    const Duration gain =
+        std::max<Duration>(ofSleeping_ - ofYielding_, std::chrono::microseconds(1));
+    const int64_t turns = ((Grant - account_) / gain) << failures_;
+    neededTurns_ = static_cast<int>(std::clamp<int64_t>(turns, LeastTurns, MostTurns));
+    failures_ = std::min(failures_ + 1, MostFailures);
+    yielding_ = false;
+    quickTurns_ = 0;
+  }
+
+  Outcome outcome_ = Outcome::Slept;
+  bool yielding_ = false;
+  Clock::time_point last_{};
+  Duration account_{0};
+  Duration wasted_{0};                     ///< by yields of this turn
+  Duration longest_{0};                    ///< of the quick turns of late
+  Duration ofSleeping_{0}, ofYielding_{0}; ///< quick turns, about as long as of late
+  int quickTurns_ = 0;
+  int spinsInVain_ = 0, waitsWithoutSpin_ = 0;
+  int neededTurns_ = FirstTurns;
+  int failures_ = 0;
 };
 
 } // namespace mlbridge

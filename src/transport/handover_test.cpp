@@ -8,60 +8,119 @@ namespace {
 
 class HandoverTest : public ::testing::Test {
 protected:
+  enum Outcome : uint8_t { Hit, Vain };
   struct Machine {
     HandoverTest &test;
     Handover::Clock::time_point now() { return test.now; }
     void yield() { test.now += test.yieldTakes; }
     void pause() { test.now += std::chrono::nanoseconds(50); }
   };
-  /// Whether it was tried at all.
-  bool yields(bool finds) {
-    const auto before = now;
-    const bool found = handover.yieldUntil([&] { return finds; }, Machine{*this});
-    EXPECT_EQ(found, finds && now != before);
-    return now != before;
+  /// One turn that took so long besides yielding; whether it began with a yield.
+  bool turn(Duration took, Outcome outcome = Hit) {
+    const bool yielded = handover.yields();
+    if (yielded) {
+      EXPECT_EQ(handover.yieldUntil([&] { return outcome == Hit; }, Machine{*this}),
+                outcome == Hit);
+    }
+    handover.waited(now += yielded ? took : took + asleep);
+    return yielded;
+  }
+  /// Quick turns until one yields.
+  int turnsUntilYield(Outcome outcome) {
+    int turns = 1;
+    while (!turn(Short, outcome) && turns <= Handover::MostTurns)
+      ++turns;
+    return turns;
   }
 
+  const Duration Short = std::chrono::microseconds(8), Long = std::chrono::milliseconds(3);
   Duration yieldTakes = std::chrono::microseconds(1);
+  Duration asleep{0}; ///< what sleeping adds to a turn
   Handover handover;
   Handover::Clock::time_point now{std::chrono::hours(1)};
 };
 
-TEST_F(HandoverTest, GoesOnWhileItWorks) {
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(yields(true));
-    ASSERT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
+TEST_F(HandoverTest, NeverYieldsInAConversationThatIsNotQuick) {
+  for (int i = 0; i < 10 * Handover::FirstTurns; ++i)
+    ASSERT_FALSE(turn(i % Handover::FirstTurns ? Short : Long));
+}
+
+TEST_F(HandoverTest, KeepsYieldingWhileItPays) {
+  asleep = std::chrono::microseconds(20);
+  EXPECT_EQ(turnsUntilYield(Hit), Handover::FirstTurns + 2); // the first turn has no predecessor
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(Short));
+}
+
+TEST_F(HandoverTest, StopsIfSleepingIsAsQuick) {
+  turnsUntilYield(Hit);
+  int yields = 0;
+  for (int i = 0; i < 10'000; ++i)
+    yields += turn(Short + std::chrono::microseconds(2));
+  EXPECT_LT(yields, 5'000);
+}
+
+TEST_F(HandoverTest, BearsAFewYieldsInVainAndThenSeldomTries) {
+  turnsUntilYield(Vain);
+  int yields = 0;
+  const int turns = 100 * Handover::LeastTurns;
+  for (int i = 0; i < turns; ++i)
+    yields += turn(Short, Vain);
+  EXPECT_LE(yields, turns / 20);
+  EXPECT_GT(yields, 0);
+}
+
+TEST_F(HandoverTest, BearsATurnThatTookLongForAnotherReason) {
+  asleep = std::chrono::microseconds(20);
+  turnsUntilYield(Hit);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(i % 100 ? Short : Long));
+}
+
+TEST_F(HandoverTest, StopsAtOnceWhenAYieldTookLongAndWaitsLongerEachTime) {
+  asleep = std::chrono::microseconds(20);
+  int last = turnsUntilYield(Hit);
+  for (int i = 0; i < 4; ++i) {
+    yieldTakes = Long;
+    turn(Short);
+    yieldTakes = std::chrono::microseconds(1);
+    const int next = turnsUntilYield(Hit);
+    EXPECT_GT(next, last * 3 / 2);
+    EXPECT_LE(next, Handover::MostTurns + 2);
+    last = next;
   }
 }
 
-TEST_F(HandoverTest, TriesSeldomAndBrieflyWhereItFindsNothing) {
+TEST_F(HandoverTest, SpinsWhileThatFindsAnswers) {
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
+}
+
+TEST_F(HandoverTest, SpinsSeldomAndBrieflyWhereThatFindsNothing) {
   const auto start = now;
-  int yielded = 0;
+  int spins = 0;
   constexpr int Waits = 100'000;
   for (int i = 0; i < Waits; ++i) {
-    yielded += yields(false);
+    const auto before = now;
     ASSERT_FALSE(handover.spinUntil([] { return false; }, Machine{*this}));
+    ASSERT_LE(now - before, 2 * Handover::MostSpin);
+    spins += now != before;
   }
-  EXPECT_GT(yielded, Attempt::MostFailures);
-  EXPECT_LT(yielded, Waits / 1000);
-  EXPECT_LT(now - start, yielded * 2 * (Handover::Patience + Handover::Spin));
+  EXPECT_GT(spins, Handover::SpinsInVain);
+  EXPECT_LT(spins, Waits / 500);
+  // One answer found in time, and it spins again.
+  while (now == start || !handover.spinUntil([] { return true; }, Machine{*this})) {
+  }
+  EXPECT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
 }
 
-TEST_F(HandoverTest, BearsOneFailureAmongMany) {
-  int yielded = 0;
-  for (int i = 0; i < 1000; ++i)
-    yielded += yields(i % 100 != 0);
-  EXPECT_GT(yielded, 950);
-}
-
-TEST_F(HandoverTest, LeavesItForLongWhenOthersRanMeanwhile) {
-  yieldTakes = std::chrono::milliseconds(3);
-  EXPECT_TRUE(yields(true));
+TEST_F(HandoverTest, TriesAgainSoonWhereSleepingCostsMuch) {
+  asleep = std::chrono::microseconds(60);
+  turnsUntilYield(Hit);
+  yieldTakes = Long;
+  turn(Short);
   yieldTakes = std::chrono::microseconds(1);
-  int waits = 1;
-  while (!yields(true))
-    ++waits;
-  EXPECT_EQ(waits, 1 << Handover::WeightOfLongYield);
+  EXPECT_LT(turnsUntilYield(Hit), 100); // 3 ms are lost, each turn would have earned some 50 us
 }
 
 } // namespace
