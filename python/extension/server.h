@@ -115,6 +115,11 @@ struct PyEvent {
   bool answered = false;
 };
 
+/// Server.serve_batches: a call of the policy for up to `most` requests.
+void serveBatches(nb::handle_t<PyServer> handle, const nb::object &policy,
+                  const nb::object &onEvent, const nb::object &stop, size_t most,
+                  const Time &maxWait, const nb::object &pad);
+
 } // namespace mlbridge::python
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The circuit breaker of a Model out of process, which bounds the time that a compiler waits in
-// vain however often it asks; and retrying, with pauses, within a deadline.
+// The circuit breaker of a Model out of process: bounds the time that a compiler waits in vain,
+// however often it asks.
 #ifndef MLBRIDGE_CONVERSATION_CIRCUIT_H
 #define MLBRIDGE_CONVERSATION_CIRCUIT_H
 
@@ -8,14 +8,10 @@
 #include <mlbridge/model.h>
 #include <mlbridge/uri.h>
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <poll.h>
-#include <random>
 #include <string>
-#include <thread>
 
 namespace mlbridge {
 
@@ -61,58 +57,6 @@ private:
 
 /// The budget of the address, which those share who ask for that.
 std::shared_ptr<Circuit> circuitOf(const Uri &uri, const OpenOptions &options);
-
-constexpr int ConnectPauseMs = 10;
-
-/// Calls connect(Deadline), and again for as long as `wait` while there is no server or a busy one.
-/// Without `wait` a server that is missing is an error at once.
-template <typename Connect>
-auto connectWaiting(Duration wait, Deadline deadline, const Connect &connect) {
-  const bool waits = wait > Duration::zero();
-  const Deadline until = waits ? Deadline::after(wait) : deadline;
-  while (true) {
-    auto connected = connect(until);
-    const Code code = connected.status().code();
-    if (!waits || until.hasPassed() || (code != Code::Unavailable && code != Code::Busy))
-      return connected;
-    ::poll(nullptr, 0, ConnectPauseMs);
-  }
-}
-
-/// Of one thread.
-class Retry {
-public:
-  /// Calls attempt(Duration left, time_point now), and again up to `retries` times while
-  /// mayRepeat(status).
-  template <typename Attempt, typename MayRepeat>
-  Status operator()(uint32_t retries, Duration left, Circuit &circuit, Attempt attempt,
-                    MayRepeat mayRepeat) {
-    Deadline::Clock::time_point now = Deadline::Clock::now();
-    const Deadline end = Deadline::after(left, now);
-    Status status = attempt(left, now);
-    for (uint32_t tries = 1; tries <= retries && !circuit.isOpen() && mayRepeat(status); ++tries) {
-      now = Deadline::Clock::now();
-      const Duration pause = backOff(tries);
-      if (!end.isNever() && now + pause >= end.when())
-        break;
-      std::this_thread::sleep_for(pause);
-      circuit.waitedInVain(now, status);
-      now = Deadline::Clock::now();
-      status = attempt(end.isNever() ? left : Duration(end.when() - now), now);
-    }
-    return status;
-  }
-
-private:
-  /// Exponential, with full jitter and a cap.
-  Duration backOff(uint32_t tries) {
-    constexpr Duration First = std::chrono::milliseconds(20), Longest = std::chrono::seconds(1);
-    const Duration most = std::min(Longest, First * (1 << std::min<uint32_t>(tries, 10)));
-    return Duration(std::uniform_int_distribution<int64_t>(0, most.count())(jitter_));
-  }
-
-  std::minstd_rand jitter_{std::random_device()()};
-};
 
 } // namespace mlbridge
 

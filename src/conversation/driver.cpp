@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mlbridge/driver.h>
 
-#include "conversation/connection.h"
 #include "conversation/message_tensors.h"
+#include "conversation/remote.h"
 #include "core/nearest.h"
 
 namespace mlbridge {

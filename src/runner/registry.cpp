@@ -2,7 +2,7 @@
 // Schemes: built in, registered by the program, or found as components.
 #include "runner/registry.h"
 
-#include "conversation/connection.h"
+#include "conversation/remote.h"
 #include "core/component.h"
 #include "core/registry.h"
 #include "engine/backends.h"

@@ -189,7 +189,6 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
 }
 
 // ---- unix:PATH
-// -----------------------------------------------------------------------------------
 
 namespace {
 

@@ -176,7 +176,6 @@ void ready(const Server &server) {
 }
 
 // ---- the model's side
-// -----------------------------------------------------------------------------
 
 int serveModel(const char *uri) {
   ServerOptions options;
@@ -243,7 +242,6 @@ int driveEnvironment(const std::string &uri) {
 }
 
 // ---- the compiler's side
-// --------------------------------------------------------------------------
 
 int askModel(const std::string &uri) {
   Model model = Model::open(uri + "wait=20s");

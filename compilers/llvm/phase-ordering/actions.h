@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The list of actions: groups of passes, given as data, that an episode chooses from. And what lets
-// them take the place of the middle end's optimizations, while everything that a correct object
-// needs still runs.
+// The list of actions: groups of passes, given as data, that an episode chooses from.
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_ACTIONS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_ACTIONS_H
 
@@ -10,7 +8,6 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,20 +51,6 @@ private:
 /// Runs pipeline text with a builder that nothing else is registered with.
 llvm::Error runPipeline(llvm::PassBuilder &Builder, llvm::StringRef Passes, llvm::Module &M,
                         llvm::ModuleAnalysisManager &MAM);
-
-/// Is given the module and the level of its pipeline, such as "Oz". True: it has been optimized.
-using Chooser =
-    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &, llvm::StringRef Level)>;
-
-/// Adds a pass to the start of each default pipeline of this builder. Above -O0 it calls `Choose`,
-/// and if that returns true skips the optimizations after it. Pipelines at -O0, and those of which
-/// a linker optimizes the result or that a linker runs, are left alone: `Leave` is told why.
-void replaceMiddleEnd(llvm::PassBuilder &PB, Chooser Choose,
-                      std::function<void(llvm::Module &, llvm::StringRef Why)> Leave = nullptr);
-
-/// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
-/// exit instrumentation, variable locations.
-llvm::Error runMandatoryLowering(llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
 
 } // namespace mlbridge::phase_ordering
 

@@ -2,6 +2,8 @@
 // Copies the module, observes the copy, checks the answer, runs the group; measures for a driver.
 #include "environment.h"
 
+#include "middle_end.h"
+
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"

@@ -39,12 +39,15 @@ struct EpisodeLog {
   std::string Message; ///< why it failed
 
   /// Writes a new file of the folder, which is made if missing. The file appears complete or not at
-  /// all. Its name is unique and starts with the source's, of which it replaces what is neither
-  /// letter, digit, '.', '_' nor '-'.
+  /// all. Its name starts with logPrefix(Source) and is unique.
   llvm::Error write(llvm::StringRef Folder) const;
   /// Errors name the file and line.
   static llvm::Expected<EpisodeLog> read(llvm::StringRef Path);
 };
+
+/// The source's file name with everything but letters, digits, '.', '_' and '-' replaced.
+std::string logPrefix(llvm::StringRef Source);
+inline constexpr llvm::StringLiteral LogExtension = ".jsonl";
 
 /// A copy of the module that groups run on, so that giving up leaves the original as it was: down
 /// to the order of its use lists it is not touched before commit(). Copies on construction. The

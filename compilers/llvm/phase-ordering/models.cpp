@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // function:sequence, function:stop, function:fail-at, and replay:, which finds the log of the
-// module that asks and gives its answers; writes and reads these logs.
+// module that asks and gives its answers.
 #include "environment.h"
 
 #include <mlbridge/function.h>
@@ -8,18 +8,13 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/LineIterator.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
-
-using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
@@ -37,19 +32,19 @@ static Expected<FunctionModel> sequence(const Uri &From) {
   if (Status S = From.allowOnly({"actions", "list", "deadline", "agent", "episode", "context"}); !S)
     return S;
   const std::string Text = From.option("actions");
-  SmallVector<StringRef> Parts;
-  StringRef(Text).split(Parts, ',', -1, /*KeepEmpty=*/false);
+  llvm::SmallVector<llvm::StringRef> Parts;
+  llvm::StringRef(Text).split(Parts, ',', -1, /*KeepEmpty=*/false);
   std::vector<int64_t> Answers;
-  for (StringRef Part : Parts) {
+  for (llvm::StringRef Part : Parts) {
     int64_t Answer = 0;
-    if (!to_integer(Part, Answer, 10))
+    if (!llvm::to_integer(Part, Answer, 10))
       return Status(Code::InvalidArgument,
                     "function:sequence: actions: '" + Part.str() + "' is not a number");
     Answers.push_back(Answer);
   }
   FunctionModel Model;
   if (const std::string List = From.option("list"); !List.empty()) {
-    auto Buffer = MemoryBuffer::getFile(List);
+    auto Buffer = llvm::MemoryBuffer::getFile(List);
     if (!Buffer)
       return Status(Code::NotFound,
                     "function:sequence: list: " + List + ": " + Buffer.getError().message());
@@ -105,132 +100,6 @@ static Expected<FunctionModel> failAt(const Uri &From) {
   return Model;
 }
 
-static constexpr StringLiteral FormatName = "phase-ordering-log";
-static constexpr StringLiteral LogExtension = ".jsonl";
-static constexpr StringLiteral OutcomeNames[] = {"stop", "limit", "failed"};
-
-static Error failure(StringRef Path, const Twine &Message) {
-  return createStringError(inconvertibleErrorCode(), Path + ": " + Message);
-}
-
-static std::string logPrefix(StringRef Source) {
-  std::string Name = sys::path::filename(Source).take_back(100).str();
-  for (char &C : Name)
-    if (!isAlnum(C) && C != '.' && C != '_' && C != '-')
-      C = '_';
-  return (Name.empty() ? "module" : Name) + "-";
-}
-
-static json::Value text(StringRef S) { return json::fixUTF8(S); }
-
-static void print(const EpisodeLog &Log, raw_ostream &OS) {
-  llvm::Expected<json::Value> Actions = json::parse(Log.Actions);
-  if (!Actions)
-    consumeError(Actions.takeError());
-  OS << json::Value(json::Object{{"format", FormatName},
-                                 {"version", 1},
-                                 {"module", text(Log.Module)},
-                                 {"source", text(Log.Source)},
-                                 {"model", text(Log.Model)},
-                                 {"observation", Log.Observation},
-                                 {"actions_digest", Log.ActionsDigest},
-                                 {"actions", Actions ? *Actions : json::Value(nullptr)}})
-     << '\n';
-  for (const auto &[Step, D] : enumerate(Log.Decisions))
-    OS << json::Value(json::Object{{"step", int64_t(Step)},
-                                   {"action", D.Action},
-                                   {"name", text(D.Name)},
-                                   {"features", D.Features},
-                                   {"instructions", D.Instructions}})
-       << '\n';
-  json::Object End{{"outcome", OutcomeNames[unsigned(Log.End)]},
-                   {"decisions", int64_t(Log.Decisions.size())}};
-  if (Log.End == Outcome::Failed)
-    End["message"] = text(Log.Message);
-  OS << json::Value(std::move(End)) << '\n';
-}
-
-Error EpisodeLog::write(StringRef Folder) const {
-  if (std::error_code EC = sys::fs::create_directories(Folder))
-    return failure(Folder, "cannot make the folder: " + EC.message());
-  SmallString<256> Model(Folder), Path;
-  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + LogExtension);
-  sys::fs::createUniquePath(Model, Path, /*MakeAbsolute=*/false);
-  const auto Print = [this](raw_ostream &OS) {
-    print(*this, OS);
-    OS.flush();
-    // The stream's destructor would abort.
-    auto &File = static_cast<raw_fd_ostream &>(OS);
-    const std::error_code Failed = File.error();
-    File.clear_error();
-    return errorCodeToError(Failed);
-  };
-  if (Error E = writeToOutput(Path, Print))
-    return failure(Path, "cannot write: " + toString(std::move(E)));
-  return Error::success();
-}
-
-static bool readHeader(const json::Value &Line, EpisodeLog &Log) {
-  json::Path::Root Root;
-  json::ObjectMapper Map(Line, Root);
-  const json::Object &Object = *Line.getAsObject();
-  const json::Object *Actions = Object.getObject("actions");
-  if (!Actions || Object.getString("format") != FormatName || Object.getInteger("version") != 1)
-    return false;
-  raw_string_ostream(Log.Actions) << json::Value(json::Object(*Actions));
-  return Map.map("module", Log.Module) && Map.map("source", Log.Source) &&
-         Map.mapOptional("model", Log.Model) && Map.map("observation", Log.Observation) &&
-         Map.map("actions_digest", Log.ActionsDigest);
-}
-
-static bool readDecision(const json::Value &Line, EpisodeLog &Log) {
-  json::Path::Root Root;
-  json::ObjectMapper Map(Line, Root);
-  uint64_t Step = 0;
-  Decision &D = Log.Decisions.emplace_back();
-  return Map.map("step", Step) && Step == Log.Decisions.size() - 1 && Map.map("action", D.Action) &&
-         Map.map("features", D.Features) && Map.mapOptional("name", D.Name) &&
-         Map.mapOptional("instructions", D.Instructions);
-}
-
-static bool readEnd(const json::Object &Line, EpisodeLog &Log) {
-  const std::optional<StringRef> Name = Line.getString("outcome");
-  const auto *Found = Name ? llvm::find(OutcomeNames, *Name) : std::end(OutcomeNames);
-  if (Found == std::end(OutcomeNames) ||
-      Line.getInteger("decisions") != int64_t(Log.Decisions.size()))
-    return false;
-  Log.End = Outcome(Found - std::begin(OutcomeNames));
-  Log.Message = Line.getString("message").value_or("").str();
-  return true;
-}
-
-llvm::Expected<EpisodeLog> EpisodeLog::read(StringRef Path) {
-  auto Buffer = MemoryBuffer::getFile(Path);
-  if (!Buffer)
-    return failure(Path, Buffer.getError().message());
-  EpisodeLog Log;
-  bool Complete = false;
-  int64_t Number = 0;
-  for (line_iterator Line(**Buffer); !Line.is_at_eof(); ++Line) {
-    Number = Line.line_number();
-    llvm::Expected<json::Value> Value = json::parse(*Line);
-    if (!Value)
-      return failure(Path, "line " + Twine(Number) + ": " + toString(Value.takeError()));
-    const json::Object *Object = Value->getAsObject();
-    const bool Good = Object && !Complete &&
-                      (Number == 1              ? readHeader(*Value, Log)
-                       : Object->get("outcome") ? (Complete = readEnd(*Object, Log))
-                                                : readDecision(*Value, Log));
-    if (!Good)
-      return failure(Path, "line " + Twine(Number) +
-                               ": not a valid line of a phase-ordering log of version 1");
-  }
-  if (!Complete)
-    return failure(Path,
-                   "line " + Twine(Number + 1) + ": expected the outcome, got the end of the file");
-  return Log;
-}
-
 namespace {
 
 /// Errors of replay:FILE and replay:FOLDER.
@@ -240,8 +109,8 @@ Status failure(Code C, const std::string &Message) { return Status(C, "replay: "
 std::vector<std::string> logsIn(const std::string &Folder) {
   std::vector<std::string> Paths;
   std::error_code EC;
-  for (sys::fs::directory_iterator It(Folder, EC), End; It != End && !EC; It.increment(EC))
-    if (StringRef(It->path()).ends_with(LogExtension))
+  for (llvm::sys::fs::directory_iterator It(Folder, EC), End; It != End && !EC; It.increment(EC))
+    if (llvm::StringRef(It->path()).ends_with(LogExtension))
       Paths.push_back(It->path());
   std::sort(Paths.begin(), Paths.end());
   return Paths;
@@ -286,11 +155,11 @@ private:
     }
     bool Any = false;
     for (const std::string &Path : logsIn(Place)) {
-      if (!sys::path::filename(Path).starts_with(logPrefix(Source)))
+      if (!llvm::sys::path::filename(Path).starts_with(logPrefix(Source)))
         continue;
       llvm::Expected<EpisodeLog> Candidate = EpisodeLog::read(Path);
       if (!Candidate)
-        return failure(Code::InvalidModel, toString(Candidate.takeError()));
+        return failure(Code::InvalidModel, llvm::toString(Candidate.takeError()));
       if (Candidate->Source != Source)
         continue;
       Any = true;
@@ -322,10 +191,10 @@ private:
 static mlbridge::Expected<FunctionModel> replay(const Uri &From) {
   if (Status S = From.allowOnly({"deadline", "agent", "episode", "context"}); !S)
     return S;
-  sys::fs::file_status Kind;
-  if (std::error_code EC = sys::fs::status(From.place, Kind))
+  llvm::sys::fs::file_status Kind;
+  if (std::error_code EC = llvm::sys::fs::status(From.place, Kind))
     return failure(Code::NotFound, From.place + ": " + EC.message());
-  const bool IsFolder = sys::fs::is_directory(Kind);
+  const bool IsFolder = llvm::sys::fs::is_directory(Kind);
   std::string First = From.place;
   if (IsFolder) {
     const std::vector<std::string> Paths = logsIn(From.place);
@@ -336,7 +205,7 @@ static mlbridge::Expected<FunctionModel> replay(const Uri &From) {
   // The list of actions has to be known before a module asks; a folder's logs share one.
   llvm::Expected<EpisodeLog> Read = EpisodeLog::read(First);
   if (!Read)
-    return failure(Code::InvalidModel, toString(Read.takeError()));
+    return failure(Code::InvalidModel, llvm::toString(Read.takeError()));
   FunctionModel Model;
   Model.metadata["phase-ordering.actions"] = Read->Actions;
   Model.metadata["phase-ordering.observation"] = Read->Observation;

@@ -5,6 +5,7 @@
 //   opt-22 -load-pass-plugin mlbridge-phase-ordering.so -passes=phase-ordering
 //     -phase-ordering-model=URI
 #include "environment.h"
+#include "middle_end.h"
 
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>

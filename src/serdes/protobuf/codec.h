@@ -16,6 +16,10 @@ using component::about, component::fail;
 using Codec = component::Codec;
 using google::protobuf::internal::WireFormatLite;
 
+/// mlbridge.v1.TensorList. Errors: InvalidArgument, and Unsupported for a name that is not UTF-8 or
+/// occurs twice, or a tensor that is too large.
+Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs);
+
 /// The message `name` of the file `proto`, whose fields are matched to the tensors by name; see
 /// docs/protocol.md. `side` is "inputs" or "outputs". If `name` is empty, the message is that of
 /// `method` ("pkg.Service/Method") on this side. Errors: NotFound (no such file, method or

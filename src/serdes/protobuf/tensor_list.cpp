@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The protobuf serdes as a component, and mlbridge.v1.TensorList. No message type is registered
-// with libprotobuf, of which the program may have a copy of its own; a generated class would also
-// copy every tensor once more. The fields are written into and read from the message itself with
-// libprotobuf's coded streams.
+// mlbridge.v1.TensorList. No message type is registered with libprotobuf, of which the program may
+// have a copy of its own; a generated class would also copy every tensor once more. The fields are
+// written into and read from the message itself with libprotobuf's coded streams.
 #include "core/bind.h"
 #include "core/nearest.h"
 #include "serdes/protobuf/codec.h"
@@ -13,40 +12,6 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "contents are little-endian");
 
 namespace mlbridge::protobuf {
-
-static std::string tooLong(const char *said, uint64_t size) {
-  return "the message " + (said + (" " + std::to_string(size))) +
-         " bytes, a protobuf message has at most " + std::to_string(MaxMessage);
-}
-
-mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error) {
-  if (size > MaxMessage)
-    return fail(error, Code::LimitExceeded, tooLong("would have", size));
-  if (mlb_code code = out.reserve(&out, out.size + size))
-    return fail(error, static_cast<Code>(code), "no memory for a message of ", size, " bytes");
-  return 0;
-}
-
-Status checkSize(uint64_t size) {
-  return size > MaxMessage ? Status(Code::Protocol, tooLong("has", size)) : Status();
-}
-
-std::string noBool(const TensorSpec &spec, size_t element, uint8_t value) {
-  return about(spec) + " element " + std::to_string(element) + " is " + std::to_string(value) +
-         ", a bool is 0 or 1";
-}
-
-std::string quoted(std::string_view text) {
-  constexpr size_t Most = 80;
-  const bool utf8 = isUtf8(text);
-  std::string result = "'";
-  for (const char c : text.substr(0, Most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    result +=
-        byte < 0x20 || byte == 0x7f || (byte >= 0x80 && (!utf8 || text.size() > Most)) ? '?' : c;
-  }
-  return result + (text.size() > Most ? "...'" : "'");
-}
 
 namespace {
 
@@ -359,8 +324,8 @@ private:
   component::ByName<Slot> byName_;
 };
 
-/// Errors: InvalidArgument, and Unsupported for a name that is not UTF-8 or occurs twice, or a
-/// tensor that is too large.
+} // namespace
+
 Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> specs) {
   auto codec = std::make_unique<TensorListCodec>();
   if (Status s = codec->make(specs); !s)
@@ -368,37 +333,4 @@ Expected<std::unique_ptr<Codec>> newTensorListCodec(Span<const mlb_tensor_spec> 
   return Expected<std::unique_ptr<Codec>>(std::move(codec));
 }
 
-mlb_code create(const mlb_tensor_spec *specs, uint64_t size, void **codec, mlb_error *error) {
-  return component::give(newTensorListCodec({specs, size}), codec, error);
-}
-
-mlb_code create_with(const mlb_tensor_spec *specs, uint64_t size, uint32_t side,
-                     const mlb_option *options, uint64_t options_size, void **codec,
-                     mlb_error *error) {
-  std::string proto, message, method;
-  for (uint64_t i = 0; i < options_size; ++i) {
-    const std::string_view key = fromComponent(options[i].key);
-    const std::string_view value = fromComponent(options[i].value);
-    if (key == "proto")
-      proto = value;
-    else if (key == (side ? "reply" : "request"))
-      message = value;
-    else if (key == "call")
-      method = value;
-  }
-  return component::give(
-      newMessageCodec({specs, size}, side ? "outputs" : "inputs", proto, message, method), codec,
-      error);
-}
-
-constexpr mlb_serdes Table = component::table(create, create_with);
-
-} // namespace
-
 } // namespace mlbridge::protobuf
-
-extern "C" [[gnu::visibility("default")]] const mlb_component *mlb_component_entry(uint32_t host) {
-  static constexpr mlb_component Component =
-      mlbridge::newComponent("protobuf", nullptr, &mlbridge::protobuf::Table, nullptr);
-  return host == MLB_COMPONENT_ABI ? &Component : nullptr;
-}

@@ -189,7 +189,6 @@ Expected<Settings> readSettings(const Uri &uri, Side side) {
 }
 
 // ---- the library
-// ---------------------------------------------------------------------------------
 
 bool isForked() {
   const uint64_t process = owner.load();

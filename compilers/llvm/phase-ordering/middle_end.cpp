@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which passes of the stock pipelines are skipped once a model has chosen others.
+#include "middle_end.h"
+
+#include "actions.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/IR/Module.h"
+
+#include <memory>
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+/// Whether this pass (by class name) of the stock pipelines only makes code smaller or faster.
+static bool isOptimization(StringRef PassClass) {
+  // A pass that is not named here runs: instrumentation, sanitizers, lowering, other plugins.
+  static const StringSet<> Names = {
+      "ADCEPass",
+      "AggressiveInstCombinePass",
+      "AlignmentFromAssumptionsPass",
+      "ArgumentPromotionPass",
+      "AssignmentTrackingPass",
+      "AttributorCGSCCPass",
+      "AttributorLightCGSCCPass",
+      "AttributorLightPass",
+      "AttributorPass",
+      "BDCEPass",
+      "CGProfilePass",
+      "CallSiteSplittingPass",
+      "CalledValuePropagationPass",
+      "ConstantMergePass",
+      "ConstraintEliminationPass",
+      "ControlHeightReductionPass",
+      "CorrelatedValuePropagationPass",
+      "DCEPass",
+      "DFAJumpThreadingPass",
+      "DSEPass",
+      "DeadArgumentEliminationPass",
+      "DivRemPairsPass",
+      "DropUnnecessaryAssumesPass",
+      "EarlyCSEPass",
+      "EliminateAvailableExternallyPass",
+      "ExpandMemCmpPass",
+      "Float2IntPass",
+      "GVNHoistPass",
+      "GVNPass",
+      "GVNSinkPass",
+      "GlobalDCEPass",
+      "GlobalMergeFuncPass",
+      "GlobalOptPass",
+      "GuardWideningPass",
+      "HotColdSplittingPass",
+      "IPSCCPPass",
+      "IROutlinerPass",
+      "IndVarSimplifyPass",
+      "InferAlignmentPass",
+      "InferFunctionAttrsPass",
+      "InjectTLIMappings",
+      "InlinerPass",
+      "InstCombinePass",
+      "InstSimplifyPass",
+      "JumpTableToSwitchPass",
+      "JumpThreadingPass",
+      "LCSSAPass",
+      "LICMPass",
+      "LibCallsShrinkWrapPass",
+      "LoopDataPrefetchPass",
+      "LoopDeletionPass",
+      "LoopDistributePass",
+      "LoopFlattenPass",
+      "LoopFullUnrollPass",
+      "LoopFusePass",
+      "LoopIdiomRecognizePass",
+      "LoopIdiomVectorizePass",
+      "LoopInstSimplifyPass",
+      "LoopInterchangePass",
+      "LoopLoadEliminationPass",
+      "LoopPredicationPass",
+      "LoopRotatePass",
+      "LoopSimplifyCFGPass",
+      "LoopSimplifyPass",
+      "LoopSinkPass",
+      "LoopUnrollAndJamPass",
+      "LoopUnrollPass",
+      "LoopVectorizePass",
+      "LoopVersioningLICMPass",
+      "LowerExpectIntrinsicPass",
+      "MemCpyOptPass",
+      "MergeFunctionsPass",
+      "MergeICmpsPass",
+      "MergedLoadStoreMotionPass",
+      "ModuleInlinerPass",
+      "MoveAutoInitPass",
+      "NewGVNPass",
+      "OpenMPOptCGSCCPass",
+      "OpenMPOptPass",
+      "PGOIndirectCallPromotion",
+      "PGOMemOPSizeOpt",
+      "PartialInlinerPass",
+      "PostOrderFunctionAttrsPass",
+      "PromotePass",
+      "ReassociatePass",
+      "RelLookupTableConverterPass",
+      "ReversePostOrderFunctionAttrsPass",
+      "SCCPPass",
+      "SLPVectorizerPass",
+      "SROAPass",
+      "SimpleLoopUnswitchPass",
+      "SimplifyCFGPass",
+      "SinkingPass",
+      "SpeculativeExecutionPass",
+      "StraightLineStrengthReducePass",
+      "TailCallElimPass",
+      "VectorCombinePass",
+      "WarnMissedTransformationsPass",
+  };
+  return Names.contains(PassClass);
+}
+
+namespace {
+
+/// What was decided for the module that one pipeline is compiling. One for each PassBuilder, hence
+/// never shared between modules that are compiled at the same time.
+struct PipelineState {
+  bool Replaced = false; ///< whether the rest of the host's optimizations is skipped
+  ThinOrFullLTOPhase Phase = ThinOrFullLTOPhase::None;
+};
+
+class ReplaceMiddleEndPass : public PassInfoMixin<ReplaceMiddleEndPass> {
+public:
+  ReplaceMiddleEndPass(std::shared_ptr<PipelineState> State, Chooser Choose, StringRef Level)
+      : State(std::move(State)), Choose(std::move(Choose)), Level(Level) {}
+
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    State->Replaced = Choose(M, MAM, Level);
+    return State->Replaced ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+
+private:
+  std::shared_ptr<PipelineState> State;
+  Chooser Choose;
+  StringRef Level;
+};
+
+StringRef nameOf(OptimizationLevel Level) {
+  constexpr StringLiteral Speed[] = {"O0", "O1", "O2", "O3"}, Size[] = {"Os", "Oz"};
+  return Level.getSizeLevel() ? Size[Level.getSizeLevel() - 1] : Speed[Level.getSpeedupLevel()];
+}
+
+} // namespace
+
+void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
+                      std::function<void(Module &, StringRef)> Leave) {
+  auto State = std::make_shared<PipelineState>();
+  const auto Add = [State, Choose = std::move(Choose),
+                    Leave = std::move(Leave)](ModulePassManager &MPM, OptimizationLevel Level) {
+    const auto Decide = [State, Choose, Leave](Module &M, ModuleAnalysisManager &MAM,
+                                               StringRef Name) {
+      const bool Linked = State->Phase != ThinOrFullLTOPhase::None;
+      if (Name != "O0" && !Linked)
+        return Choose(M, MAM, Name);
+      if (Leave)
+        Leave(M, Linked ? "with -flto the linker optimizes" : "-O0 optimizes nothing");
+      return false;
+    };
+    MPM.addPass(ReplaceMiddleEndPass(State, Decide, nameOf(Level)));
+  };
+  PB.registerPipelineStartEPCallback(Add);
+  // The first extension point that tells the phase; it is reached while the pipeline is built, so
+  // before the pass above runs. Of a linker's pipelines it is the first one at all.
+  PB.registerPipelineEarlySimplificationEPCallback(
+      [State, Add](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase Phase) {
+        State->Phase = Phase;
+        if (Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
+          Add(MPM, Level);
+      });
+  PB.registerFullLinkTimeOptimizationEarlyEPCallback(
+      [State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
+        State->Phase = ThinOrFullLTOPhase::FullLTOPostLink;
+        Add(MPM, Level);
+      });
+  if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
+    PIC->registerShouldRunOptionalPassCallback([State](StringRef PassClass, const Any &) {
+      return !State->Replaced || !isOptimization(PassClass.split('<').first);
+    });
+}
+
+Error runMandatoryLowering(Module &M, ModuleAnalysisManager &MAM) {
+  PassBuilder Builder;
+  std::string Passes = "function(declare-to-assign,ee-instrument<>),coro-early,always-inline";
+  for (const Function &F : M)
+    if (F.isPresplitCoroutine()) {
+      Passes += ",cgscc(coro-split),coro-cleanup";
+      break;
+    }
+  return runPipeline(Builder, Passes, M, MAM);
+}
+
+} // namespace mlbridge::phase_ordering

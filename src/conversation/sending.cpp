@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One thread at a time writes, and what the server does not take at once goes before whatever is
+// sent next.
+#include "conversation/connection.h"
+
+namespace mlbridge {
+
+/// Of a message that had begun to go out: for more the connection is given up.
+constexpr size_t MostRest = 16 << 20;
+
+/// `begun`: whether the frames have gone out, or will.
+Status Connection::send(const iovec *frames, int count, Deadline deadline, bool &begun) {
+  if (Status s = checkProcess(); !s)
+    return s;
+  Lock lock(mutex_);
+  while (writing_) {
+    if (!status_)
+      return status_;
+    waitFor(writable_, lock, deadline);
+    if (writing_ && deadline.hasPassed())
+      return Status(Code::DeadlineExceeded,
+                    "the server did not read another thread's message in time");
+  }
+  if (!status_)
+    return status_;
+  writing_ = true;
+  Status status = flush(lock, deadline);
+  if (status) {
+    lock.unlock();
+    status = write(frames, count, deadline, begun);
+    lock.lock();
+    if (!status && status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+  }
+  if (status)
+    (void)flush(lock, Deadline::after(Duration::zero()));
+  writing_ = false;
+  writable_.notify_one();
+  return status;
+}
+
+Status Connection::post(StreamSlot &slot, Outbox &frames) {
+  if (Status s = checkProcess(); !s)
+    return s;
+  Lock lock(mutex_);
+  if (!writing_ && status_) { // else that thread sends it when it is done
+    writing_ = true;
+    const Deadline now = Deadline::after(Duration::zero());
+    if (flush(lock, now))
+      (void)drain(frames, lock, now);
+    writing_ = false;
+    writable_.notify_one();
+  }
+  if (!status_) {
+    slot.dropped += frames.events();
+    frames.clear();
+  }
+  if (frames.empty())
+    return status_;
+  Outbox &box = outboxes_[slot.id];
+  const uint64_t before = box.dropped();
+  const Status taken = box.take(frames);
+  slot.dropped += box.dropped() - before;
+  return taken;
+}
+
+/// Sends what waits, without waiting, if nobody else writes.
+void Connection::flushNow(Lock &lock) {
+  if (writing_)
+    return;
+  writing_ = true;
+  (void)flush(lock, Deadline::after(Duration::zero()));
+  writing_ = false;
+  writable_.notify_one();
+}
+
+/// Sends what waits. The caller has the writer's role. Errors: DeadlineExceeded (what was not taken
+/// goes on waiting), and what the connection broke of.
+Status Connection::flush(Lock &lock, Deadline deadline) {
+  if (outboxes_.empty() && rest_.empty())
+    return status_;
+  Outbox none;
+  Status status = drain(none, lock, deadline);
+  while (status && !outboxes_.empty()) {
+    const auto first = outboxes_.begin();
+    status = drain(first->second, lock, deadline);
+    if (status)
+      outboxes_.erase(first);
+  }
+  return status;
+}
+
+/// Sends the rest of what has begun to go out, and then what is in the box.
+Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
+  while (status_) {
+    Status status = rest_.sendTo(*channel_);
+    if (status && rest_.empty())
+      status = box.sendTo(*channel_, rest_);
+    if (status && rest_.empty() && box.empty())
+      return Status();
+    if (status && deadline.hasPassed())
+      return Status(Code::DeadlineExceeded,
+                    "the server did not read the messages before this one in time");
+    lock.unlock();
+    status = status ? awaitRoom(deadline) : lastWords(status);
+    lock.lock();
+    if (!status && status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+    if (!status)
+      return status;
+  }
+  return status_;
+}
+
+Status Connection::write(const iovec *frames, int count, Deadline deadline, bool &begun) {
+  iovec parts[MaxParts];
+  size_t left = 0;
+  for (int i = 0; i < count; ++i) {
+    parts[i] = frames[i];
+    left += frames[i].iov_len;
+  }
+  const size_t total = left;
+  iovec *at = parts;
+  while (true) {
+    Expected<size_t> taken = channel_->write(at, count);
+    if (!taken)
+      return lastWords(taken.status());
+    left -= *taken;
+    begun = left != total;
+    if (left == 0)
+      return Status();
+    size_t skip = *taken;
+    while (skip && skip >= at->iov_len) {
+      skip -= at->iov_len;
+      ++at;
+      --count;
+    }
+    at->iov_base = static_cast<uint8_t *>(at->iov_base) + skip;
+    at->iov_len -= skip;
+    Status status;
+    if (deadline.hasPassed())
+      status = Status(Code::DeadlineExceeded, "");
+    else if (*taken == 0)
+      status = awaitRoom(deadline);
+    if (status)
+      continue;
+    if (status.code() != Code::DeadlineExceeded)
+      return status;
+    const std::string where = "the server read only " + std::to_string(total - left) + " of " +
+                              std::to_string(total) + " bytes in time";
+    if (begun && left > MostRest)
+      return Status(Code::Closed, where + "; the connection was closed");
+    const Lock lock(mutex_);
+    for (int i = 0; begun && i < count; ++i)
+      if (Status s = rest_.add(at[i].iov_base, at[i].iov_len); !s)
+        return Status(Code::Closed, where + "; " + s.message());
+    return Status(Code::DeadlineExceeded, where);
+  }
+}
+
+/// The peer may be unable to read on before we have read what it sent.
+Status Connection::awaitRoom(Deadline deadline) {
+  bool readHere = false;
+  {
+    const Lock lock(mutex_);
+    if (!reading_ && shaken_)
+      readHere = reading_ = true;
+  }
+  Readiness ready;
+  Status status = pumpAs({readHere, true}, deadline, ready);
+  if (readHere) {
+    Lock lock(mutex_);
+    passReaderRole(lock);
+  }
+  return status;
+}
+
+/// What a peer that no longer reads said before it went says more than that it went.
+Status Connection::lastWords(const Status &why) {
+  {
+    const Lock lock(mutex_);
+    if (reading_)
+      return why;
+    reading_ = true;
+  }
+  Readiness ready;
+  const Status said = pumpAs({true, false}, Deadline::after(Duration::zero()), ready);
+  Lock lock(mutex_);
+  passReaderRole(lock);
+  return said.ok() || said.code() == Code::DeadlineExceeded ? why : said;
+}
+
+void Connection::sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
+                           const Buffer &payload) {
+  if (!checkProcess())
+    return;
+  Lock lock(mutex_);
+  if (!status_)
+    return;
+  // A server that reads nothing needs no more of them.
+  if (Outbox &box = outboxes_[0]; box.size() < Outbox::MostBytes)
+    (void)box.add({kind, stream, request}, payload.span());
+  flushNow(lock);
+}
+
+} // namespace mlbridge
