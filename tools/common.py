@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
 def recording() -> dict[str, str]:
     """What makes programs write down that they were started; read by tests/closure."""
     library = BUILD / "test" / "record-programs.so"
-    source = ROOT / "tools/record_programs.c"
+    source = ROOT / "tests/closure/record_programs.c"
     if not library.is_file() or library.stat().st_mtime < source.stat().st_mtime:
         library.parent.mkdir(parents=True, exist_ok=True)
         fresh = library.with_suffix(f".{os.getpid()}")

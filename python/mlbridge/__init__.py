@@ -35,7 +35,7 @@ _HOMES = {
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
         " Unavailable Unsupported"
     ),
-    "loading": "LoadedModel load load_onnx load_python load_torch parse_signature serve_onnx",
+    "loading": "LoadedModel load load_onnx load_python load_torch parse_signature",
     "recording": "Recording record replay",
     "server": "BatchPolicy Policy Server serve",
     "workers": "Workers",
@@ -52,6 +52,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("._core", __name__).version
     home = _HOME.get(name)
+    if name == "serve_onnx":
+        raise AttributeError("mlbridge.serve_onnx(path, uri) is now mlbridge.load(path).serve(uri)")
     if home is None:
         raise AttributeError(f"module 'mlbridge' has no attribute {name!r}")
     value = getattr(importlib.import_module("." + home, __name__), name)

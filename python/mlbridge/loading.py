@@ -113,28 +113,6 @@ def _rows_by_agent(models: Mapping[str, LoadedModel], signature: Signature | Non
     return policy
 
 
-def serve_onnx(
-    path: str | os.PathLike[str],
-    uri: str,
-    *,
-    batch: int | None = None,
-    max_wait: float = 0.0,
-    pad: float | None = None,
-    ready: Callable[[Server], None] | None = None,
-    **limits: Any,
-) -> Statistics:
-    """Serve an ONNX file at `uri` until Ctrl-C: the same answers as from "onnx:PATH" in process.
-
-    The file's inputs and outputs are the signature, its metadata properties the metadata. With
-    `batch`, for a network whose inputs and outputs all begin with a dynamic dimension, up to
-    `batch` requests are concatenated along it in one call. Kernels may sum in a different order for
-    more rows, so the last bits may differ.
-    """
-    return load_onnx(path).serve(
-        uri, batch=batch, max_wait=max_wait, pad=pad, ready=ready, **limits
-    )
-
-
 def load(text: str, signature: Signature | None = None) -> LoadedModel:
     """What `mlbridge serve` takes: FILE.onnx, FILE.pt, or MODULE:NAME or FILE.py:NAME."""
     text = text.removeprefix("onnx:")
@@ -167,9 +145,10 @@ _DTYPES: dict[str, Any] = {"float": "float32", "double": "float64", "string": st
 
 
 def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
-    """An ONNX file, with the options that the onnx engine uses in process.
+    """An ONNX file, with the options that the onnx engine uses in process: the same answers.
 
-    Other options choose other kernels, whose last bits differ, and so would decisions.
+    The file's inputs and outputs are the signature, its metadata properties the metadata. Batches
+    need a dynamic first dimension in all of them; in a batch the last bits may differ.
     """
     path = _file(path, "an ONNX file")
     # Asked before it starts, ONNX Runtime doesn't report home.

@@ -3,7 +3,7 @@
 or to what these depend on, so that a machine with nothing else can do the same.
 
 The last suite of `make test`: the programs are those of the whole run, recorded by each of them
-(tools/record_programs.c; programs that are linked statically or have an empty environment are not
+(record_programs.c; programs that are linked statically or have an empty environment are not
 seen), and those of the commands that are run here.
 """
 

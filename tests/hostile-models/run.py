@@ -24,7 +24,7 @@ import onnx
 from attacks import ROOT, Feed
 from more_attacks import ATTACKS
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tests" / "shared"))
 from isolation import Child, answer_lines
 
 GOLDEN = ROOT / "tests/golden/hostile"

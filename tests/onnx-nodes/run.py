@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 from cases import ROOT, Case, all_cases, operators
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tests" / "shared"))
 from isolation import Child, answer_lines
 
 RESULTS = ROOT / "build" / "test"

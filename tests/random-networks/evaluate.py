@@ -176,7 +176,7 @@ def judge(engine: str, question: dict[str, Any], folder: Path) -> dict[str, Any]
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
     from isolation import answer_lines
 
     with tempfile.TemporaryDirectory(prefix="mlbridge-networks-") as folder:

@@ -37,7 +37,7 @@ from network import Array, Network
 from onnx import helper
 from shrink import shrink
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 from isolation import Child
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -169,8 +169,9 @@ public:
   }
   mlb_code decode(const uint8_t *data, uint64_t size, const mlb_tensor_sink *sink,
                   mlb_error *error) const override {
-    if (Status s = checkSize(size); !s)
-      return fail(error, s);
+    const Status fits = checkSize(size);
+    if (!fits)
+      return fail(error, fits);
     const auto at = [](size_t offset) { return " at offset " + std::to_string(offset); };
     std::vector<uint8_t> seen(slots_.size());
     size_t next = 0;
