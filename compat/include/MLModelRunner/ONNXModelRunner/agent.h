@@ -39,7 +39,7 @@ mlbridge::Status finishEpisode(Environment &env, const Agents &agents, uint64_t 
     if (steps == maxSteps)
       return {mlbridge::Code::LimitExceeded,
               "the environment is not done after " + std::to_string(steps) + " steps"};
-    const std::string name = env.getNextAgent();
+    const std::string &name = env.getNextAgent(); // or the copy that it returns
     auto agent = agents.find(name);
     // Who never names an agent means the only one.
     if (agent == agents.end() && name.empty() && agents.size() == 1)
