@@ -14,6 +14,11 @@ def plugin(optimization: str) -> str:
     return os.path.join(PACKAGE, "plugins", f"mlbridge-{optimization}.so")
 
 
+def action_list(optimization: str) -> str:
+    """The JSON file of the actions that a plugin has built in, whether or not it is there."""
+    return os.path.join(PACKAGE, "plugins", f"{optimization}-actions.json")
+
+
 def shipped_model(name: str) -> str:
     """The ONNX file of a shipped model ("phase-ordering-size"), whether or not it is there."""
     return os.path.join(PACKAGE, "models", name, "policy.onnx")

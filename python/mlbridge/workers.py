@@ -66,7 +66,7 @@ class WorkersStatistics:
     faults: int = 0  #: episodes that a worker's fault ended
 
 
-class _Worker:
+class Worker:
     """One environment, its process if that is ours, and the connection to it."""
 
     def __init__(
@@ -90,11 +90,28 @@ class _Worker:
             if self._start is not None and gone:
                 self.process = self._start(self.number, self.address)
                 self.starts += 1
-            joint = "&" if "?" in self.address else "?"
-            self._driver = drive(
-                f"{self.address}{joint}wait={min(self._wait, 1e9):.3f}s", deadline=self._deadline
-            )
+            self._driver = self._connected()
         return self._driver
+
+    def _connected(self) -> Driver:
+        """Waits for one that is starting, but not for one that has ended."""
+        if "wait=" in self.address:
+            return drive(self.address, deadline=self._deadline)
+        end = time.monotonic() + self._wait
+        joint = "&" if "?" in self.address else "?"
+        while True:
+            left = max(0.0, min(end - time.monotonic(), 1e9))
+            turn = left if self.process is None else min(left, 0.5)
+            try:
+                return drive(f"{self.address}{joint}wait={turn:.3f}s", deadline=self._deadline)
+            except Unavailable as error:
+                code = None if self.process is None else self.process.poll()
+                if code is not None:
+                    raise Unavailable(
+                        f"{self.address}: its process ended with {code} before it listened"
+                    ) from error
+                if turn >= left:
+                    raise
 
     def drop(self) -> None:
         """After a fault: nothing of it is used again."""
@@ -148,7 +165,7 @@ class Workers(Generic[Task, Result]):
             raise InvalidArgument(f"{len(where)} addresses for {count} workers")
         if not where:
             raise InvalidArgument("no worker was given")
-        self._workers = [_Worker(i, at, start, deadline, wait) for i, at in enumerate(where)]
+        self._workers = [Worker(i, at, start, deadline, wait) for i, at in enumerate(where)]
         self._retries, self._seed = retries, seed
         self._next_task = 0
         self.statistics = WorkersStatistics()
@@ -196,7 +213,7 @@ class Workers(Generic[Task, Result]):
         every run. What `play` raises, other than a worker's fault, is raised here in the task's
         turn, and ends the mapping; so does the last fault when there are no retries left.
         """
-        idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         for worker in self._workers:
             idle.put(worker)
         counting, over = threading.Lock(), threading.Event()

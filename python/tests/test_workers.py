@@ -84,7 +84,7 @@ def test_workers_killed_in_mid_episode_are_started_again(pattern: str) -> None:
         assert workers.statistics.episodes == 12
         assert workers.statistics.faults == 3
         assert workers.statistics.begun == 15
-        assert workers.statistics.restarts == 3
+        assert 1 <= workers.statistics.restarts <= 3, "those that were needed again"
     with mlbridge.Workers[int, list[int]](pattern, start, count=1, seed=5) as workers:
         assert results == list(workers.map(play, range(12)))
 

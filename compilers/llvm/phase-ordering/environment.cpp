@@ -114,8 +114,12 @@ const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
     Metadata = Status(Code::Mismatch, "phase-ordering.observation: this plugin offers '" +
                                           Features::Version.str() + "', the model wants '" +
                                           *Observation + "'");
-  llvm::Expected<ActionList> List = ActionList::parse(
+  return useActions(
       Policy.metadata("phase-ordering.actions").value_or(ActionList::builtin().str()));
+}
+
+const Signature &PhaseOrderingEnvironment::useActions(StringRef Json) {
+  llvm::Expected<ActionList> List = ActionList::parse(Json);
   if (!List) {
     Metadata = Status(Code::InvalidModel, toString(List.takeError()));
     return Sig;
@@ -228,8 +232,9 @@ static mlbridge::Expected<uint64_t> codeSize(const Module &M) {
   return Size;
 }
 
-ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps)
-    : Host(Host), MAM(MAM), MaxSteps(MaxSteps) {
+ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps,
+                                     std::string ActionsJson)
+    : Host(Host), MAM(MAM), MaxSteps(MaxSteps), ActionsJson(std::move(ActionsJson)) {
   useModule(Host);
   Sig = Inner->signature();
   for (const char *Name : {"code_bytes", "oz_code_bytes"})
@@ -247,7 +252,7 @@ Metadata ServedEnvironment::metadata() const {
 void ServedEnvironment::useModule(Module &M) {
   Inner.reset(); // its copy belongs to what the analyses know
   Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, MaxSteps);
-  Inner->signatureFor(Model());
+  Inner->useActions(ActionsJson);
 }
 
 Status ServedEnvironment::load(const std::string &From) {

@@ -90,6 +90,8 @@ public:
   /// list if there is none), and gives the signature that follows from it. A list or a kind of
   /// observation ("phase-ordering.observation") that cannot be used is reported by status().
   const Signature &signatureFor(const Model &Policy);
+  /// The same with this list.
+  const Signature &useActions(llvm::StringRef Json);
   const Status &status() const { return Metadata; }
 
   const Signature &signature() const override { return Sig; }
@@ -134,9 +136,10 @@ private:
 /// changed.
 class ServedEnvironment final : public Environment {
 public:
-  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
+  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
+                    std::string ActionsJson);
 
-  /// Ok, or why the built-in list of actions cannot be used.
+  /// Ok, or why the list of actions cannot be used.
   const Status &status() const { return Inner->status(); }
   /// What a driver is told: the actions and the kind of observation.
   Metadata metadata() const;
@@ -152,6 +155,7 @@ private:
   llvm::Module &Host;
   llvm::ModuleAnalysisManager &MAM;
   const uint32_t MaxSteps;
+  const std::string ActionsJson;
   std::string Path; ///< of `Loaded`
   std::unique_ptr<llvm::Module> Loaded;
   std::unique_ptr<PhaseOrderingEnvironment> Inner;

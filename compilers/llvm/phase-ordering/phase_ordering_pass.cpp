@@ -18,6 +18,7 @@
 #include "llvm/IR/LLVMRemarkStreamer.h"
 #include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 
@@ -26,6 +27,9 @@ static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_des
 static cl::opt<std::string> ServeUriOption(
     "phase-ordering-serve", cl::value_desc("URI"),
     cl::desc("For training: wait at this address for a driver that resets and steps the pass"));
+static cl::opt<std::string>
+    ActionsOption("phase-ordering-actions", cl::value_desc("FILE"),
+                  cl::desc("With -phase-ordering-serve: the groups of passes, as JSON"));
 static cl::opt<unsigned>
     MaxStepsOption("phase-ordering-max-steps", cl::init(12), cl::value_desc("N"),
                    cl::desc("The maximum number of groups of passes to run on a module"));
@@ -56,6 +60,9 @@ static Status checkOptions() {
   if (!ServeUriOption.empty() && !ModelUriOption.empty())
     return Status(Code::InvalidArgument,
                   "-phase-ordering-serve and -phase-ordering-model cannot be given together");
+  if (!ActionsOption.empty() && ServeUriOption.empty())
+    return Status(Code::InvalidArgument, "-phase-ordering-actions is for -phase-ordering-serve; "
+                                         "a model has the groups in its metadata");
   if (MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
@@ -130,7 +137,15 @@ static void remark(const Module &M, const EpisodeLog &Log) {
 
 /// Lets a driver play episodes until it leaves. Returns why that was not possible.
 static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
-  ServedEnvironment Environment(M, MAM, MaxStepsOption);
+  std::string Actions = ActionList::builtin().str();
+  if (!ActionsOption.empty()) {
+    ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(ActionsOption);
+    if (!Read)
+      return Status(Code::NotFound, "-phase-ordering-actions=" + ActionsOption + ": " +
+                                        Read.getError().message());
+    Actions = (*Read)->getBuffer().str();
+  }
+  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions));
   if (!Environment.status())
     return Environment.status();
   ServerOptions Options;

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Environments with several agents in a compiler: what PettingZoo's and RLlib's forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import seeding
+
+from .layout import Layout, Seen
+from .session import SINGLE, Session, Start, signatures
+
+
+class Agents:
+    """One compiler whose agents act one at a time; the compiler says who is next.
+
+    Faults, masked actions and `options` are as in CompilerEnv; a fault truncates the episode for
+    all agents.
+    """
+
+    def __init__(
+        self,
+        uri: str = "",
+        start: Start | None = None,
+        *,
+        contexts: Sequence[str] = ("",),
+        bounds: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+        choices: Mapping[str, int | Mapping[str, Any]] | None = None,
+        deadline: float | str | timedelta | None = None,
+        wait: float = 30.0,
+        retries: int = 5,
+    ) -> None:
+        """`bounds` and `choices` are for each agent what they are for Layout."""
+        self.session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
+        self._signatures = signatures(self.session.driver())
+        self.layouts = {
+            name: Layout(signature, (bounds or {}).get(name), (choices or {}).get(name))
+            for name, signature in self._signatures.items()
+        }
+        self.names = list(self.layouts)
+        self.observation_spaces: dict[str, spaces.Space[Any]] = {
+            name: layout.observation_space for name, layout in self.layouts.items()
+        }
+        self.action_spaces = {name: layout.action_space for name, layout in self.layouts.items()}
+        self.random: np.random.Generator | None = None
+        self.acting = ""  #: who acts next; empty before the first reset
+        self.done = True
+        self.rewards: dict[str, float] = {}  #: of the last step
+        self._sums: dict[str, float] = {}
+
+    def reset(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        """Begin an episode."""
+        if seed is not None or self.random is None:
+            self.random, _ = seeding.np_random(seed)
+        self.done = True
+        for layout in self.layouts.values():
+            layout.forget()
+        driver, observation = self.session.begin(self.random, options, self._signatures)
+        self.acting, self.done, self.truncated, self.fault = (
+            driver.agent or SINGLE,
+            False,
+            False,
+            "",
+        )
+        self._masked = False
+        self.rewards = dict.fromkeys(self.names, 0.0)
+        self._sums = dict(self.rewards)
+        self.layouts[self.acting].member(observation)
+
+    def step(self, action: Any) -> None:
+        """An action of the agent that acts next."""
+        if self.done:
+            raise gymnasium.error.ResetNeeded("no episode is open: call reset first")
+        agent, layout = self.acting, self.layouts[self.acting]
+        value = layout.value(action)
+        self.rewards = dict.fromkeys(self.names, 0.0)
+        refusals = layout.refused(action)
+        self._masked = refusals is not None
+        if refusals is not None:
+            self.done = self.truncated = refusals >= layout.patience
+            return
+        driver, observation, self.fault = self.session.step(value, {agent: action})
+        if driver is None:
+            self.done = self.truncated = True
+            return
+        self._sums[agent] = 0.0
+        given = {name or SINGLE: reward for name, reward in driver.rewards.items()}
+        sums = {name: given.get(name, 0.0) for name in self.names}
+        self.rewards = {name: sums[name] - self._sums[name] for name in self.names}
+        self._sums = sums
+        self.done, self.truncated = driver.done, driver.truncated
+        if self.done:
+            for name, last in driver.last_observations.items():
+                self.layouts[name or SINGLE].member(last)
+        else:
+            self.acting = driver.agent or SINGLE
+            self.layouts[self.acting].member(observation)
+
+    def observe(self, agent: str) -> Seen:
+        """What an agent saw last; zeros if it has seen nothing in this episode."""
+        return self.layouts[agent].member({})
+
+    def info(self, agent: str) -> dict[str, Any]:
+        """The context, the texts, the mask, and what went wrong."""
+        found = {"context": self.session.context, **self.layouts[agent].info()}
+        if self.fault:
+            found["fault"] = self.fault
+        if self._masked and agent == self.acting:
+            found["masked"] = True
+        return found

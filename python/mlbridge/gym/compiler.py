@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An environment with one agent, in a compiler, as a Gymnasium environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import Signature
+from ..errors import InvalidArgument, Unsupported
+from .layout import MASK, Layout, Seen
+from .session import SINGLE, Session, Start, read_state, signatures
+
+
+class CompilerEnv(gymnasium.Env[Seen, Any]):
+    """An environment in a compiler, for one agent. One thread at a time.
+
+    `reset` takes `options={"context": MODULE}`; otherwise one of `contexts` is drawn by the seed.
+    If the compiler dies, hangs past `deadline` or breaks the protocol, the episode is truncated and
+    `info["fault"]` says why. The next reset has another one: `start(number, address)` starts it, or
+    one that was started elsewhere is connected to again. Only a reset that failed `retries` times
+    raises.
+
+    An action that `action_mask` forbids is not taken: nothing changes, `info["masked"]` is set, and
+    as many in a row as there are choices truncate the episode. `info["action_mask"]` is what
+    `action_space.sample(mask)` takes, `action_masks()` what MaskablePPO asks for.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - of Gymnasium's interface
+
+    def __init__(
+        self,
+        uri: str = "",
+        start: Start | None = None,
+        *,
+        contexts: Sequence[str] = ("",),
+        signature: Signature | None = None,
+        bounds: Mapping[str, Sequence[int]] | None = None,
+        choices: int | Mapping[str, Any] | None = None,
+        deadline: float | str | timedelta | None = None,
+        wait: float = 30.0,
+        retries: int = 5,
+        render_mode: str | None = None,
+    ) -> None:
+        """Without `signature` the environment is asked for it now, otherwise at the first reset.
+
+        Without `uri` the compiler listens in a folder of this environment. `bounds` and `choices`
+        are described at Layout.
+        """
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InvalidArgument(f"render_mode is {render_mode!r}; there is only 'ansi'")
+        self.render_mode = render_mode
+        self._session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
+        if signature is None:
+            agents = signatures(self._session.driver())
+            if len(agents) > 1:
+                self._session.close()
+                raise Unsupported(
+                    f"{uri} has the agents {', '.join(agents)}: use aec, parallel or rllib"
+                )
+            [signature] = agents.values()
+        self.layout = Layout(signature, bounds, choices)
+        self.observation_space = self.layout.observation_space
+        self.action_space = self.layout.action_space
+        self._over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Seen, dict[str, Any]]:
+        """Begin an episode. `options`: the `context`, and the `seed` that the environment gets."""
+        super().reset(seed=seed)
+        self._over = True
+        self.layout.forget()
+        _, observation = self._session.begin(
+            self.np_random, options, {SINGLE: self.layout.signature}
+        )
+        self._over = False
+        return self.layout.member(observation), self._info()
+
+    def _info(self, **more: Any) -> dict[str, Any]:
+        return {"context": self._session.context, **self.layout.info(), **more}
+
+    def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """Take an action. InvalidArgument if there is no such action; the episode then goes on."""
+        if self._over:
+            raise gymnasium.error.ResetNeeded("no episode is open: call reset first")
+        value = self.layout.value(action)
+        if (refusals := self.layout.refused(action)) is not None:
+            self._over = refusals >= self.layout.patience
+            return self.layout.member({}), 0.0, False, self._over, self._info(masked=True)
+        driver, observation, fault = self._session.step(value, action)
+        truncated = driver is None or driver.truncated
+        terminated = driver is not None and driver.done and not truncated
+        self._over = terminated or truncated
+        seen = self.layout.member(observation)
+        info = self._info(fault=fault) if fault else self._info()
+        return seen, self._session.rewards[-1], terminated, truncated, info
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions are allowed now, as MaskablePPO of sb3-contrib asks for it."""
+        mask = self.layout.info().get(MASK)
+        if mask is None:
+            raise Unsupported(f"the environment has no '{MASK}'")
+        return np.asarray(mask, np.bool_)
+
+    def render(self) -> str | None:
+        """The episode so far, a line for each step, if the render mode is "ansi"."""
+        return None if self.render_mode is None else self._session.shown(self.name_of)
+
+    def name_of(self, action: Any) -> str:
+        """An action for people."""
+        return str(action)
+
+    def close(self) -> None:
+        """End the compiler, if it is ours, or the connection. May be called twice."""
+        self._over = True
+        self._session.close()
+
+    def state(self) -> str:
+        """The episode so far as JSON, from which `restore` makes it again."""
+        return self._session.state()
+
+    def restore(self, state: str) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """Reset and take the actions of a saved state. Returns what the last one gave."""
+        options, actions = read_state(state)
+        observation, info = self.reset(options=options)
+        last = (observation, 0.0, False, False, info)
+        for action in actions:
+            last = self.step(self.layout.action(action))
+        return last
+
+
+def make(uri: str, **options: Any) -> CompilerEnv:
+    """The environment with one agent that is served at `uri`; options as of CompilerEnv."""
+    return CompilerEnv(uri, **options)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Phase ordering in stock opt as a Gymnasium environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from .._core import Signature, TensorSpec
+from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
+from .compiler import CompilerEnv
+
+FEATURES = 120
+MODULES = (".bc", ".ll")
+
+
+class PhaseOrdering(CompilerEnv):
+    """`gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=FOLDER)`: LLVM's passes on modules.
+
+    Each step runs a group of passes on a module, in a stock opt-22 of this environment's own;
+    observation, groups and `stop`, the last action, are those of the phase-ordering plugin
+    (compilers/llvm/phase-ordering/README.md). The reward is the decrease of the executable bytes of
+    its object, divided by those at the reset.
+    """
+
+    def __init__(
+        self,
+        corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        objective: str = "size",
+        observation: str = "counts",
+        actions: str | os.PathLike[str] | None = None,
+        max_steps: int = 12,
+        opt: str = "opt-22",
+        deadline: float = 60.0,
+        retries: int = 5,
+        render_mode: str | None = None,
+    ) -> None:
+        """`corpus`: modules (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves
+        them, or folders of such. `actions`: a JSON file with other groups."""
+        for name, value, known in (
+            ("objective", objective, "size"),
+            ("observation", observation, "counts"),
+        ):
+            if value != known:
+                raise Unsupported(f"the {name} is {value!r}; there is only {known!r}")
+        plugin = files.plugin("phase-ordering")
+        for path, how in ((opt, "Debian: llvm-22"), (plugin, "mlbridge doctor says how to get it")):
+            if shutil.which(path, mode=os.F_OK) is None:
+                raise NotFound(f"{path} is not there ({how})")
+        if max_steps < 1:
+            raise InvalidArgument(f"max_steps is {max_steps}, expected 1 or more")
+        listed = files.action_list("phase-ordering") if actions is None else os.fspath(actions)
+        self.actions = [*read_actions(Path(listed)), "stop"]
+        self._command = [
+            *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
+            *(f"-phase-ordering-max-steps={max_steps}", f"-phase-ordering-actions={listed}"),
+        ]
+        choices = len(self.actions)
+        super().__init__(
+            start=self._started,
+            contexts=modules(corpus),
+            signature=Signature(
+                [
+                    TensorSpec("features", "float32", [FEATURES]),
+                    TensorSpec("action_mask", "float32", [choices]),
+                    TensorSpec("history", "float32", [choices]),
+                    TensorSpec("step", "int64", [1]),
+                    TensorSpec("code_bytes", "int64", [1]),
+                    TensorSpec("oz_code_bytes", "int64", [1]),
+                ],
+                [TensorSpec("action", "int64", [1])],
+            ),
+            deadline=deadline,
+            retries=retries,
+            render_mode=render_mode,
+        )
+
+    def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
+        module = self._session.context  # whose target is that of the process
+        check = [self._command[0], "-passes=verify", "-disable-output", module]
+        done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            raise InvalidModel(f"{module}: {' '.join(done.stderr.split())}")
+        return subprocess.Popen(
+            [*self._command, f"-phase-ordering-serve={address}", module],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the trainer
+        )
+
+    def name_of(self, action: Any) -> str:
+        """The name of a group."""
+        return self.actions[int(action)]
+
+
+def read_actions(path: Path) -> list[str]:
+    """The names of the groups in a file."""
+    try:
+        return [str(group["name"]) for group in json.loads(path.read_text())["actions"]]
+    except OSError as error:
+        raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidModel(f"{path}: not a list of actions: {error!r}") from None
+
+
+def modules(
+    corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> list[str]:
+    """The modules in files and folders, sorted in each folder."""
+    places = [corpus] if isinstance(corpus, (str, os.PathLike)) else corpus
+    found: list[str] = []
+    for place in map(Path, places):
+        if place.is_dir():
+            inside = sorted(p for p in place.rglob("*") if p.suffix in MODULES)
+        elif place.is_file():
+            inside = [place]
+        else:
+            raise NotFound(f"{place} is not there; expected modules or a folder of them")
+        found += [str(path.absolute()) for path in inside]
+    if not found:
+        raise NotFound(f"{corpus}: there is no module (.bc or .ll)")
+    return found

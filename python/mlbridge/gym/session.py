@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compiler that is driven, and restarted when it fails: what all kinds of environments share."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import Signature
+from ..driving import Driver
+from ..errors import Error, InvalidArgument, Mismatch
+from ..workers import FAULTS, Worker, pause
+
+_log = logging.getLogger("mlbridge")
+
+SINGLE = "agent"  # the name of an agent that needs none
+
+#: Starts a compiler, which listens at an address: given a number and the address, its process.
+Start = Callable[[int, str], "subprocess.Popen[Any]"]
+
+
+class OtherSignature(Mismatch):
+    """The compiler that was started is not what the spaces were made for."""
+
+
+class Session:
+    """Episodes of one compiler. One thread at a time.
+
+    Without `uri` the compiler that `start` starts listens in a folder of this session.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        start: Start | None,
+        contexts: Sequence[str],
+        *,
+        deadline: float | str | timedelta | None,
+        wait: float,
+        retries: int,
+    ) -> None:
+        if not contexts:
+            raise InvalidArgument("no context to reset to")
+        self.contexts = list(contexts)
+        self.context, self.seed = "", 0
+        self.actions: list[Any] = []  #: of the episode, as JSON can hold them
+        self.rewards: list[float] = []
+        self._uri, self._retries = uri, retries
+        self._worker = Worker(0, uri, start, deadline, wait)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._bad: dict[str, str] = {}
+
+    def driver(self) -> Driver:
+        """Connected; the compiler is started if need be."""
+        if not self._worker.address:
+            self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
+            self._worker.address = f"unix:{self._folder.name}/environment"
+        return self._worker.driver()
+
+    def begin(
+        self,
+        random: np.random.Generator,
+        options: Mapping[str, Any] | None,
+        expected: Mapping[str, Signature],
+    ) -> tuple[Driver, dict[str, NDArray[Any]]]:
+        """Reset to the context in `options`, or to one that is drawn.
+
+        One that was drawn and has nothing to decide, or cannot be read, is left out from then on.
+        """
+        options = options or {}
+        wanted = options.get("context")
+        while True:
+            left = [context for context in self.contexts if context not in self._bad]
+            drawn = left[int(random.integers(len(left)))]
+            self.context = str(drawn if wanted is None else wanted)
+            self.seed = int(options.get("seed", random.integers(2**63)))
+            self.actions, self.rewards = [], []
+            try:
+                driver, observation = self._reset(expected)
+                if not driver.done:
+                    return driver, observation
+                raise InvalidArgument(f"'{self.context}': there is nothing to decide")
+            except Error as error:
+                always = (*FAULTS, OtherSignature)
+                if isinstance(error, always) or wanted is not None or len(left) == 1:
+                    raise
+                self._bad[drawn] = str(error)
+                _log.warning("left out from now on: %s: %s", drawn, error)
+
+    def _reset(self, expected: Mapping[str, Signature]) -> tuple[Driver, dict[str, NDArray[Any]]]:
+        for attempt in range(self._retries + 1):
+            try:
+                driver = self.driver()
+                if signatures(driver) != expected:
+                    raise OtherSignature(
+                        f"{driver.uri} serves {signatures(driver)}, expected {expected}"
+                    )
+                return driver, driver.reset(self.context, seed=self.seed)
+            except FAULTS as fault:
+                self._worker.drop()
+                if attempt == self._retries:
+                    raise
+                _log.warning("environment at %s, reset: %s", self._worker.address, fault)
+                time.sleep(pause(attempt + 1))
+        raise AssertionError("unreachable")
+
+    def step(self, value: Any, action: Any) -> tuple[Driver | None, Mapping[str, Any], str]:
+        """Take an action; who was driven, the observation, and why the episode broke off."""
+        self.actions.append(plain(action))
+        self.rewards.append(0.0)
+        try:
+            driver = self._worker.driver()
+            observation, self.rewards[-1], _ = driver.step(value)
+            return driver, observation, ""
+        except Error as fault:
+            if isinstance(fault, FAULTS):
+                self._worker.drop()
+            _log.warning("environment at %s: %s", self._worker.address, fault)
+            return None, {}, str(fault) or type(fault).__name__
+
+    def close(self) -> None:
+        """End the compiler. May be called twice."""
+        self._worker.drop()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+            self._worker.address = self._uri
+
+    def shown(self, name_of: Callable[[Any], str]) -> str:
+        """The episode so far, a line for each step."""
+        lines = [f"{self.context or 'module'}, seed {self.seed}"]
+        for step, (action, reward) in enumerate(zip(self.actions, self.rewards, strict=True)):
+            lines.append(f"{step:4}  {name_of(action):32}  {reward:+.6f}")
+        return "\n".join(lines)
+
+    def state(self) -> str:
+        """The episode as JSON."""
+        saved = {"context": self.context, "seed": self.seed, "actions": self.actions}
+        return json.dumps({"version": 1, **saved})
+
+
+def signatures(driver: Driver) -> dict[str, Signature]:
+    """Of each agent; a single one is SINGLE."""
+    return driver.agents or {SINGLE: driver.signature}
+
+
+def read_state(state: str) -> tuple[dict[str, Any], list[Any]]:
+    """The options of a reset, and the actions, of a saved state."""
+    try:
+        saved = json.loads(state)
+        if saved["version"] != 1:
+            raise ValueError(f"version {saved['version']}, not 1")
+        return {"context": saved["context"], "seed": int(saved["seed"])}, list(saved["actions"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"not a saved state: {error!r}") from None
+
+
+def plain(action: Any) -> Any:
+    """An action as JSON can hold it."""
+    if isinstance(action, Mapping):
+        return {name: plain(value) for name, value in action.items()}
+    return np.asarray(action).tolist()

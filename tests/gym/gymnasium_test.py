@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Environments with one agent: Gymnasium's own checks, and what happens when compilers fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from served import starter
+
+import mlbridge.gym
+from mlbridge import InvalidArgument, Mismatch, NotFound, Unavailable, Unsupported
+from mlbridge.gym import CompilerEnv, PhaseOrdering
+
+
+@pytest.fixture
+def phases(corpus: Path) -> Iterator[PhaseOrdering]:
+    env = PhaseOrdering(corpus, render_mode="ansi")
+    yield env
+    env.close()
+
+
+def countdown(*contexts: str, **options: Any) -> CompilerEnv:
+    contexts = contexts or ("module",)
+    return CompilerEnv(start=starter("countdown"), contexts=contexts, choices=3, **options)
+
+
+def played(env: CompilerEnv, seed: int) -> tuple[list[int], float, bool, dict[str, Any]]:
+    """An episode of random actions that the mask allows."""
+    _, info = env.reset(seed=seed)
+    env.action_space.seed(seed)
+    actions, total, over = [], 0.0, False
+    while not over:
+        actions.append(int(env.action_space.sample(info.get("action_mask"))))
+        _, reward, terminated, truncated, info = env.step(actions[-1])
+        total += float(reward)
+        over = terminated or truncated
+    return actions, total, truncated, info
+
+
+def killed(env: CompilerEnv) -> None:
+    process = env._session._worker.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("which", ["phases", "countdown"])
+def test_gymnasiums_own_check(corpus: Path, which: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of spaces without limits
+        if which == "phases":
+            made = gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=corpus)
+            check_env(made.unwrapped)
+        else:
+            made = countdown()
+            check_env(made)
+        made.close()
+        made.close()
+
+
+def test_an_episode_of_passes(phases: PhaseOrdering) -> None:
+    actions, total, truncated, info = played(phases, 7)
+    assert 0 < total < 1
+    assert info["context"].endswith(".bc")
+    shown = phases.render()
+    assert shown is not None and len(shown.splitlines()) == len(actions) + 1
+    assert phases.actions[actions[0]] in shown
+    assert truncated == (phases.actions[actions[-1]] != "stop")
+    assert played(phases, 7)[:3] == (actions, total, truncated)
+
+
+def test_replay_gives_the_same_bytes(phases: PhaseOrdering) -> None:
+    played(phases, 3)
+    state = phases.state()
+    first = phases.restore(state)
+    killed(phases)  # it need not be the same process
+    again = phases.restore(state)
+    assert first[1:4] == again[1:4]
+    for name, value in first[0].items():
+        assert np.array_equal(value, again[0][name]), name
+    with pytest.raises(InvalidArgument, match="not a saved state"):
+        phases.restore("{}")
+
+
+def test_masked_and_impossible_actions(phases: PhaseOrdering) -> None:
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        phases.step(0)
+    phases.reset(seed=1)
+    phases.step(5)
+    before, reward, _, truncated, info = phases.step(5)
+    assert info["masked"] and reward == 0 and not truncated
+    assert not phases.action_masks()[5] and phases.action_masks().sum() == len(phases.actions) - 1
+    with pytest.raises(InvalidArgument, match="not in Discrete"):
+        phases.step(len(phases.actions))
+    after, _, _, _, info = phases.step(6)
+    assert "masked" not in info and after["step"][0] == before["step"][0] + 1
+    for _ in phases.actions:
+        assert not truncated
+        _, _, _, truncated, _ = phases.step(6)
+    assert truncated, "as many in a row as there are choices"
+
+
+def test_own_groups(corpus: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "actions.json"
+    listed.write_text('{"version": 1, "actions": [{"name": "oz", "passes": "default<Oz>"}]}')
+    env = PhaseOrdering(corpus, actions=listed)
+    observation, _ = env.reset(seed=1)
+    observation, reward, _, _, _ = env.step(0)
+    assert reward > 0 and observation["code_bytes"] == observation["oz_code_bytes"]
+    env.close()
+    listed.write_text("[]")
+    with pytest.raises(mlbridge.InvalidModel, match=r"actions\.json"):
+        PhaseOrdering(corpus, actions=listed)
+
+
+@pytest.mark.parametrize("how", ["kill", "hang", "fail"])
+def test_a_fault_ends_one_episode(how: str) -> None:
+    env = countdown(deadline=2)
+    before, _ = env.reset(seed=1, options={"context": f"{how} 2", "seed": 9})
+    before, *_ = env.step(1)
+    observation, reward, terminated, truncated, info = env.step(1)
+    assert truncated and not terminated and reward == 0
+    assert info["fault"] and observation["left"] == before["left"]
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(1)
+    _, _, _, info = played(env, 4)
+    assert "fault" not in info
+    env.close()
+
+
+def test_a_reset_that_always_fails() -> None:
+    env = countdown(retries=1)
+    with pytest.raises((Unavailable, mlbridge.Closed)):
+        env.reset(seed=1, options={"context": "kill 0"})
+    env.reset(seed=1)
+    env.close()
+
+
+def test_a_module_that_cannot_be_read_is_left_out(
+    corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "broken.bc"
+    broken.write_bytes((corpus / "f0.bc").read_bytes()[:100])
+    empty = tmp_path / "empty.ll"
+    empty.write_text('target triple = "x86_64-pc-linux-gnu"\n')
+    env = PhaseOrdering([broken, empty, corpus / "f1.bc"])
+    names = {env.reset(seed=seed)[1]["context"] for seed in range(8)}
+    assert names == {str(corpus / "f1.bc")}
+    assert len([r for r in caplog.records if "left out from now on" in r.message]) == 2
+    env.close()
+    env = PhaseOrdering([broken])
+    with pytest.raises(mlbridge.Error, match=r"broken\.bc"):
+        env.reset()
+    env.close()
+
+
+def test_a_vector_outlives_a_killed_compiler(corpus: Path) -> None:
+    made: list[PhaseOrdering] = []
+
+    def one() -> PhaseOrdering:
+        made.append(PhaseOrdering(corpus))
+        return made[-1]
+
+    vector = gymnasium.vector.SyncVectorEnv([one] * 3)
+    vector.reset(seed=5)
+    vector.step(np.array([1, 2, 3]))
+    killed(made[1])
+    _, _, terminated, truncated, infos = vector.step(np.array([4, 5, 6]))
+    assert list(truncated) == [False, True, False] and not terminated.any()
+    assert infos["fault"][1]
+    observation, _, _, truncated, _ = vector.step(np.array([7, 8, 9]))
+    assert not truncated.any()
+    assert list(observation["step"][:, 0]) == [3, 0, 3], "the one was reset"
+    vector.close()
+
+
+def test_what_is_missing_is_named(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no module"):
+        PhaseOrdering(tmp_path)
+    with pytest.raises(NotFound, match="nowhere"):
+        PhaseOrdering("/nowhere")
+    with pytest.raises(NotFound, match="opt-0"):
+        PhaseOrdering(corpus, opt="opt-0")
+    with pytest.raises(Unsupported, match="speed"):
+        PhaseOrdering(corpus, objective="speed")
+    with pytest.raises(InvalidArgument, match="choices="):
+        CompilerEnv(start=starter("countdown"))
+    with pytest.raises(Unsupported, match="select, unroll"):
+        CompilerEnv(start=starter("unroller"))
+
+
+def test_another_environment_than_expected() -> None:
+    env = CompilerEnv(
+        start=starter("countdown"),
+        signature=mlbridge.Signature(
+            [mlbridge.TensorSpec("x", "float32", [None])], [mlbridge.TensorSpec("y", "int64")]
+        ),
+        bounds={"x": [4]},
+        choices=2,
+    )
+    with pytest.raises(Mismatch, match="left"):
+        env.reset()
+    env.close()
