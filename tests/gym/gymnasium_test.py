@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import warnings
@@ -18,7 +20,7 @@ from served import starter
 
 import mlbridge.gym
 from mlbridge import InvalidArgument, Mismatch, NotFound, Unavailable, Unsupported
-from mlbridge.gym import CompilerEnv, PhaseOrdering
+from mlbridge.gym import CompilerEnv, CompilerVectorEnv, PhaseOrdering
 
 
 @pytest.fixture
@@ -89,6 +91,29 @@ def test_replay_gives_the_same_bytes(phases: PhaseOrdering) -> None:
         assert np.array_equal(value, again[0][name]), name
     with pytest.raises(InvalidArgument, match="not a saved state"):
         phases.restore("{}")
+
+
+@pytest.mark.parametrize("keep_states", [True, False])
+def test_a_fork_goes_on_as_the_episode_did(corpus: Path, keep_states: bool) -> None:
+    with contextlib.closing(PhaseOrdering(corpus, keep_states=keep_states)) as env:
+        env.reset(seed=2)
+        with pytest.raises(InvalidArgument, match="step 1 of 0"):
+            env.fork(1)
+        steps = [env.step(action) for action in (1, 7, 4, 9, 2)]
+        before = int(steps[1][0]["step"][0])
+        forked = env.fork(2)
+        assert forked[0]["step"][0] == before
+        assert np.array_equal(forked[0]["features"], steps[1][0]["features"])
+        again = [env.step(action) for action in (4, 9, 2)]
+        for one, other in zip(steps[2:], again, strict=True):
+            assert one[1] == other[1]
+            assert all(np.array_equal(value, other[0][name]) for name, value in one[0].items())
+        env.fork(3)
+        env.step(30)
+        assert json.loads(env.state())["actions"] == [1, 7, 4, 30]
+        killed(env)  # and with it what was kept
+        env.fork(1)
+        assert env.step(7)[1] == steps[1][1]
 
 
 def test_masked_and_impossible_actions(phases: PhaseOrdering) -> None:
@@ -163,14 +188,15 @@ def test_a_module_that_cannot_be_read_is_left_out(
     env.close()
 
 
-def test_a_vector_outlives_a_killed_compiler(corpus: Path) -> None:
+@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, CompilerVectorEnv])
+def test_a_vector_outlives_a_killed_compiler(corpus: Path, kind: Any) -> None:
     made: list[PhaseOrdering] = []
 
     def one() -> PhaseOrdering:
         made.append(PhaseOrdering(corpus))
         return made[-1]
 
-    vector = gymnasium.vector.SyncVectorEnv([one] * 3)
+    vector = kind([one] * 3)
     vector.reset(seed=5)
     vector.step(np.array([1, 2, 3]))
     killed(made[1])
@@ -181,6 +207,19 @@ def test_a_vector_outlives_a_killed_compiler(corpus: Path) -> None:
     assert not truncated.any()
     assert list(observation["step"][:, 0]) == [3, 0, 3], "the one was reset"
     vector.close()
+    vector.close()
+
+
+def test_vectors_of_both_kinds_give_the_same(corpus: Path) -> None:
+    runs: list[list[Any]] = []
+    for mode in ("sync", "vector_entry_point"):
+        name = "mlbridge/PhaseOrdering-v0"
+        options: dict[str, Any] = {"corpus": corpus, "max_steps": 2}
+        vector = gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode, **options)
+        runs.append([vector.reset(seed=3)[0]])
+        runs[-1] += [vector.step(np.array(actions))[:4] for actions in ([1, 2], [48, 4], [5, 6])]
+        vector.close()
+    assert gymnasium.utils.env_checker.data_equivalence(runs[0], runs[1])
 
 
 def test_what_is_missing_is_named(corpus: Path, tmp_path: Path) -> None:

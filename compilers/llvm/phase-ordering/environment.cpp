@@ -39,6 +39,11 @@ void WorkingCopy::forgetAnalyses() {
     MAM.clear(*Copy, Copy->getName());
 }
 
+std::unique_ptr<Module> WorkingCopy::take() {
+  forgetAnalyses();
+  return std::move(Copy);
+}
+
 static void clear(Module &M) {
   M.dropAllReferences();
   while (!M.global_empty())
@@ -144,8 +149,21 @@ Status PhaseOrderingEnvironment::reset(Observation &First) {
     return Status(Code::Internal, "mandatory lowering: " + toString(std::move(E)));
   History.assign(Actions->size() + 1, 0.0f);
   Log.Decisions.clear();
+  States.clear();
   observe(First);
   return Status();
+}
+
+void PhaseOrderingEnvironment::resume(size_t Steps, Observation &First) {
+  Copy.reset();
+  States.resize(Steps + 1);
+  State From = std::move(States.back());
+  States.pop_back();
+  Copy.emplace(*From.Copy, MAM);
+  Feature = From.Feature;
+  History = std::move(From.History);
+  Log.Decisions = std::move(From.Decisions);
+  observe(First);
 }
 
 Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
@@ -187,6 +205,12 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
   Now = countIR(Copy->module());
   if (Log.Decisions.empty())
     Feature.reset(Now);
+  // The episode goes on with a copy of what is kept, as another one will that begins there: a copy
+  // has its uses in another order, which passes may depend on.
+  if (KeepsStates) {
+    States.push_back({Copy->take(), Feature, History, Log.Decisions});
+    Copy.emplace(*States.back().Copy, MAM);
+  }
   std::vector<float> Values(Features::size());
   Feature.write(Now, Values);
   FeaturesDigest = featuresDigest(Values);
@@ -233,8 +257,9 @@ static mlbridge::Expected<uint64_t> codeSize(const Module &M) {
 }
 
 ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps,
-                                     std::string ActionsJson)
-    : Host(Host), MAM(MAM), MaxSteps(MaxSteps), ActionsJson(std::move(ActionsJson)) {
+                                     std::string ActionsJson, bool KeepStates)
+    : Host(Host), MAM(MAM), MaxSteps(MaxSteps), ActionsJson(std::move(ActionsJson)),
+      KeepStates(KeepStates) {
   useModule(Host);
   Sig = Inner->signature();
   for (const char *Name : {"code_bytes", "oz_code_bytes"})
@@ -244,6 +269,8 @@ ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, u
 Metadata ServedEnvironment::metadata() const {
   Metadata Values;
   Values["phase-ordering.observation"] = Features::Version.str();
+  if (KeepStates)
+    Values["mlbridge.fork"] = "1";
   if (const ActionList *Actions = Inner->actions())
     Values["phase-ordering.actions"] = Actions->json();
   return Values;
@@ -253,6 +280,8 @@ void ServedEnvironment::useModule(Module &M) {
   Inner.reset(); // its copy belongs to what the analyses know
   Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, MaxSteps);
   Inner->useActions(ActionsJson);
+  if (KeepStates)
+    Inner->keepStates();
 }
 
 Status ServedEnvironment::load(const std::string &From) {
@@ -276,7 +305,20 @@ Status ServedEnvironment::load(const std::string &From) {
   return Status();
 }
 
+Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
+  size_t At = 0;
+  const size_t End = std::min<size_t>(Inner->states(), MaxSteps);
+  if (Steps.getAsInteger(10, At) || At >= End)
+    return Status(Code::InvalidArgument, "fork:" + Steps.str() +
+                                             ": the last episode can be resumed after less than " +
+                                             std::to_string(End) + " steps");
+  Inner->resume(At, First);
+  return measure(First);
+}
+
 Status ServedEnvironment::reset(Observation &First) {
+  if (StringRef Steps = context(); KeepStates && Steps.consume_front("fork:"))
+    return fork(Steps, First);
   if (!context().empty() && context() != Path)
     if (Status S = load(context()); !S)
       return S;

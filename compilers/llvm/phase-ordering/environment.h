@@ -65,6 +65,8 @@ public:
   /// Replaces the contents of the original by those of the copy. All analyses of the original are
   /// forgotten.
   void commit();
+  /// Gives the copy away. Nothing else may be called then.
+  std::unique_ptr<llvm::Module> take();
 
 private:
   void forgetAnalyses();
@@ -98,6 +100,15 @@ public:
   Status reset(Observation &First) override;
   Status step(const Action &Chosen, Observation &Next) override;
 
+  /// From now on each state of an episode is kept until the next reset, at the price of a copy of
+  /// the module for each step.
+  void keepStates() { KeepsStates = true; }
+  /// How many states of the last episode are kept: the first one, and one for each step.
+  size_t states() const { return States.size(); }
+  /// Begins an episode in a state of the last one: after its first `Steps` steps, which count as
+  /// taken. Requires Steps < states().
+  void resume(size_t Steps, Observation &First);
+
   /// Puts the result of the episode into the module.
   void commit() { Copy->commit(); }
   /// As the actions so far made it. Requires an episode.
@@ -108,6 +119,13 @@ public:
   const EpisodeLog &log() const { return Log; }
 
 private:
+  /// What an observation and all that follows depend on.
+  struct State {
+    std::unique_ptr<llvm::Module> Copy;
+    Features Feature;
+    std::vector<float> History;
+    std::vector<Decision> Decisions;
+  };
   void observe(Observation &To);
   bool isAllowed(size_t Action) const;
 
@@ -123,6 +141,8 @@ private:
   std::string FeaturesDigest;
   std::vector<float> History;
   EpisodeLog Log;
+  bool KeepsStates = false;
+  std::vector<State> States;
 };
 
 /// For training: an environment that is driven from outside, for as many episodes as the driver
@@ -134,10 +154,13 @@ private:
 /// now, and `oz_code_bytes`, of the one that the stock pipeline at -Oz makes of it. The reward of a
 /// step is the decrease of the former, as a part of those at the reset. The host's module is never
 /// changed.
+///
+/// With `keepStates` the context "fork:K" begins an episode in the state that the last one had
+/// after K steps; sizes stay relative to the reset.
 class ServedEnvironment final : public Environment {
 public:
   ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
-                    std::string ActionsJson);
+                    std::string ActionsJson, bool KeepStates);
 
   /// Ok, or why the list of actions cannot be used.
   const Status &status() const { return Inner->status(); }
@@ -150,12 +173,14 @@ public:
 
 private:
   void useModule(llvm::Module &M);
+  Status fork(llvm::StringRef Steps, Observation &First);
   Status load(const std::string &Path);
 
   llvm::Module &Host;
   llvm::ModuleAnalysisManager &MAM;
   const uint32_t MaxSteps;
   const std::string ActionsJson;
+  const bool KeepStates;
   std::string Path; ///< of `Loaded`
   std::unique_ptr<llvm::Module> Loaded;
   std::unique_ptr<PhaseOrderingEnvironment> Inner;

@@ -30,6 +30,9 @@ static cl::opt<std::string> ServeUriOption(
 static cl::opt<std::string>
     ActionsOption("phase-ordering-actions", cl::value_desc("FILE"),
                   cl::desc("With -phase-ordering-serve: the groups of passes, as JSON"));
+static cl::opt<bool> KeepStatesOption("phase-ordering-keep-states",
+                                      cl::desc("With -phase-ordering-serve: an episode can begin "
+                                               "in a state of the last one"));
 static cl::opt<unsigned>
     MaxStepsOption("phase-ordering-max-steps", cl::init(12), cl::value_desc("N"),
                    cl::desc("The maximum number of groups of passes to run on a module"));
@@ -141,11 +144,11 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
   if (!ActionsOption.empty()) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(ActionsOption);
     if (!Read)
-      return Status(Code::NotFound, "-phase-ordering-actions=" + ActionsOption + ": " +
-                                        Read.getError().message());
+      return Status(Code::NotFound,
+                    "-phase-ordering-actions=" + ActionsOption + ": " + Read.getError().message());
     Actions = (*Read)->getBuffer().str();
   }
-  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions));
+  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions), KeepStatesOption);
   if (!Environment.status())
     return Environment.status();
   ServerOptions Options;

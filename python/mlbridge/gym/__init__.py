@@ -15,14 +15,34 @@ from gymnasium.envs.registration import register
 from .compiler import CompilerEnv, make
 from .layout import Layout
 from .phase_ordering import PhaseOrdering
+from .vector import CompilerVectorEnv
 
 if TYPE_CHECKING:
     from .pettingzoo import CompilerAEC, CompilerParallel
     from .rllib import CompilerMultiAgent
 
-__all__ = ["CompilerEnv", "Layout", "PhaseOrdering", "aec", "make", "parallel", "rllib"]
+__all__ = [
+    "CompilerEnv",
+    "CompilerVectorEnv",
+    "Layout",
+    "PhaseOrdering",
+    "aec",
+    "make",
+    "parallel",
+    "rllib",
+]
 
-register("mlbridge/PhaseOrdering-v0", entry_point="mlbridge.gym.phase_ordering:PhaseOrdering")
+
+def phase_ordering_vector(num_envs: int = 1, **options: Any) -> CompilerVectorEnv:
+    """So many environments of phase ordering, for gymnasium.make_vec; options as of each."""
+    return CompilerVectorEnv([lambda: PhaseOrdering(**options)] * num_envs)
+
+
+register(
+    "mlbridge/PhaseOrdering-v0",
+    entry_point="mlbridge.gym.phase_ordering:PhaseOrdering",
+    vector_entry_point="mlbridge.gym:phase_ordering_vector",
+)
 
 
 def aec(uri: str, **options: Any) -> CompilerAEC:

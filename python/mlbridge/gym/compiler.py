@@ -125,9 +125,29 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         """The episode so far as JSON, from which `restore` makes it again."""
         return self._session.state()
 
+    def fork(self, step: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """Go back to where this episode was after `step` steps, and begin another one there.
+
+        If the compiler keeps its states (metadata "mlbridge.fork"), it resumes there; otherwise, or
+        if it has died since, the steps are taken again. Returns what the last of them gave, but a
+        resumed state has no reward.
+        """
+        if not 0 <= step <= len(self._session.actions):
+            raise InvalidArgument(f"step {step} of {len(self._session.actions)}")
+        options, actions = read_state(self.state())
+        resumed = self._session.resume(step)
+        if resumed is None:
+            return self._replayed(options, actions[:step])
+        self._over = False
+        return self.layout.member(resumed), 0.0, False, False, self._info()
+
     def restore(self, state: str) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Reset and take the actions of a saved state. Returns what the last one gave."""
-        options, actions = read_state(state)
+        return self._replayed(*read_state(state))
+
+    def _replayed(
+        self, options: dict[str, Any], actions: Sequence[Any]
+    ) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         observation, info = self.reset(options=options)
         last = (observation, 0.0, False, False, info)
         for action in actions:

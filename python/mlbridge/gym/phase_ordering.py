@@ -37,13 +37,15 @@ class PhaseOrdering(CompilerEnv):
         observation: str = "counts",
         actions: str | os.PathLike[str] | None = None,
         max_steps: int = 12,
+        keep_states: bool = False,
         opt: str = "opt-22",
         deadline: float = 60.0,
         retries: int = 5,
         render_mode: str | None = None,
     ) -> None:
         """`corpus`: modules (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves
-        them, or folders of such. `actions`: a JSON file with other groups."""
+        them, or folders of such. `actions`: a JSON file with other groups. `keep_states`: `fork`
+        resumes without taking steps again, at the price of a copy of the module for each step."""
         for name, value, known in (
             ("objective", objective, "size"),
             ("observation", observation, "counts"),
@@ -62,6 +64,8 @@ class PhaseOrdering(CompilerEnv):
             *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
             *(f"-phase-ordering-max-steps={max_steps}", f"-phase-ordering-actions={listed}"),
         ]
+        if keep_states:
+            self._command.append("-phase-ordering-keep-states")
         choices = len(self.actions)
         super().__init__(
             start=self._started,

@@ -58,6 +58,7 @@ class Session:
         self._worker = Worker(0, uri, start, deadline, wait)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._bad: dict[str, str] = {}
+        self._is_open = False  # the compiler has the episode of `actions`
 
     def driver(self) -> Driver:
         """Connected; the compiler is started if need be."""
@@ -83,10 +84,11 @@ class Session:
             drawn = left[int(random.integers(len(left)))]
             self.context = str(drawn if wanted is None else wanted)
             self.seed = int(options.get("seed", random.integers(2**63)))
-            self.actions, self.rewards = [], []
+            self.actions, self.rewards, self._is_open = [], [], False
             try:
                 driver, observation = self._reset(expected)
                 if not driver.done:
+                    self._is_open = True
                     return driver, observation
                 raise InvalidArgument(f"'{self.context}': there is nothing to decide")
             except Error as error:
@@ -106,12 +108,25 @@ class Session:
                     )
                 return driver, driver.reset(self.context, seed=self.seed)
             except FAULTS as fault:
-                self._worker.drop()
+                self._drop()
                 if attempt == self._retries:
                     raise
                 _log.warning("environment at %s, reset: %s", self._worker.address, fault)
                 time.sleep(pause(attempt + 1))
         raise AssertionError("unreachable")
+
+    def resume(self, step: int) -> Mapping[str, Any] | None:
+        """The observation after so many steps of the episode, if the compiler kept that state."""
+        try:
+            driver = self._worker.driver() if self._is_open else None
+            if driver is None or "mlbridge.fork" not in driver.metadata:
+                return None
+            observation = driver.reset(f"fork:{step}", seed=self.seed)
+        except FAULTS:
+            self._drop()
+            return None
+        del self.actions[step:], self.rewards[step:]
+        return observation
 
     def step(self, value: Any, action: Any) -> tuple[Driver | None, Mapping[str, Any], str]:
         """Take an action; who was driven, the observation, and why the episode broke off."""
@@ -123,13 +138,17 @@ class Session:
             return driver, observation, ""
         except Error as fault:
             if isinstance(fault, FAULTS):
-                self._worker.drop()
+                self._drop()
             _log.warning("environment at %s: %s", self._worker.address, fault)
             return None, {}, str(fault) or type(fault).__name__
 
+    def _drop(self) -> None:
+        self._is_open = False
+        self._worker.drop()
+
     def close(self) -> None:
         """End the compiler. May be called twice."""
-        self._worker.drop()
+        self._drop()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

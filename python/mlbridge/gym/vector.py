@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A vector of environments whose compilers work at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector.utils import iterate
+
+
+class _Ahead(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose next call is already running on a thread."""
+
+    future: Future[Any] | None = None
+
+    def _result(self) -> Any:
+        future, self.future = self.future, None
+        return None if future is None else future.result()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        return self._result() or self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        return self._result() or self.env.step(action)
+
+
+def _made(make: Callable[[], Any]) -> _Ahead:
+    return _Ahead(make())
+
+
+class CompilerVectorEnv(SyncVectorEnv[Any, Any]):
+    """As Gymnasium's SyncVectorEnv, but the compilers, a process each, work at the same time.
+
+    No other process of Python is needed: a thread waits for each compiler.
+    """
+
+    def __init__(self, env_fns: Sequence[Callable[[], Any]], **options: Any) -> None:
+        """`env_fns` make the environments; options as of SyncVectorEnv."""
+        super().__init__([partial(_made, make) for make in env_fns], **options)
+        self._pool = ThreadPoolExecutor(len(self.envs), thread_name_prefix="mlbridge gym")
+
+    def _ahead(self, number: int, call: str, *arguments: Any, **named: Any) -> None:
+        env: Any = self.envs[number]
+        env.future = self._pool.submit(getattr(env.env, call), *arguments, **named)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in each, all at once."""
+        if "reset_mask" not in (options or {}):
+            for i in range(self.num_envs):
+                one = seed[i] if isinstance(seed, list) else None if seed is None else seed + i
+                self._ahead(i, "reset", seed=one, options=options)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """A step of each, all at once; those whose episode is over begin another one."""
+        for i, action in enumerate(iterate(self.action_space, actions)):
+            if self._autoreset_envs[i]:
+                self._ahead(i, "reset")
+            else:
+                self._ahead(i, "step", action)
+        return super().step(actions)
+
+    def close_extras(self, **options: Any) -> None:
+        """End the compilers."""
+        super().close_extras(**options)
+        self._pool.shutdown()
