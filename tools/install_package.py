@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Installs the Python package, with its components and the compiler plugin, into build/venv.
+"""Builds the Python packages, with components and compiler plugin, into build/wheels, and installs
+them into build/venv.
 
 Does nothing if no source has changed since the last time.
 """
@@ -7,14 +8,17 @@ Does nothing if no source has changed since the last time.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from common import BUILD, PYTHON, ROOT, run_logged
 
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
+WHEELS = BUILD / "wheels"
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
 LIBRARIES = ("llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libprotoc-dev", "libgrpc++-dev")
@@ -49,12 +53,24 @@ def main() -> int:
     print("building the Python package (log: build/package.log) ...", flush=True)
     start = time.monotonic()
     STAMP.unlink(missing_ok=True)
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-v"]
-    command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
+    shutil.rmtree(WHEELS, ignore_errors=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "-v"]
     LOG.write_text("")
+    code = 0
     # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
-    code = run_logged(LOG, *command, ROOT, seconds=3600)
-    code = code or run_logged(LOG, *command, ROOT / "python" / "compat", seconds=3600)
+    for source, name in ((ROOT, "mlbridge"), (ROOT / "python" / "compat", "mlbridge_compat")):
+        make: list[str | Path] = [
+            *pip,
+            "wheel",
+            "--no-build-isolation",
+            "--no-deps",
+            "-w",
+            WHEELS,
+            source,
+        ]
+        code = code or run_logged(LOG, *make, seconds=3600)
+        install = [*pip, "install", "--no-deps", "--force-reinstall"]
+        code = code or run_logged(LOG, *install, *WHEELS.glob(f"{name}-*.whl"), seconds=3600)
     if code != 0:
         lines = LOG.read_text(errors="replace").splitlines()
         print("\n".join(lines[-60:]))
