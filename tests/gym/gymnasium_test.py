@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from served import starter
+from served import started, starter
 
 import mlbridge.gym
 from mlbridge import InvalidArgument, Mismatch, NotFound, Unavailable, Unsupported
@@ -235,6 +235,7 @@ def test_what_is_missing_is_named(corpus: Path, tmp_path: Path) -> None:
         CompilerEnv(start=starter("countdown"))
     with pytest.raises(Unsupported, match="select, unroll"):
         CompilerEnv(start=starter("unroller"))
+    assert all(process.poll() is not None for process in started), "nothing is left behind"
 
 
 def test_another_environment_than_expected() -> None:

@@ -74,11 +74,15 @@ class Countdown:
         return seen, -1.0, self.left <= 0, self.steps == 20
 
 
+started: list[subprocess.Popen[bytes]] = []
+
+
 def starter(name: str) -> Callable[[int, str], subprocess.Popen[bytes]]:
     """Starts the environment `name` in a process of its own."""
 
     def start(_: int, address: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, __file__, name, address])
+        started.append(subprocess.Popen([sys.executable, __file__, name, address]))
+        return started[-1]
 
     return start
 

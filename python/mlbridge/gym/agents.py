@@ -37,11 +37,12 @@ class Agents:
     ) -> None:
         """`bounds` and `choices` are for each agent what they are for Layout."""
         self.session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
-        self._signatures = signatures(self.session.driver())
-        self.layouts = {
-            name: Layout(signature, (bounds or {}).get(name), (choices or {}).get(name))
-            for name, signature in self._signatures.items()
-        }
+        with self.session.closed_on_error():
+            self._signatures = signatures(self.session.driver())
+            self.layouts = {
+                name: Layout(signature, (bounds or {}).get(name), (choices or {}).get(name))
+                for name, signature in self._signatures.items()
+            }
         self.names = list(self.layouts)
         self.observation_spaces: dict[str, spaces.Space[Any]] = {
             name: layout.observation_space for name, layout in self.layouts.items()

@@ -56,15 +56,15 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
             raise InvalidArgument(f"render_mode is {render_mode!r}; there is only 'ansi'")
         self.render_mode = render_mode
         self._session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
-        if signature is None:
-            agents = signatures(self._session.driver())
-            if len(agents) > 1:
-                self._session.close()
-                raise Unsupported(
-                    f"{uri} has the agents {', '.join(agents)}: use aec, parallel or rllib"
-                )
-            [signature] = agents.values()
-        self.layout = Layout(signature, bounds, choices)
+        with self._session.closed_on_error():
+            if signature is None:
+                agents = signatures(self._session.driver())
+                if len(agents) > 1:
+                    raise Unsupported(
+                        f"{uri} has the agents {', '.join(agents)}: use aec, parallel or rllib"
+                    )
+                [signature] = agents.values()
+            self.layout = Layout(signature, bounds, choices)
         self.observation_space = self.layout.observation_space
         self.action_space = self.layout.action_space
         self._over = True

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -145,6 +146,15 @@ class Session:
     def _drop(self) -> None:
         self._is_open = False
         self._worker.drop()
+
+    @contextlib.contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """For a constructor: what it started ends if it raises."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the compiler. May be called twice."""
