@@ -139,8 +139,9 @@ def test_own_groups(corpus: Path, tmp_path: Path) -> None:
     listed.write_text('{"version": 1, "actions": [{"name": "oz", "passes": "default<Oz>"}]}')
     env = PhaseOrdering(corpus, actions=listed)
     observation, _ = env.reset(seed=1)
-    observation, reward, _, _, _ = env.step(0)
-    assert reward > 0 and observation["code_bytes"] == observation["oz_code_bytes"]
+    observation, reward, _, _, info = env.step(0)
+    assert reward > 0 and info["code_bytes"] == info["oz_code_bytes"]
+    assert set(observation) == {"features", "action_mask", "history", "step"}
     env.close()
     listed.write_text("[]")
     with pytest.raises(mlbridge.InvalidModel, match=r"actions\.json"):

@@ -42,6 +42,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         signature: Signature | None = None,
         bounds: Mapping[str, Sequence[int]] | None = None,
         choices: int | Mapping[str, Any] | None = None,
+        aside: Sequence[str] = (),
         deadline: float | str | timedelta | None = None,
         wait: float = 30.0,
         retries: int = 5,
@@ -49,8 +50,8 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     ) -> None:
         """Without `signature` the environment is asked for it now, otherwise at the first reset.
 
-        Without `uri` the compiler listens in a folder of this environment. `bounds` and `choices`
-        are described at Layout.
+        Without `uri` the compiler listens in a folder of this environment. `bounds`,
+        `choices` and `aside` are described at Layout.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgument(f"render_mode is {render_mode!r}; there is only 'ansi'")
@@ -64,7 +65,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
                         f"{uri} has the agents {', '.join(agents)}: use aec, parallel or rllib"
                     )
                 [signature] = agents.values()
-            self.layout = Layout(signature, bounds, choices)
+            self.layout = Layout(signature, bounds, choices, aside)
         self.observation_space = self.layout.observation_space
         self.action_space = self.layout.action_space
         self._over = True

@@ -21,12 +21,12 @@ MASK = "action_mask"
 class Layout:
     """The spaces of a signature, and the last observation as a member of them.
 
-    Each input is an entry of a Dict, but text, which is left to `info`. Numbers are a Box of their
-    type, bools and `action_mask` a MultiBinary (int8). A Dynamic dimension is padded with zeros up
-    to its declared maximum, or that of `bounds`, {INPUT: SHAPE}; its lengths are the entry
-    INPUT.shape. An output of one int64 is a Discrete, as large as `action_mask` or as `choices`
-    says (a number, or {OUTPUT: number or space}); several are a MultiDiscrete, floats a Box.
-    Several outputs are a Dict.
+    Each input is an entry of a Dict, but text and those named in `aside`, which go to `info`.
+    Numbers are a Box of their type, bools and `action_mask` a MultiBinary (int8). A Dynamic
+    dimension is padded with zeros up to its declared maximum, or that of `bounds`, {INPUT: SHAPE};
+    its lengths are the entry INPUT.shape. An output of one int64 is a Discrete, as large as
+    `action_mask` or as `choices` says (a number, or {OUTPUT: number or space}); several are a
+    MultiDiscrete, floats a Box. Several outputs are a Dict.
     """
 
     def __init__(
@@ -34,13 +34,14 @@ class Layout:
         signature: Signature,
         bounds: Mapping[str, Sequence[int]] | None = None,
         choices: int | Mapping[str, Any] | None = None,
+        aside: Sequence[str] = (),
     ) -> None:
         self.signature = signature
         self._shapes: dict[str, tuple[int, ...]] = {}
         entries: dict[str, spaces.Space[Any]] = {}
         self._entries = entries
         for spec in signature.inputs:
-            if spec.type == "string":
+            if spec.type == "string" or spec.name in aside:
                 continue
             shape = self._shapes[spec.name] = _padded_shape(spec, (bounds or {}).get(spec.name))
             if spec.name == MASK or spec.type == "bool":

@@ -17,6 +17,7 @@ from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
 from .compiler import CompilerEnv
 
 FEATURES = 120
+SIZES = ("code_bytes", "oz_code_bytes")  # what a model in the compiler does not see
 MODULES = (".bc", ".ll")
 
 
@@ -26,7 +27,8 @@ class PhaseOrdering(CompilerEnv):
     Each step runs a group of passes on a module, in a stock opt-22 of this environment's own;
     observation, groups and `stop`, the last action, are those of the phase-ordering plugin
     (compilers/llvm/phase-ordering/README.md). The reward is the decrease of the executable bytes of
-    its object, divided by those at the reset.
+    its object, divided by those at the reset; `info` has them as `code_bytes`, and as
+    `oz_code_bytes` those that plain -Oz gives.
     """
 
     def __init__(
@@ -76,11 +78,11 @@ class PhaseOrdering(CompilerEnv):
                     TensorSpec("action_mask", "float32", [choices]),
                     TensorSpec("history", "float32", [choices]),
                     TensorSpec("step", "int64", [1]),
-                    TensorSpec("code_bytes", "int64", [1]),
-                    TensorSpec("oz_code_bytes", "int64", [1]),
+                    *(TensorSpec(name, "int64", [1]) for name in SIZES),
                 ],
                 [TensorSpec("action", "int64", [1])],
             ),
+            aside=SIZES,
             deadline=deadline,
             retries=retries,
             render_mode=render_mode,
