@@ -92,6 +92,12 @@ def shape(text: str) -> tuple[str, list[int]]:
     return name, [int(length) for length in parts]
 
 
+def training_value(text: str) -> tuple[str, Any]:
+    from .train import value
+
+    return value(text)
+
+
 def parser() -> Parser:
     top = Parser(
         prog="mlbridge",
@@ -308,6 +314,57 @@ example:
         "--memory BYTES",
         "refuse a network whose evaluation takes more memory than this",
         type=number_from_one,
+    )
+
+    train = command(
+        "train",
+        "train a policy with the compiler as the environment",
+        """\
+Trains a policy in the folder DIR: settings.json, progress.jsonl, checkpoints, TensorBoard's events,
+curve.png, README.md and in the end policy.onnx, which every runner takes. ENV is `phase-ordering`,
+which starts stock opt-22, or the URI of an environment with one agent. After a kill, --resume loses
+at most the iteration that was running. Needs pip install 'mlbridge[train]'.""",
+        """\
+example:
+  mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
+  mlbridge train phase-ordering --corpus modules/ --algorithm dqn --set lr=0.001 -o policy/""",
+    )
+    train.add_argument("environment", metavar="ENV", help="phase-ordering, or a URI")
+    train.option("-o DIR", "the folder of the training", dest="output", required=True)
+    train.option("--corpus PATH ...", "modules, or a folder of them; may be repeated")
+    train.option(
+        "--algorithm",
+        "maskable-ppo is Stable-Baselines3's and needs no Ray; the others are RLlib's, where a2c "
+        "is ppo with its settings (default: ppo)",
+        choices=["ppo", "appo", "dqn", "a2c", "maskable-ppo"],
+        default="ppo",
+    )
+    train.option(
+        "--steps N",
+        "of the environment, in all (default: 20000)",
+        type=number_from_one,
+        default=20000,
+    )
+    train.option(
+        "--workers N",
+        "processes with a compiler each, besides this one (default: 0)",
+        type=int,
+        default=0,
+    )
+    train.option(
+        "--seed N", "the same numbers again, without workers (default: 0)", type=int, default=0
+    )
+    train.option("--resume", "go on with the training in DIR")
+    train.option("--ray ADDRESS", "a Ray cluster that is running (default: started here)")
+    train.option(
+        "--option NAME=VALUE ...",
+        "of the environment, such as max_steps=20; may be repeated",
+        type=training_value,
+    )
+    train.option(
+        "--set NAME=VALUE ...",
+        "of the algorithm, such as lr=0.001; may be repeated",
+        type=training_value,
     )
 
     stats = command(

@@ -13,7 +13,7 @@ from .layout import Seen
 METADATA = {"render_modes": ["ansi"], "name": "mlbridge_v0", "is_parallelizable": True}
 
 
-class CompilerAEC(AECEnv[str, Seen, Any]):  # type: ignore[misc] # PettingZoo states no types
+class CompilerAEC(AECEnv[str, Seen, Any]):
     """The agents of a compiler in the order in which it asks them; options as of Agents."""
 
     metadata: dict[str, Any] = METADATA
@@ -73,7 +73,7 @@ class CompilerAEC(AECEnv[str, Seen, Any]):  # type: ignore[misc] # PettingZoo st
         self._of.session.close()
 
 
-class CompilerParallel(ParallelEnv[str, Seen, Any]):  # type: ignore[misc]
+class CompilerParallel(ParallelEnv[str, Seen, Any]):
     """The same for trainers that pass an action for every agent: all but one are ignored.
 
     `infos[AGENT]["acts"]` is whether the agent's next action counts.

@@ -61,7 +61,16 @@ class PhaseOrdering(CompilerEnv):
         if max_steps < 1:
             raise InvalidArgument(f"max_steps is {max_steps}, expected 1 or more")
         listed = files.action_list("phase-ordering") if actions is None else os.fspath(actions)
-        self.actions = [*read_actions(Path(listed)), "stop"]
+        text = read_actions(Path(listed))
+        self.actions: list[str] = [
+            *(group["name"] for group in json.loads(text)["actions"]),
+            "stop",
+        ]
+        #: What a model file must say for the plugin to use it with these groups.
+        self.model_metadata = {
+            "phase-ordering.actions": text,
+            "phase-ordering.observation": "phase-ordering-counts-1",
+        }
         self._command = [
             *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
             *(f"-phase-ordering-max-steps={max_steps}", f"-phase-ordering-actions={listed}"),
@@ -106,14 +115,17 @@ class PhaseOrdering(CompilerEnv):
         return self.actions[int(action)]
 
 
-def read_actions(path: Path) -> list[str]:
-    """The names of the groups in a file."""
+def read_actions(path: Path) -> str:
+    """The list of groups in a file, as compact JSON."""
     try:
-        return [str(group["name"]) for group in json.loads(path.read_text())["actions"]]
+        groups = json.loads(path.read_text())["actions"]
+        if not all(isinstance(group["name"], str) for group in groups):
+            raise ValueError("a name is not a string")
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidModel(f"{path}: not a list of actions: {error!r}") from None
+    return json.dumps({"version": 1, "actions": groups}, separators=(",", ":"))
 
 
 def modules(

@@ -12,7 +12,7 @@ from .agents import Agents
 from .layout import Seen
 
 
-class CompilerMultiAgent(MultiAgentEnv):  # type: ignore[misc] # Ray is untyped where it is missing
+class CompilerMultiAgent(MultiAgentEnv):
     """The agents of a compiler: only the one that acts next observes; options as of Agents.
 
     For `AlgorithmConfig.environment(CompilerMultiAgent, env_config={"uri": …})`, where `uri` may

@@ -35,7 +35,7 @@ def _made(make: Callable[[], Any]) -> _Ahead:
     return _Ahead(make())
 
 
-class CompilerVectorEnv(SyncVectorEnv[Any, Any]):
+class CompilerVectorEnv(SyncVectorEnv):
     """As Gymnasium's SyncVectorEnv, but the compilers, a process each, work at the same time.
 
     No other process of Python is needed: a thread waits for each compiler.

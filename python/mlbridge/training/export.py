@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A trained network as an ONNX file that any runner takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._core import Signature
+from ..errors import InvalidModel
+from ..gym.layout import MASK
+
+MASKED = -1.0e9
+TRIES = 500
+
+
+class Policy(nn.Module):
+    """The inputs of the pass by name, concatenated as they were in training; the allowed action
+    with the largest value out."""
+
+    def __init__(self, network: nn.Module, signature: Signature, parts: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.network = network
+        self.parts = list(parts)
+        self.inputs = [s.name for s in signature.inputs if s.name in parts or s.name == MASK]
+        self.shape = list(signature.outputs[0].shape)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The action."""
+        given = dict(zip(self.inputs, inputs, strict=True))
+        values = self.network(torch.cat([given[n].reshape(-1).float() for n in self.parts])[None])
+        if MASK in given:
+            values = torch.where(given[MASK].reshape(1, -1) > 0, values, MASKED)
+        return torch.argmax(values, dim=-1).reshape(self.shape)
+
+
+def export(
+    network: nn.Module,
+    signature: Signature,
+    parts: Mapping[str, Any],
+    metadata: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Writes the file, if ONNX Runtime decides as PyTorch does on random observations.
+
+    `network` maps a batch of vectors to a value for each choice.
+    """
+    import onnx
+    import onnxruntime
+
+    policy = Policy(network.eval().cpu(), signature, parts).eval()
+    specs = {s.name: s for s in signature.inputs if s.name in policy.inputs}
+    random = np.random.default_rng(0)
+
+    def observation() -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name in policy.inputs:
+            spec = specs[name]
+            if name == MASK:
+                value: Any = random.random(spec.shape) < 0.7
+                value.flat[-1] = True
+            elif spec.type.startswith("float"):
+                value = random.normal(0, 1, spec.shape)
+            else:
+                value = random.integers(0, 12, spec.shape)
+            values[name] = np.asarray(value, spec.type)
+        return values
+
+    fresh = path.with_name(path.name + ".part")
+    example = tuple(torch.from_numpy(value) for value in observation().values())
+    with torch.no_grad():
+        torch.onnx.export(
+            policy,
+            example,
+            os.fspath(fresh),
+            dynamo=False,
+            opset_version=17,
+            input_names=policy.inputs,
+            output_names=[signature.outputs[0].name],
+        )
+    model = onnx.load(fresh)
+    onnx.helper.set_model_props(model, dict(metadata))
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, fresh)
+    session = onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
+    for _ in range(TRIES):
+        values = observation()
+        with torch.no_grad():
+            expected = policy(*(torch.from_numpy(value) for value in values.values()))
+        [got] = session.run(None, values)
+        if not np.array_equal(got, expected.numpy()):
+            raise InvalidModel(f"{fresh}: decides {got}, PyTorch {expected.numpy()}")
+    fresh.replace(path)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""RLlib's algorithms, on this machine or a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from torch import Tensor, nn
+
+from .environment import make
+
+OURS = "mlbridge_"
+
+
+class _Ended(RLlibCallback):
+    """Collects what the episodes came to."""
+
+    def on_episode_end(self, *, episode: Any, metrics_logger: Any, **_: Any) -> None:
+        """Of one episode."""
+        for key, value in episode.get_infos(-1)["totals"].items():
+            metrics_logger.log_value(f"{OURS}{key}", value, reduce="sum")
+
+
+def config_of(algorithm: str) -> AlgorithmConfig:
+    """What the algorithm starts with. A2C is PPO that uses a batch once, whole and unclipped."""
+    if algorithm == "ppo":
+        return PPOConfig().training(
+            train_batch_size_per_learner=512, minibatch_size=128, num_epochs=8, lr=3e-4,
+            entropy_coeff=0.01,
+        )  # fmt: skip
+    if algorithm == "a2c":
+        return PPOConfig().training(
+            train_batch_size_per_learner=128, minibatch_size=128, num_epochs=1, lr=7e-4,
+            clip_param=1e9, vf_clip_param=1e9, use_kl_loss=False, entropy_coeff=0.01,
+        )  # fmt: skip
+    if algorithm == "appo":
+        return APPOConfig().training(train_batch_size_per_learner=512, lr=3e-4)
+    return DQNConfig().training(
+        lr=5e-4, double_q=True, dueling=True, n_step=1, train_batch_size_per_learner=64,
+        num_steps_sampled_before_learning_starts=500, target_network_update_freq=500,
+        replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer", "capacity": 50_000},
+        epsilon=[(0, 1.0), (10_000, 0.05)],
+    ).reporting(min_sample_timesteps_per_iteration=500)  # fmt: skip
+
+
+class _Values(nn.Module):
+    """The logits of a policy, or the advantages of DQN."""
+
+    def __init__(self, module: Any, algorithm: str) -> None:
+        super().__init__()
+        self.module, self.is_dqn = module, algorithm == "dqn"
+
+    def forward(self, vector: Tensor) -> Tensor:
+        if self.is_dqn:  # the advantages alone: all choices share the value of the state
+            values: Tensor = self.module.af(self.module.encoder({"obs": vector})["encoder_out"])
+        else:
+            values = self.module.forward_inference({"obs": vector})["action_dist_inputs"]
+        return values
+
+
+class Trainer:
+    """One iteration is one of RLlib's. Environments that fail are started again."""
+
+    def __init__(
+        self,
+        environment: str,
+        options: Mapping[str, Any],
+        *,
+        algorithm: str,
+        workers: int,
+        seed: int,
+        settings: Mapping[str, Any],
+        address: str = "",
+    ) -> None:
+        """`workers`: remote env runners; 0 keeps all in this process, which the same seed then
+        makes reproducible. `address`: of a Ray cluster that is there."""
+        self._algorithm = algorithm
+        self.example = make(environment, options)
+        self._owns_ray = not ray.is_initialized()
+        if self._owns_ray:
+            own = {"num_cpus": max(1, workers + 1), "object_store_memory": 128 << 20}
+            ray.init(address=address or None, include_dashboard=False, log_to_driver=False,
+                     logging_level="warning", **({} if address else own))  # fmt: skip
+        ray.tune.register_env("mlbridge", lambda config: make(environment, {**options, **config}))
+        config = (
+            config_of(algorithm)
+            .environment("mlbridge")
+            .env_runners(num_env_runners=workers)
+            .fault_tolerance(restart_failed_env_runners=True, restart_failed_sub_environments=True)
+            .callbacks(_Ended)
+            .debugging(seed=seed, log_level="ERROR")
+        )
+        self._algo = config.training(**settings).build_algo()
+
+    def iterate(self) -> tuple[int, dict[str, float]]:
+        """The steps so far, and the totals of the episodes that ended."""
+        found = self._algo.train()
+        totals: dict[str, float] = {}
+        for key, value in found["env_runners"].items():
+            if key.startswith(OURS):
+                totals[key.removeprefix(OURS)] = float(value)
+        return int(found["num_env_steps_sampled_lifetime"]), totals
+
+    def save(self, folder: Path) -> None:
+        """A checkpoint."""
+        self._algo.save_to_path(folder.resolve())
+
+    def load(self, folder: Path) -> None:
+        """Goes on from a checkpoint."""
+        self._algo.restore_from_path(folder.resolve())
+
+    def network(self) -> nn.Module:
+        """From vectors to a value for each choice."""
+        return _Values(self._algo.get_module(), self._algorithm)
+
+    def close(self) -> None:
+        """Ends the compilers, and Ray if it was started here."""
+        self._algo.stop()
+        self.example.close()
+        if self._owns_ray:
+            ray.shutdown()

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A training from its settings to the ONNX file."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import InvalidArgument, NotFound
+from .folder import Folder, Row, plot, replace
+
+LIGHT = "maskable-ppo"
+ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a training is. `options` are those of the environment, `settings` the algorithm's."""
+
+    environment: str
+    algorithm: str = "ppo"
+    steps: int = 20_000
+    workers: int = 1
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Trainer(Protocol):
+    """sb3.Trainer or rllib.Trainer."""
+
+    example: Any
+
+    def iterate(self) -> tuple[int, Mapping[str, float]]: ...
+    def save(self, folder: Path) -> None: ...
+    def load(self, folder: Path) -> None: ...
+    def network(self) -> Any: ...
+    def close(self) -> None: ...
+
+
+def trainer(settings: Settings, address: str) -> Trainer:
+    """Starts it. NotFound says what to install."""
+    common: dict[str, Any] = {
+        "workers": settings.workers,
+        "seed": settings.seed,
+        "settings": settings.settings,
+    }
+    if settings.algorithm not in ALGORITHMS:
+        raise InvalidArgument(
+            f"algorithm {settings.algorithm!r}; there are {', '.join(ALGORITHMS)}"
+        )
+    try:
+        if settings.algorithm == LIGHT:
+            from . import sb3
+
+            return sb3.Trainer(settings.environment, settings.options, **common)
+        from . import rllib
+
+        return rllib.Trainer(
+            settings.environment,
+            settings.options,
+            algorithm=settings.algorithm,
+            address=address,
+            **common,
+        )
+    except ImportError as error:
+        raise NotFound(f"training needs pip install 'mlbridge[train]' ({error})") from None
+
+
+def row_of(iteration: int, steps: int, totals: Mapping[str, float], seconds: float) -> Row:
+    """A line of progress."""
+    episodes, sizes = int(totals.get("episodes", 0)), totals.get("sizes", 0)
+    row: Row = {"iteration": iteration, "steps": steps, "episodes": episodes}
+    row["faults"] = int(totals.get("faults", 0))
+    row["reward"] = totals["rewards"] / episodes if episodes else None
+    if sizes:
+        row["over_oz"] = math.exp(totals["log_over_oz"] / sizes)
+    return row | {"seconds": round(seconds, 2)}
+
+
+def train(
+    settings: Settings,
+    path: Path,
+    *,
+    resume: bool = False,
+    address: str = "",
+    shown: Callable[[Row], None] = lambda row: None,
+) -> Path:
+    """Trains in the folder `path` until `settings.steps` are made; the ONNX file.
+
+    `shown` is called with each iteration's row. Errors: Busy if another training has the folder,
+    InvalidArgument, NotFound if a package is missing, and those of the environment.
+    """
+    folder = Folder(path)
+    with folder.locked():
+        stated = {
+            "environment": settings.environment,
+            "algorithm": settings.algorithm,
+            "workers": settings.workers,
+            "seed": settings.seed,
+            "options": dict(settings.options),
+            "settings": dict(settings.settings),
+        }
+        rows = folder.begin(stated, resume)
+        of = trainer(settings, address)
+        try:
+            checkpoint = folder.checkpoint()
+            if checkpoint is not None:
+                of.load(checkpoint)
+            before = rows[-1]["seconds"] if rows else 0.0
+            start = time.monotonic()
+            with _events(path) as write:
+                while not rows or rows[-1]["steps"] < settings.steps:
+                    steps, totals = of.iterate()
+                    seconds = before + time.monotonic() - start
+                    rows.append(row_of(len(rows) + 1, steps, totals, seconds))
+                    folder.save(rows[-1], of.save)
+                    write(rows[-1])
+                    shown(rows[-1])
+            plot(rows, path / "curve.png", f"{settings.environment}, {settings.algorithm}")
+            return _exported(settings, of, rows, path)
+        finally:
+            of.close()
+
+
+class _events:
+    """TensorBoard's events, if it is installed."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer: Any = SummaryWriter(str(path / "tensorboard"))
+        except ImportError:
+            self._writer = None
+
+    def __enter__(self) -> Callable[[Row], None]:
+        return self._write
+
+    def _write(self, row: Row) -> None:
+        for key, value in row.items() if self._writer else ():
+            if value is not None:
+                self._writer.add_scalar(key, value, row["steps"])
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer:
+            self._writer.close()
+
+
+def _exported(settings: Settings, of: Trainer, rows: list[Row], path: Path) -> Path:
+    from .export import export
+
+    env = of.example
+    signature = env.unwrapped.layout.signature
+    metadata = dict(getattr(env.unwrapped, "model_metadata", {}))
+    last = rows[-1]
+    metadata["mlbridge.training"] = (
+        f"{settings.algorithm}, seed {settings.seed}, {last['steps']} steps"
+    )
+    file = path / "policy.onnx"
+    export(of.network(), signature, env.parts, metadata, file)
+    replace(path / "README.md", card(settings, rows))
+    return file
+
+
+def card(settings: Settings, rows: list[Row]) -> str:
+    """What the policy is, as Markdown."""
+    last = rows[-1]
+    result = (
+        f"Mean reward of an episode in the last iteration: {last['reward']:.4f}."
+        if last["reward"] is not None
+        else "No episode ended in the last iteration."
+    )
+    if "over_oz" in last:
+        result += f" Bytes over -Oz, geometric mean of these episodes: {last['over_oz']:.4f}."
+    lines = [
+        f"# A policy for {settings.environment}",
+        "",
+        f"Trained with {settings.algorithm}, seed {settings.seed}: {last['steps']} steps in"
+        f" {last['seconds']:.0f} s, {settings.workers} workers.",
+        "",
+        result + " These figures are of training: they say nothing of programs that it has not"
+        " seen (`mlbridge validate`).",
+        "",
+        "| setting | value |",
+        "|---|---|",
+        *(
+            f"| {key} | `{value}` |"
+            for key, value in {**settings.options, **settings.settings}.items()
+        ),
+        "",
+        "![Learning curve](curve.png)",
+        "",
+    ]
+    return "\n".join(lines)

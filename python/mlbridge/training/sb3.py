@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Maskable PPO of Stable-Baselines3: no cluster, masks are obeyed while learning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+from torch import Tensor, nn
+
+from .environment import make
+
+STEPS = 256  # of an environment in an iteration
+
+
+class _Ended(BaseCallback):
+    """Adds up what the episodes of an iteration came to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.totals: Counter[Any] = Counter()
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            self.totals.update(info.get("totals", {}))
+        return True
+
+
+class _Values(nn.Module):
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.extractor, self.policy = policy.mlp_extractor, policy.action_net
+
+    def forward(self, vector: Tensor) -> Tensor:
+        values: Tensor = self.policy(self.extractor.forward_actor(vector))
+        return values
+
+
+class Trainer:
+    """One iteration is STEPS steps of each environment, each in a process of its own."""
+
+    def __init__(
+        self,
+        environment: str,
+        options: Mapping[str, Any],
+        *,
+        workers: int,
+        seed: int,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """`settings`: of MaskablePPO."""
+        torch.set_num_threads(1)
+        self.example = make(environment, options)
+        makers = [lambda: make(environment, options)] * max(1, workers)
+        kind = SubprocVecEnv if workers > 1 else DummyVecEnv
+        self._model = MaskablePPO(
+            "MlpPolicy",
+            kind(makers),
+            **{"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": seed, **settings},
+        )
+
+    def iterate(self) -> tuple[int, Mapping[str, float]]:
+        """The steps so far, and the totals of the episodes that ended."""
+        ended = _Ended()
+        steps = self._model.n_steps * self._model.n_envs
+        self._model.learn(steps, ended, reset_num_timesteps=False)
+        return int(self._model.num_timesteps), ended.totals
+
+    def save(self, folder: Path) -> None:
+        """A checkpoint."""
+        self._model.save(folder / "model.zip")
+
+    def load(self, folder: Path) -> None:
+        """Goes on from a checkpoint."""
+        self._model = MaskablePPO.load(folder / "model.zip", env=self._model.get_env())
+
+    def network(self) -> nn.Module:
+        """From vectors to a value for each choice."""
+        return _Values(self._model.policy)
+
+    def close(self) -> None:
+        """Ends the compilers."""
+        self._model.get_env().close()
+        self.example.close()
