@@ -3,6 +3,7 @@
 // copy, no features and no model, in the place where the phase-ordering plugin would.
 //   clang-22 -Oz -Xclang -fpass-plugin=PATH -Xclang -mllvm -Xclang -bare-phase-ordering=3,5,7
 #include "actions.h"
+#include "middle_end.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/DiagnosticInfo.h"
