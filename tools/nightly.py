@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import train_venv
 from cmake_build import build
 from common import BUILD, PYTHON, ROOT, jobs, run_logged
 
@@ -80,15 +81,21 @@ def aliases(log: Path, seconds: float) -> bool:
     return random_networks(log, "many-aliases", max(3, int(seconds / 10)), *compiled) and native
 
 
-def torch_exports(log: Path, _: float) -> bool | str:
+def torch_exports(log: Path, _: float) -> bool:
     """Layers of PyTorch, as its exporters write them, by the native engine."""
-    if not run(log, PYTHON, "-c", "import torch, onnxscript"):
-        return "PyTorch isn't there: tools/setup --train"
+    train_venv.prepare()
     folder = RESULTS / "torch"
     shutil.rmtree(folder, ignore_errors=True)
     out = RESULTS / "torch-exports.json"
-    exported = run(log, PYTHON, ROOT / "tests/torch-exports/export.py", folder)
+    exported = run(log, train_venv.PYTHON, ROOT / "tests/torch-exports/export.py", folder)
     return exported and run(log, PYTHON, RANDOM_NETWORKS, "--files", folder, "--out", out)
+
+
+def training(log: Path, _: float) -> bool:
+    """Every algorithm, small; many episodes with killed compilers; trainers' own checks."""
+    train_venv.prepare()
+    tests = ["tests/training", "tests/gym", "models", "python/tests/test_loading.py"]
+    return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", env=LONG)
 
 
 def sampled_tests(log: Path, _: float) -> bool:
@@ -135,16 +142,17 @@ def aarch64(log: Path, _: float) -> bool | str:
 # Each says whether it passed, or why it was left out. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "sampled-tests": (sampled_tests, 0.15),
+    "training": (training, 0.15),
     "all-floats": (all_floats, 0.05),
-    "fuzzers": (fuzzers, 0.2),
+    "fuzzers": (fuzzers, 0.15),
     "random-networks": (
         lambda log, s: random_networks(log, "networks", int(s * 50), "random-networks"),
         0.1,
     ),
     "random-aliases": (aliases, 0.05),
     "torch-exports": (torch_exports, 0.05),
-    "thread-soak": (thread_soak, 0.15),
-    "own-builds": (own_builds, 0.2),
+    "thread-soak": (thread_soak, 0.1),
+    "own-builds": (own_builds, 0.15),
     "aarch64": (aarch64, 0.05),
 }
 

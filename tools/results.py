@@ -193,6 +193,21 @@ def batching(path: Path, runs: Any) -> list[str]:
     )
 
 
+def gym(path: Path, runs: Any) -> list[str]:
+    keys = ["way", "steps_per_second", "over_floor", "seconds_for_500_steps"]
+    return section(
+        "Steps of an environment (`make bench`)",
+        f"{measured(path)} The same actions on the same modules of the validation programs. Each"
+        " step runs a group of passes on a module and generates code for the reward; the floor does"
+        " both in one opt without environment or driver. Medians of rounds; a ratio is that of the"
+        " rates in one round.",
+        table(
+            ["way", "steps a second", "over the floor", "s for 500 steps"],
+            [[run[key] for key in keys] for run in runs],
+        ),
+    )
+
+
 def attacks(path: Path, runs: Any) -> list[str]:
     rows = []
     for r in runs:
@@ -395,6 +410,7 @@ def main() -> int:
         part(demo, "demo/report.json"),
         part(round_trip, "bench/round-trip.json"),
         part(batching, "bench/batching.json"),
+        part(gym, "bench/gym.json"),
         part(attacks, "bench/attacks.json"),
         part(episodes, "bench/episodes.json"),
         part(served_builds, "programs/own-builds/served.json"),

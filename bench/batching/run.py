@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -73,8 +72,11 @@ def main() -> int:
     try:
         import torch  # noqa: F401
     except ImportError:
-        subprocess.run([ROOT / "tools/setup", "--train"], check=True)
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        sys.path.insert(0, str(ROOT / "tools"))
+        import train_venv
+
+        train_venv.prepare()
+        os.execv(train_venv.PYTHON, [str(train_venv.PYTHON), *sys.argv])
     rows = []
     total = len(options.clients) * options.sets
     with tqdm(total=total, desc="batching", unit="set") as progress:

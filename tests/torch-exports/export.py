@@ -3,8 +3,8 @@
 
     export.py FOLDER [--only PART] [--sample]
 
---sample: only those that are in tests/golden/torch-exports, which this made. Needs
-`tools/setup --train`.
+--sample: only those that are in tests/golden/torch-exports, which this made. Needs what
+`make nightly` installs into build/venv-train.
 What an exporter can't do is printed. Integers have the range in the model's metadata `inputs`.
 """
 

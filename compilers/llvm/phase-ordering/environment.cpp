@@ -2,18 +2,14 @@
 // Copies the module, observes the copy, checks the answer, runs the group; measures for a driver.
 #include "environment.h"
 
+#include "code_size.h"
 #include "middle_end.h"
 
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IRReader/IRReader.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
@@ -223,37 +219,11 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
   To.input<int64_t>("step")[0] = int64_t(Log.Decisions.size());
 }
 
-/// Bytes of the executable sections of the object that code generation makes of a copy of the
-/// module, for the module's own target. Errors: Unsupported (no such target in this process).
-static mlbridge::Expected<uint64_t> codeSize(const Module &M) {
-  std::string Why;
-  const Triple &For = M.getTargetTriple();
-  const Target *T = TargetRegistry::lookupTarget(For, Why);
-  if (!T)
-    return Status(Code::Unsupported, "code size: " + Why);
-  TargetOptions Options;
-  Options.FunctionSections = false;
-  const std::unique_ptr<TargetMachine> TM(
-      T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
-  if (!TM)
-    return Status(Code::Unsupported, "code size: no code generator for " + For.str());
-  const std::unique_ptr<Module> Copy = CloneModule(M);
-  SmallVector<char, 0> Bytes;
-  raw_svector_ostream Out(Bytes);
-  legacy::PassManager Passes;
-  if (TM->addPassesToEmitFile(Passes, Out, nullptr, CodeGenFileType::ObjectFile))
-    return Status(Code::Unsupported, "code size: LLVM cannot write object files for " + For.str());
-  Passes.run(*Copy);
-  const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
-  llvm::Expected<std::unique_ptr<object::ObjectFile>> Made =
-      object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
-  if (!Made)
-    return Status(Code::Internal, "code size: " + toString(Made.takeError()));
-  uint64_t Size = 0;
-  for (const object::SectionRef &Section : (*Made)->sections())
-    if (Section.isText())
-      Size += Section.getSize();
-  return Size;
+static mlbridge::Expected<uint64_t> measured(const Module &M) {
+  llvm::Expected<uint64_t> Bytes = codeSize(M);
+  if (!Bytes)
+    return Status(Code::Unsupported, "code size: " + toString(Bytes.takeError()));
+  return *Bytes;
 }
 
 ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps,
@@ -331,7 +301,7 @@ Status ServedEnvironment::reset(Observation &First) {
     PassBuilder Builder;
     if (Error E = runPipeline(Builder, "default<Oz>", Copy.module(), MAM))
       return Status(Code::Internal, toString(std::move(E)));
-    const mlbridge::Expected<uint64_t> Bytes = codeSize(Copy.module());
+    const mlbridge::Expected<uint64_t> Bytes = measured(Copy.module());
     if (!Bytes)
       return Bytes.status();
     OzSize = int64_t(*Bytes);
@@ -344,7 +314,7 @@ Status ServedEnvironment::reset(Observation &First) {
 }
 
 Status ServedEnvironment::measure(Observation &To) {
-  const mlbridge::Expected<uint64_t> Bytes = codeSize(Inner->module());
+  const mlbridge::Expected<uint64_t> Bytes = measured(Inner->module());
   if (!Bytes)
     return Bytes.status();
   Size = int64_t(*Bytes);

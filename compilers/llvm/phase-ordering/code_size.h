@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_CODE_SIZE_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_CODE_SIZE_H
+
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+
+namespace mlbridge::phase_ordering {
+
+/// Bytes of the executable sections of the object that code generation makes of a copy of the
+/// module, for the module's own target. Errors: there is no such target in this process.
+llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
+
+} // namespace mlbridge::phase_ordering
+
+#endif

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every algorithm, from modules to what stock clang decides. Nightly: needs build/venv-train."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.nightly
+SOURCE = """
+int sum(const int *values, int count) {
+  int total = 0;
+  for (int i = 0; i < count; ++i)
+    total += values[i] * 3;
+  return total;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("corpus") / "sum.c"
+    source.write_text(SOURCE)
+    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o"]
+    made = source.with_suffix(".bc")
+    subprocess.run(["clang-22", *flags, str(made), str(source)], check=True)
+    return made
+
+
+def command(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> list[str]:
+    train = [sys.executable, "-m", "mlbridge", "train", "phase-ordering", "--corpus", str(module)]
+    return [*train, "--algorithm", algorithm, "--steps", str(steps), "-o", str(out), *more]
+
+
+def trained(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> list[Any]:
+    """The rows of progress, without their times."""
+    asked = command(algorithm, steps, module, out, *more)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [json.loads(line) for line in (out / "progress.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def decisions(model: str, module: Path, folder: Path) -> tuple[str, bytes]:
+    """What stock clang says and makes."""
+    flags = [sys.executable, "-m", "mlbridge", "flags", "phase-ordering", "--model", model]
+    line = subprocess.run(flags, capture_output=True, text=True, check=True).stdout.split()
+    out = folder / "out.o"
+    compile_ = ["clang-22", *line, "-Oz", "-Rpass=phase-ordering", "-c", "-o", str(out)]
+    source = str(module.with_suffix(".c"))
+    done = subprocess.run([*compile_, source], capture_output=True, text=True, check=True)
+    return done.stderr, out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("maskable-ppo", ["--workers", "2"]),
+        ("ppo", ["--workers", "1"]),
+        ("appo", ["--workers", "1"]),
+        ("dqn", ["--workers", "0"]),
+        ("a2c", ["--workers", "0"]),
+    ],
+)
+def test_from_modules_to_clang(
+    module: Path, tmp_path: Path, algorithm: str, more: list[str]
+) -> None:
+    rows = trained(algorithm, 600, module, tmp_path / "t", *more)
+    assert rows[-1]["steps"] >= 600 and sum(row["episodes"] for row in rows) > 0
+    assert sum(row["faults"] for row in rows) == 0
+    for name in ("README.md", "curve.png", "policy.onnx", "tensorboard"):
+        assert (tmp_path / "t" / name).exists(), name
+    policy = tmp_path / "t" / "policy.onnx"
+    said, made = decisions(f"onnx:{policy}", module, tmp_path)
+    assert "step 0: " in said
+    assert decisions(f"native:{policy}", module, tmp_path) == (said, made)
+
+
+@pytest.mark.parametrize("algorithm", ["maskable-ppo", "ppo", "dqn"])
+def test_the_same_seed_gives_the_same_numbers(module: Path, tmp_path: Path, algorithm: str) -> None:
+    first = trained(algorithm, 1100, module, tmp_path / "a", "--seed", "5")
+    assert first == trained(algorithm, 1100, module, tmp_path / "b", "--seed", "5")
+
+
+def test_killed_and_resumed(module: Path, tmp_path: Path) -> None:
+    asked = command("ppo", 1500, module, tmp_path / "t")
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith("iteration 1, ")
+        os.kill(process.pid, signal.SIGKILL)
+    rows = trained("ppo", 1500, module, tmp_path / "t", "--resume")
+    assert [row["iteration"] for row in rows] == list(range(1, len(rows) + 1))
+    assert rows[-1]["steps"] >= 1500
+
+
+def test_a_machine_that_disappears(module: Path, tmp_path: Path) -> None:
+    """Three raylets, one of which is killed in the middle."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    try:
+        others = [cluster.add_node(**node) for _ in range(2)]
+        cluster.wait_for_nodes()
+        asked = command("ppo", 2500, module, tmp_path / "t", "--workers", "2")
+        asked += ["--ray", cluster.address]
+        with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            assert process.stdout.readline().startswith("iteration 1, ")
+            cluster.remove_node(others[0], allow_graceful=False)
+            process.communicate(timeout=600)
+        assert process.returncode == 0
+        assert (tmp_path / "t" / "policy.onnx").exists()
+    finally:
+        cluster.shutdown()
