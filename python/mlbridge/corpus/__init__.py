@@ -6,6 +6,18 @@
 
 from __future__ import annotations
 
-from .store import Corpus, Module, home, is_corpus, names, open, place_of
+from .adding import Added, compile_bitcode
+from .store import Corpus, Module, assign, home, is_corpus, names, open, place_of
 
-__all__ = ["Corpus", "Module", "home", "is_corpus", "names", "open", "place_of"]
+__all__ = [
+    "Added",
+    "Corpus",
+    "Module",
+    "assign",
+    "compile_bitcode",
+    "home",
+    "is_corpus",
+    "names",
+    "open",
+    "place_of",
+]

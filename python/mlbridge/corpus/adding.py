@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..elf import ElfError, file_executable_bytes, sections
-from ..errors import Error, InvalidArgument, InvalidModel, NotFound, PolicyFailed
+from ..errors import DeadlineExceeded, Error, InvalidArgument, InvalidModel, NotFound
 from . import record as recorder
 from .store import Module, append, lock, write, writing
 
@@ -64,14 +64,14 @@ def compile_bitcode(
 ) -> int:
     """Compile a module at -Oz into the object `target`; its executable bytes.
 
-    PolicyFailed says what the compiler said.
+    InvalidModel says what the compiler said.
     """
     command = [clang, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target), *flags]
     _run([*command, "-Wno-override-module"], f"{bitcode}: the compiler")
     try:
         return file_executable_bytes(target)
     except (OSError, ElfError) as error:
-        raise PolicyFailed(f"{bitcode}: the compiler made no object: {error}") from None
+        raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
 def _run(command: Sequence[str], what: str, limit: float = recorder.LIMIT) -> bytes:
@@ -82,10 +82,10 @@ def _run(command: Sequence[str], what: str, limit: float = recorder.LIMIT) -> by
     except FileNotFoundError:
         raise NotFound(f"{command[0]} is not there (Debian: clang-22, llvm-22)") from None
     except subprocess.TimeoutExpired:
-        raise PolicyFailed(f"{what} took longer than {limit:g} s") from None
+        raise DeadlineExceeded(f"{what} took longer than {limit:g} s") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
-        raise PolicyFailed(f"{what} ended with {done.returncode}: {said[-2000:]}")
+        raise InvalidModel(f"{what} ended with {done.returncode}: {said[-2000:]}")
     return done.stdout
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument, NotFound, PolicyFailed
+from ..errors import DeadlineExceeded, InvalidArgument, NotFound, Unsupported
 from .adding import Added, build
+from .store import cache
 
 #: Seconds that a download or an update of the package lists may take.
 LIMIT = 600
@@ -41,7 +42,7 @@ def _call(command: Sequence[str], folder: Path) -> tuple[int, str]:
     except FileNotFoundError:
         raise NotFound(f"{command[0]} is not there (Debian: apt, dpkg-dev)") from None
     except subprocess.TimeoutExpired:
-        raise PolicyFailed(f"stopped after {LIMIT} s: {' '.join(command)}") from None
+        raise DeadlineExceeded(f"stopped after {LIMIT} s: {' '.join(command)}") from None
     return done.returncode, done.stdout.decode(errors="replace")
 
 
@@ -138,8 +139,7 @@ def debian(
         raise InvalidArgument(
             f"{package!r} is no Debian source package, such as zlib or zlib=1:1.2"
         )
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    apt = apt or Apt(cache / "mlbridge" / "apt")
+    apt = apt or Apt(cache() / "apt")
     with tempfile.TemporaryDirectory(prefix="mlbridge-debian-") as temporary:
         folder = Path(temporary)
         apt.download(package, folder, whole=True)
@@ -147,7 +147,7 @@ def debian(
         tree = folder / "source"
         code, said = _call(["dpkg-source", "-x", description.name, tree.name], folder)
         if code != 0:
-            raise PolicyFailed(f"{package}: dpkg-source failed:\n{_tail(said)}")
+            raise Unsupported(f"{package}: dpkg-source failed:\n{_tail(said)}")
         code, said = _call(["dpkg-checkbuilddeps", "-Pnocheck,nodoc"], tree)
         if code != 0:
             missing = said.strip().rpartition("dependencies: ")[2]
@@ -189,7 +189,7 @@ def pypi(corpus: Path, name: str, program: str = "", **finishing: Any) -> Added:
         code, said = _call(unpack, unpacked)
         trees = list(unpacked.iterdir())
         if code != 0 or len(trees) != 1:
-            raise PolicyFailed(f"{archives[0].name}: not a source distribution:\n{_tail(said)}")
+            raise Unsupported(f"{archives[0].name}: not a source distribution:\n{_tail(said)}")
         tree = trees[0]
         version = tree.name.rpartition("-")[2]
         command = [*pip, "wheel", "--no-deps", "--no-cache-dir", "-w", str(folder / "wheel"), "."]
@@ -209,7 +209,7 @@ def _built(
         corpus, command, program, version, folder=tree, all_names=True, quiet=True, **finishing
     )
     if code != 0:
-        raise PolicyFailed(
+        raise Unsupported(
             f"{what}: its build ended with {code} (kept before that: {added.new} modules):\n"
             f"{_tail(said)}"
         )

@@ -129,7 +129,8 @@ def record(
             continue
         name = os.path.join(incoming, f"{prefix}-{number}")
         target = name + ".part"
-        options = ["-emit-llvm-bc", "-disable-llvm-passes", "-w", f"-fmacro-prefix-map={root}/="]
+        options = ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes", "-w"]
+        options.append(f"-fmacro-prefix-map={root}/=")
         done = run([*cc1(words, options), "-o", target, source], folder)
         if done.returncode:
             said = done.stderr.decode(errors="replace").splitlines()

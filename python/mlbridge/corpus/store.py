@@ -136,18 +136,17 @@ class Corpus:
 
         Without `folder` it is in a cache of this corpus, below $XDG_CACHE_HOME.
         """
-        place = self.cache if folder is None else Path(folder)
-        target = place / f"{module.hash}.bc"
+        target = self.place(module, folder)
         if not (target.is_file() and target.stat().st_size == module.bytes):
             write(target, self.read(module))
         return target
 
-    @property
-    def cache(self) -> Path:
-        """Where modules are extracted to without another folder."""
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        key = hashlib.blake2b(os.fsencode(self.path.resolve()), digest_size=8).hexdigest()
-        return home / "mlbridge" / "modules" / key
+    def place(self, module: Module, folder: str | os.PathLike[str] | None = None) -> Path:
+        """Where `extract` puts a module, whether or not it is there."""
+        if folder is None:
+            key = hashlib.blake2b(os.fsencode(self.path.resolve()), digest_size=8).hexdigest()
+            folder = cache() / "modules" / key
+        return Path(folder).absolute() / f"{module.hash}.bc"
 
     def split(self, parts: Mapping[str, float], seed: int) -> Corpus:
         """Give each program that is in no part one, and keep that in the corpus.
@@ -180,12 +179,17 @@ class Corpus:
                 part = max(parts, key=lambda n: shares[n] * size - counts[n])
                 assigned[program] = part
                 counts[part] += 1
-            write_split(self.path, {**asked, "programs": assigned})
+            _write_split(self.path, {**asked, "programs": assigned})
         return open(self.path)
 
 
 def _random(seed: int, program: str) -> bytes:
     return hashlib.blake2b(f"{seed} {program}".encode(), digest_size=8).digest()
+
+
+def cache() -> Path:
+    """Where this package keeps what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlbridge"
 
 
 def home() -> Path:
@@ -301,8 +305,20 @@ def _read_split(path: Path) -> dict[str, Any]:
         raise InvalidModel(f"{path / SPLIT}: not a split: {error!r}") from None
 
 
-def write_split(path: Path, split: Mapping[str, Any]) -> None:
-    """Keep which program is in which part ("programs"). The caller holds the lock."""
+def assign(path: Path, parts: Mapping[str, str]) -> None:
+    """State the part of programs in the corpus in a folder. InvalidArgument if one has another."""
+    with lock(path):
+        split = _read_split(path)
+        programs = split.get("programs", {})
+        for program, part in parts.items():
+            if not NAME.fullmatch(part) or programs.get(program, part) != part:
+                raise InvalidArgument(
+                    f"{path}: {program} is in {programs.get(program)!r}, and cannot be in {part!r}"
+                )
+        _write_split(path, {**split, "programs": {**programs, **parts}})
+
+
+def _write_split(path: Path, split: Mapping[str, Any]) -> None:
     write(path / SPLIT, (json.dumps(split, indent=1, sort_keys=True) + "\n").encode())
 
 
