@@ -39,15 +39,17 @@ def add(options: argparse.Namespace) -> int:
         place = corpus.place_of(options.name)
         if options.build:
             code, added, _ = adding.build(place, options.build, here, version, **finishing)
-        elif options.compile_commands:
+        elif options.compile_commands is not None:
             file = Path(options.compile_commands)
             added = adding.compile_commands(place, file, here, version, **finishing)
-        elif options.embedded:
+        elif options.embedded is not None:
             files = map(Path, options.embedded)
             added = adding.embedded(place, files, here, version, **finishing)
         else:
-            made = packages.debian if options.debian else packages.pypi
-            added = made(place, options.debian or options.pypi, program or "", **finishing)
+            debian = options.debian is not None
+            made = packages.debian if debian else packages.pypi
+            package = options.debian if debian else options.pypi
+            added = made(place, package, program or "", **finishing)
     except Error as error:
         raise CommandError(str(error)) from error
     for problem in added.problems[:SHOWN]:

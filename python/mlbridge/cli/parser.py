@@ -27,6 +27,9 @@ JSON = "print the result as JSON"
 class Parser(argparse.ArgumentParser):
     """Says what is wrong on one line."""
 
+    #: Whether what follows -- is a command line, `build`. (argparse mixes it with the options.)
+    takes_command = False
+
     def __init__(self, **named: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
 
@@ -42,7 +45,13 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(flag, help=text, **rest)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        command: list[str] = []
+        if self.takes_command and "--" in args:
+            at = args.index("--")
+            args, command = args[:at], args[at + 1 :]
         found, rest = super().parse_known_args(args, namespace)
+        if self.takes_command:
+            found.build = command
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
@@ -357,7 +366,8 @@ example:
         parents=(name,),
         under=under,
     )
-    add.add_argument("build", metavar="COMMAND", nargs="*", help="after --: a build")
+    add.takes_command = True
+    add.usage = "mlbridge corpus add [OPTION ...] NAME [-- COMMAND ...]"
     source = add.add_mutually_exclusive_group()
     for flag, value, text in (
         ("--compile-commands", "FILE", "compile again what a compile_commands.json lists"),

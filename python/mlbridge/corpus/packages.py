@@ -148,7 +148,7 @@ def debian(
         code, said = _call(["dpkg-source", "-x", description.name, tree.name], folder)
         if code != 0:
             raise Unsupported(f"{package}: dpkg-source failed:\n{_tail(said)}")
-        code, said = _call(["dpkg-checkbuilddeps", "-Pnocheck,nodoc"], tree)
+        code, said = _call(["dpkg-checkbuilddeps", "-B", "-I", "-Pnocheck,nodoc"], tree)
         if code != 0:
             missing = said.strip().rpartition("dependencies: ")[2]
             name = package.partition("=")[0]
@@ -160,7 +160,12 @@ def debian(
         jobs = finishing.get("jobs", 2)
         return _built(
             corpus,
-            ["env", f"DEB_BUILD_OPTIONS=nocheck nodoc parallel={jobs}", "debian/rules", "build"],
+            [
+                "env",
+                f"DEB_BUILD_OPTIONS=nocheck nodoc parallel={jobs}",
+                "debian/rules",
+                "build-arch",
+            ],
             package,
             program or package.partition("=")[0],
             version[1] if version else "",

@@ -124,10 +124,9 @@ class Corpus:
             there = _read_shard(self.path / SHARDS / f"{module.shard}.parquet")
             self._last = (module.shard, there)
         data = there.get(module.hash, b"")
-        if len(data) != module.bytes:
+        if not isinstance(data, bytes) or len(data) != module.bytes:
             raise InvalidModel(
-                f"{self.path}: {module.name}: {len(data)} bytes in shard {module.shard}, "
-                f"the manifest says {module.bytes}"
+                f"{self.path}: {module.name}: shard {module.shard} has not its {module.bytes} bytes"
             )
         return data
 
@@ -255,11 +254,11 @@ def _schema() -> Any:
     return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS], metadata=FORMAT)
 
 
-def _table(path: Path, **options: Any) -> Any:
+def _table(path: Path) -> Any:
     """A Parquet file, whose checksums are compared."""
     pa = arrow()
     try:
-        return pa.parquet.ParquetFile(path, page_checksum_verification=True).read(**options)
+        return pa.parquet.ParquetFile(path, page_checksum_verification=True).read()
     except FileNotFoundError:
         raise NotFound(f"{path} is not there") from None
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -288,8 +287,10 @@ def read_manifest(path: Path) -> list[Module]:
 
 
 def _read_shard(path: Path) -> dict[str, bytes]:
-    table = _table(path, columns=["hash", "bitcode"])
-    return dict(zip(table["hash"].to_pylist(), table["bitcode"].to_pylist(), strict=True))
+    table = _table(path)
+    if table.schema.names != ["hash", "bitcode"]:
+        raise InvalidModel(f"{path}: not a shard, but a table of {table.schema.names}")
+    return dict(zip(*(table[name].to_pylist() for name in table.schema.names), strict=True))
 
 
 def _read_split(path: Path) -> dict[str, Any]:
