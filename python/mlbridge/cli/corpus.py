@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -52,11 +53,18 @@ def add(options: argparse.Namespace) -> int:
             added = made(place, package, program or "", **finishing)
     except Error as error:
         raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        said = "interrupted; the next addition takes what was compiled"
+        print(f"mlbridge corpus: {said}", file=sys.stderr)
+        return 128 + signal.SIGINT
     for problem in added.problems[:SHOWN]:
         print(f"mlbridge corpus: not recorded: {printable(problem)}", file=sys.stderr)
     if len(added.problems) > SHOWN:
         print(f"mlbridge corpus: … {len(added.problems)} in all", file=sys.stderr)
-    if code == DONE and added.seen == 0:
+    nothing = added.seen == len(added.problems)
+    if nothing and any(m.program == here for m in opened(place)):
+        nothing = False  # it is up to date
+    if code == DONE and nothing and not added.problems:
         raise CommandError(
             "no compilation by clang was seen. Pass CC=clang-22 and CXX=clang++-22 to the build; a "
             "compiler that is called by its path is not seen, and a build that is up to date "
@@ -71,27 +79,28 @@ def add(options: argparse.Namespace) -> int:
         )
     if code < 0:
         return 128 - code  # a signal, as shells say it
-    return code or (FAILED if added.seen == len(added.problems) else DONE)
+    return code or (FAILED if nothing else DONE)
 
 
 def list(options: argparse.Namespace) -> int:
     """List the corpora."""
-    rows = []
+    rows, code = [], DONE
     for name in corpus.names():
         try:
             found = opened(name)
         except CommandError as error:  # the others can be listed
             print(f"mlbridge corpus: {error}", file=sys.stderr)
+            code = FAILED
             continue
         rows.append({"name": name, **summary(found), "path": str(found.path)})
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
         table(["name", "programs", "modules", "bitcode_bytes", "disk_bytes"], rows)
-    return DONE
+    return code
 
 
-def opened(name: str) -> corpus.Corpus:
+def opened(name: str | Path) -> corpus.Corpus:
     try:
         return corpus.open(name)
     except Error as error:
@@ -133,7 +142,8 @@ def show(options: argparse.Namespace) -> int:
     else:
         for name, value in shown.items():
             text = " ".join(value) if isinstance(value, tuple) else str(value)
-            print(f"{name:14} {printable(text)}")
+            if value not in (None, "", ()):
+                print(f"{name:14} {printable(text)}")
     return DONE
 
 

@@ -104,7 +104,8 @@ class Incoming:
         with lock(self.corpus):
             # Its own lock says that somebody is using the folder.
             write(self.folder / "program.json", json.dumps(described).encode())
-            self._held = (self.folder / "lock").open("ab")
+            with writing(self.folder):
+                self._held = (self.folder / "lock").open("ab")
             fcntl.flock(self._held, fcntl.LOCK_EX)
 
     def __enter__(self) -> Incoming:
