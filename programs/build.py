@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbridge.elf import file_executable_bytes
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, Ran, fetch, run, source_tree
-from programs.sizes import file_executable_bytes
 
 COMPILE_TIMEOUT = 300.0
 TEST_TIMEOUT = 60.0
@@ -42,6 +42,18 @@ def output_name(source: str, suffix: str) -> str:
     return source.replace("/", "__").removesuffix(".c") + suffix
 
 
+def compile_command(
+    program: Program,
+    source: str,
+    compiler: Sequence[str] = ("clang-22",),
+    flags: Sequence[str] = ("-Oz",),
+) -> list[str]:
+    """What compiles one file, in the top of the program's sources."""
+    standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
+    include = [f"-I{program.config}"] if program.config.is_dir() else []
+    return [*compiler, standard, *WARNINGS, *include, *program.flags, *flags, "-c", source]
+
+
 def compile_file(
     program: Program,
     source: str,
@@ -51,10 +63,7 @@ def compile_file(
     build: Path = BUILD,
 ) -> Compiled:
     """Compile one file of a fetched program into the absolute path `target`."""
-    standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
-    include = [f"-I{program.config}"] if program.config.is_dir() else []
-    command = [*compiler, standard, *WARNINGS, *include, *program.flags, *flags]
-    command += ["-c", source, "-o", str(target)]
+    command = [*compile_command(program, source, compiler, flags), "-o", str(target)]
     ran = run(command, source_tree(program, build), COMPILE_TIMEOUT)
     if ran.code != 0 or not target.is_file():
         raise ProgramsError(

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from mlbridge.corpus import compile_bitcode
+from mlbridge.elf import file_executable_bytes
 from programs import corpus
 from programs.build import compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
 from programs.fetch import run, source_tree
-from programs.sizes import file_executable_bytes
 
 MAIN = """
 #include <stdio.h>
@@ -132,12 +133,14 @@ def test_corpus_keeps_sizes_and_leaves_out_files_without_code(
     monkeypatch.setattr(corpus, "BUILD", build)
     monkeypatch.setattr(corpus, "load", lambda: [PROGRAM])
     monkeypatch.setattr(corpus, "fetch", lambda programs, build: None)
-    entries = corpus.make("demo")
-    assert [entry.source for entry in entries] == ["main.c", "lib/twice.c"]
-    folder = build / "corpus" / "demo"
-    for entry in entries:
-        target = build / "again.o"
-        corpus.bitcode_to_object(folder / entry.bitcode, target)
-        assert file_executable_bytes(target) == entry.oz_text > 0
-    monkeypatch.setattr(corpus, "add_program", None)
-    assert corpus.make("demo") == entries
+    modules = corpus.extracted("demo")
+    assert [module.source for module, _ in modules] == ["main.c", "lib/twice.c"]
+    plain = {
+        item.source: item.object for item in compile_program(PROGRAM, build / "o", build=build)
+    }
+    for module, path in modules:
+        from_bitcode = compile_bitcode(path, build / "again.o")
+        from_source = file_executable_bytes(plain[module.source])
+        assert from_bitcode == from_source == module.oz_code_bytes
+    monkeypatch.setattr(corpus, "source_tree", None)
+    assert corpus.extracted("demo") == modules

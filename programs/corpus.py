@@ -1,114 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Turn the programs of a set into bitcode that stock opt-22 and clang-22 optimize later.
+"""The catalog's programs as a corpus, build/programs/corpus, whose parts are the sets.
 
     python3 -m programs.corpus training validation
 
-Each C file becomes build/programs/corpus/SET/PROGRAM/FILE.bc, as clang's -Oz front end leaves it:
-no pass has run, functions carry minsize and optsize. SET/index.json lists them with the bytes of
-executable sections of the plain -Oz object, made from the C file and, as a check, from the bitcode.
-Files without code are left out.
+`mlbridge corpus show build/programs/corpus` lists it. Modules keep the bytes of code of their
+object at -Oz.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
-from programs.build import COMPILE_TIMEOUT, compile_program, output_name
-from programs.catalog import SETS, Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version, run
-from programs.sizes import file_executable_bytes
-
-BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One unoptimized module and the executable bytes that plain -Oz makes of it.
-
-    In the index, `bitcode` is relative to its folder.
-    """
-
-    program: str
-    version: str
-    source: str
-    bitcode: str
-    oz_text: int
-
-    @property
-    def name(self) -> str:
-        """Tells files of all programs apart."""
-        return f"{self.program}/{self.source}"
+from mlbridge import corpus
+from mlbridge.corpus import adding
+from mlbridge.errors import Error
+from programs.build import compile_command
+from programs.catalog import SETS, ProgramsError, load, select
+from programs.fetch import BUILD, fetch, fetched_version, source_tree
 
 
-def bitcode_to_object(bitcode: Path, target: Path, flags: Sequence[str] = ()) -> int:
-    """Compile bitcode at -Oz; the bytes of executable sections of the object."""
-    command = ["clang-22", "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target), *flags]
-    ran = run(command, bitcode.parent, COMPILE_TIMEOUT)
-    if ran.code != 0:
-        raise ProgramsError(f"{bitcode}: the compiler ended with {ran.code}\n{ran.said[-2000:]}")
-    return file_executable_bytes(target)
-
-
-def add_program(program: Program, folder: Path, jobs: int) -> list[Entry]:
-    """Write the bitcode of one fetched program under `folder`; raises if a size isn't kept."""
-    place = folder / program.name
-    plain = compile_program(program, place, jobs=jobs, build=BUILD)
-    bitcode = compile_program(
-        program, place, flags=BITCODE_FLAGS, jobs=jobs, build=BUILD, suffix=".bc"
-    )
-    version = fetched_version(program, BUILD)
-
-    def check(pair: tuple[str, Path, Path]) -> Entry | None:
-        source, object_file, bitcode_file = pair
-        expected = file_executable_bytes(object_file)
-        got = bitcode_to_object(bitcode_file, object_file)
-        object_file.unlink()
-        if got != expected:
-            raise ProgramsError(
-                f"{program.name}: {source}: {expected} bytes of code from C, {got} from bitcode"
-            )
-        if expected == 0:
-            bitcode_file.unlink()
-            return None
-        relative = f"{program.name}/{output_name(source, '.bc')}"
-        return Entry(program.name, version, source, relative, expected)
-
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        pairs = [(p.source, p.object, b.object) for p, b in zip(plain, bitcode, strict=True)]
-        return [entry for entry in pool.map(check, pairs) if entry]
-
-
-def make(name: str, jobs: int = 2) -> list[Entry]:
-    """Make what is missing of the corpus of the set `name`; returns its index."""
+def make(name: str, jobs: int = 2) -> corpus.Corpus:
+    """The modules of the set `name`; what is missing is fetched and compiled."""
     if name not in SETS:
         raise ProgramsError(f"no set called {name}; sets: {', '.join(SETS)}")
-    folder = BUILD / "corpus" / name
-    index = folder / "index.json"
+    folder = BUILD / "corpus"
+    there = corpus.open(folder).parts if corpus.is_corpus(folder) else {}
     programs = select(load(), [name])
-    known: dict[str, list[Entry]] = {}
-    if index.is_file():
-        for item in json.loads(index.read_text()):
-            known.setdefault(item["program"], []).append(Entry(**item))
-    if list(known) == [program.name for program in programs]:
-        return [entry for entries in known.values() for entry in entries]
-    fetch(programs, BUILD)
-    missing = [program for program in programs if program.name not in known]
-    for program in tqdm(missing, desc=f"{name} corpus", unit="program", file=sys.stderr):
-        known[program.name] = add_program(program, folder, jobs=jobs)
-    entries = [entry for program in programs for entry in known[program.name]]
-    temporary = index.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
-    temporary.replace(index)
-    return entries
+    missing = [program for program in programs if program.name not in there]
+    fetch(missing, BUILD)
+    try:
+        for program in tqdm(missing, desc=f"{name} corpus", unit="program", file=sys.stderr):
+            tree = source_tree(program, BUILD)
+            commands = [compile_command(program, source) for source in program.sources(tree)]
+            added = adding.compile_all(
+                folder,
+                [(str(tree), command) for command in commands],
+                program.name,
+                fetched_version(program, BUILD),
+                root=str(tree),
+                jobs=jobs,
+                measure=True,
+            )
+            if added.problems:
+                raise ProgramsError(f"{program.name}: {added.problems[0]}")
+            corpus.assign(folder, {program.name: name})
+        return corpus.open(folder).part(name)
+    except Error as error:
+        raise ProgramsError(str(error)) from error
+
+
+def extracted(name: str, jobs: int = 2) -> list[tuple[corpus.Module, Path]]:
+    """The modules of a set with their bitcode, which is named by its hash."""
+    made = make(name, jobs)
+    return [(module, made.extract(module, BUILD / "modules")) for module in made]
 
 
 def main(arguments: list[str]) -> int:
@@ -121,10 +69,10 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         for name in options.sets or ["training", "validation"]:
-            entries = make(name, options.jobs)
-            programs = len({entry.program for entry in entries})
-            total = sum(entry.oz_text for entry in entries)
-            print(f"{name}: {programs} programs, {len(entries)} files, {total} bytes at -Oz")
+            made = make(name, options.jobs)
+            programs = len({module.program for module in made})
+            total = sum(module.oz_code_bytes or 0 for module in made)
+            print(f"{name}: {programs} programs, {len(made)} modules, {total} bytes at -Oz")
     except ProgramsError as error:
         print(f"corpus: {error}", file=sys.stderr)
         return 1

@@ -24,6 +24,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from mlbridge.corpus.packages import Apt
+from mlbridge.errors import Error
 from programs.catalog import ROOT, Program, ProgramsError, load, select
 
 BUILD = ROOT / "build" / "programs"
@@ -82,87 +84,6 @@ def source_tree(program: Program, build: Path = BUILD) -> Path:
     return build / "source" / program.name
 
 
-def source_lists(deb822: list[str], one_line: list[str]) -> tuple[str, str]:
-    """The machine's apt sources turned into source-package lists: (deb822 text, one-line text)."""
-    stanzas = [re.sub(r"(?im)^Types\s*:.*", "Types: deb-src", text) for text in deb822]
-    entries = [line for text in one_line for line in re.findall(r"(?m)^\s*deb(?:-src)? +.*", text)]
-    plain = dict.fromkeys(re.sub(r"^\s*deb(-src)? +", "deb-src ", line) for line in entries)
-    return "\n\n".join(stanzas), "".join(f"{line}\n" for line in plain)
-
-
-class Apt:
-    """apt-get with lists and cache of its own under `build`/apt."""
-
-    def __init__(self, build: Path) -> None:
-        self._home = build / "apt"
-        self._updated = False
-
-    def _options(self) -> list[str]:
-        home = self._home
-        options = {
-            "Dir::Etc::sourcelist": home / "none.list",
-            "Dir::Etc::sourceparts": home / "sources",
-            "Dir::State::Lists": home / "lists",
-            "Dir::Cache": home / "cache",
-            "Acquire::Retries": 2,
-        }
-        if os.geteuid() == 0:  # the sandbox user may not enter the tree
-            options["APT::Sandbox::User"] = "root"
-        return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
-
-    def _run(self, arguments: list[str], cwd: Path, tool: str = "apt-get") -> tuple[int, str]:
-        env = {**os.environ, "LC_ALL": "C"}
-        ran = run([tool, *self._options(), *arguments], cwd, _TIMEOUT, env=env)
-        return ran.code, ran.stdout.decode(errors="replace") + ran.said
-
-    def update(self) -> None:
-        """Write the source lists and read the package indexes."""
-        if self._updated:
-            return
-        for folder in ("sources", "lists/partial", "cache/archives/partial"):
-            (self._home / folder).mkdir(parents=True, exist_ok=True)
-        (self._home / "none.list").touch()
-        parts = Path("/etc/apt/sources.list.d")
-        deb822 = [path.read_text() for path in sorted(parts.glob("*.sources"))]
-        lists = [Path("/etc/apt/sources.list"), *sorted(parts.glob("*.list"))]
-        new, old = source_lists(deb822, [path.read_text() for path in lists if path.exists()])
-        (self._home / "sources" / "machine.sources").write_text(new)
-        (self._home / "sources" / "machine.list").write_text(old)
-        code, output = self._run(["update"], self._home)
-        # One broken list, such as a third party's, does not keep the others from being used.
-        if code != 0 and not self.have_lists():
-            raise ProgramsError(f"apt-get update of the source lists failed:\n{_tail(output)}")
-        self._updated = True
-
-    def have_lists(self) -> bool:
-        """Whether an update of an earlier run left package indexes."""
-        return any((self._home / "lists").glob("*_Sources*"))
-
-    def download(self, package: str, folder: Path) -> None:
-        """Put the upstream archive of `package` into `folder`."""
-        arguments = ["source", "--download-only", "--tar-only"]
-        if not self.have_lists():
-            self.update()
-        code, output = self._run([*arguments, package], folder)
-        if code != 0 and not self._updated:  # the indexes of an earlier run may be out of date
-            self.update()
-            code, output = self._run([*arguments, package], folder)
-        if code == 0:
-            return
-        # An archive may list a version that it doesn't have, beside another suite's that it has.
-        for version in self.versions(package):
-            if self._run([*arguments, f"{package}={version}"], folder)[0] == 0:
-                return
-        raise ProgramsError(f"apt-get source {package} failed:\n{_tail(output)}")
-
-    def versions(self, package: str) -> list[str]:
-        """The versions that the source lists offer."""
-        output = self._run(["madison", package], self._home, "apt-cache")[1]
-        rows = [[cell.strip() for cell in line.split("|")] for line in output.splitlines()]
-        found = [r[1] for r in rows if len(r) == 3 and r[0] == package and r[2].endswith("Sources")]
-        return list(dict.fromkeys(found))
-
-
 def _tail(text: str) -> str:
     return "\n".join(text.splitlines()[-5:])
 
@@ -204,7 +125,10 @@ def fetch_one(program: Program, apt: Apt, build: Path) -> None:
     build.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build, prefix=".download-") as temporary:
         folder = Path(temporary)
-        apt.download(program.package, folder)
+        try:
+            apt.download(program.package, folder)
+        except Error as error:
+            raise ProgramsError(str(error)) from error
         archives = sorted(path for path in folder.iterdir() if _ARCHIVE.search(path.name))
         if not archives:
             names = ", ".join(path.name for path in folder.iterdir()) or "nothing"
@@ -233,7 +157,7 @@ def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None
     ]
     if not missing:
         return programs
-    apt = Apt(build)
+    apt = Apt(build / "apt")
     failures: dict[Program, ProgramsError] = {}
     bar = tqdm(missing, desc="fetch", unit="program", file=sys.stderr)
     for program in bar:

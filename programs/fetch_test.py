@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import pytest
 
+from mlbridge.corpus.packages import Apt, source_lists
 from programs import fetch as fetching
 from programs.catalog import Program, ProgramsError
-from programs.fetch import fetch, fetched_version, source_lists, source_tree, unpack, version_of
+from programs.fetch import fetch, fetched_version, source_tree, unpack, version_of
 
-REAL_APT = fetching.Apt
 PROGRAM = Program("thing", "demo", "parser", "thing-src", ("*.c",))
 
 
@@ -109,7 +109,7 @@ def test_another_version_is_taken_where_the_archive_lacks_one(
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("ARCHIVE", str(tmp_path / "thing.tar.gz"))
-    monkeypatch.setattr(fetching, "Apt", REAL_APT)
+    monkeypatch.setattr(fetching, "Apt", Apt)
     fetch([PROGRAM], tmp_path / "build")
     assert fetched_version(PROGRAM, tmp_path / "build") == "thing-src 1"
     (tmp_path / "thing.tar.gz").unlink()

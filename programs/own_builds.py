@@ -34,10 +34,10 @@ from typing import Any
 import tomllib
 
 from demo.server import ModelServer
+from mlbridge.elf import executable_bytes
 from programs.catalog import HERE, Program, ProgramsError
 from programs.fetch import BUILD, fetch, run, source_tree
 from programs.plugin import LOG, MODEL, Decisions, plugin_flags, read_decisions
-from programs.sizes import executable_bytes
 
 OUTPUT = BUILD / "own-builds"
 MOST_GROWTH = 1.03

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from programs.sizes import ElfError, executable_bytes, file_executable_bytes, main
+from mlbridge.elf import ElfError, executable_bytes, file_executable_bytes
+from programs.sizes import main
 
 Section = tuple[int, int, int]  # type, flags, size
 

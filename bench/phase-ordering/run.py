@@ -27,11 +27,9 @@ from shared import ROOT, parser, report, used
 
 sys.path.insert(0, str(ROOT))
 
-from programs.corpus import make
-from programs.fetch import BUILD
+from programs.corpus import extracted
 from programs.plugin import MODEL, compiled, plugin_flags
 
-CORPUS = BUILD / "corpus" / "validation"
 LIMITS = {
     "larger": {"function": 1.05, "onnx": 1.10, "native": 1.05, "aot": 1.05},
     "small": {"native": 1.05, "aot": 1.05},
@@ -114,8 +112,8 @@ def measured(
 
 def chosen(count: int) -> dict[str, list[Path]]:
     """Files of each set, the same each time."""
-    make("validation")
-    listed = sorted(CORPUS.rglob("*.bc"), key=lambda path: (-path.stat().st_size, str(path)))
+    modules = sorted(extracted("validation"), key=lambda pair: (-pair[0].bytes, pair[0].name))
+    listed = [path for _, path in modules]
     half = len(listed) // 2
     halves = {"larger": listed[:half], "small": listed[half:]}
     return {name: random.Random(1).sample(files, count) for name, files in halves.items()}

@@ -22,10 +22,8 @@ from corpus import ActionList, File
 from numpy.typing import NDArray
 
 import mlbridge
-from programs.catalog import ProgramsError
-from programs.corpus import bitcode_to_object
+from mlbridge.corpus import compile_bitcode
 from programs.plugin import plugin_flags
-from programs.sizes import ElfError
 
 OBSERVATION = "phase-ordering-counts-1"
 MAX_STEPS = 12
@@ -66,8 +64,8 @@ def asking_flags(uri: str, *options: str, max_steps: int = MAX_STEPS) -> list[st
 def compile_with(file: File, target: Path, flags: Sequence[str]) -> tuple[int | None, str]:
     """Executable bytes of the object of `file` at -Oz with `flags`, or why there is none."""
     try:
-        return bitcode_to_object(Path(file.bitcode), target, flags), ""
-    except (ProgramsError, ElfError) as error:
+        return compile_bitcode(Path(file.bitcode), target, flags), ""
+    except mlbridge.Error as error:
         return None, str(error)
     finally:
         target.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,9 +20,23 @@ FIXED_ORDER = HERE / "best-fixed-order.json"
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from programs.corpus import Entry, make  # noqa: E402
+from programs.corpus import extracted  # noqa: E402
 
-File = Entry
+
+@dataclass(frozen=True)
+class File:
+    """One unoptimized module, its bitcode, and the executable bytes that plain -Oz makes of it."""
+
+    program: str
+    version: str
+    source: str
+    bitcode: str
+    oz_text: int
+
+    @property
+    def name(self) -> str:
+        """Tells files of all programs apart."""
+        return f"{self.program}/{self.source}"
 
 
 @dataclass(frozen=True)
@@ -48,8 +62,10 @@ def load_actions(path: Path = ACTIONS) -> ActionList:
 
 def load(name: str) -> list[File]:
     """The files of "training", "validation" or "demo"; what is missing is fetched and made."""
-    folder = ROOT / "build" / "programs" / "corpus" / name
-    return [replace(entry, bitcode=str(folder / entry.bitcode)) for entry in make(name)]
+    return [
+        File(m.program, m.version, m.source, str(path), m.oz_code_bytes or 0)
+        for m, path in extracted(name)
+    ]
 
 
 def interleaved(files: list[File], seed: int, low: int = 0, high: int = 1 << 40) -> list[File]:

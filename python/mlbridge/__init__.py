@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import aio as aio
+    from . import corpus as corpus
     from . import recording as recording
     from ._core import *
     from .client import *
@@ -40,7 +41,7 @@ _HOMES = {
     "server": "BatchPolicy Policy Server serve",
     "workers": "Workers",
 }
-_MODULES = ("aio", "recording")
+_MODULES = ("aio", "corpus", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 

@@ -26,7 +26,8 @@ def run(options: argparse.Namespace) -> int:
     """Train, with a line for each iteration."""
     environment = dict(options.option)
     if options.corpus:
-        environment["corpus"] = [os.path.abspath(path) for path in options.corpus]
+        places = [os.path.abspath(p) if os.path.exists(p) else p for p in options.corpus]
+        environment["corpus"] = places[0] if len(places) == 1 else places
     elif options.environment == "phase-ordering":
         raise UsageError("phase-ordering needs --corpus: modules, or a folder of them")
     try:

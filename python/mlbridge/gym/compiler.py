@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -47,16 +47,19 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         wait: float = 30.0,
         retries: int = 5,
         render_mode: str | None = None,
+        prepare: Callable[[str], str] = str,
     ) -> None:
         """Without `signature` the environment is asked for it now, otherwise at the first reset.
 
-        Without `uri` the compiler listens in a folder of this environment. `bounds`,
-        `choices` and `aside` are described at Layout.
+        Without `uri` the compiler listens in a folder of this environment. `bounds`, `choices` and
+        `aside` are described at Layout. `prepare` is called with a context before each reset, and
+        gives what the compiler is told.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgument(f"render_mode is {render_mode!r}; there is only 'ansi'")
         self.render_mode = render_mode
-        self._session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
+        waiting: dict[str, Any] = {"deadline": deadline, "wait": wait, "retries": retries}
+        self._session = Session(uri, start, contexts, prepare=prepare, **waiting)
         with self._session.closed_on_error():
             if signature is None:
                 agents = signatures(self._session.driver())

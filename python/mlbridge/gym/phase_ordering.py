@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import files
 from .._core import Signature, TensorSpec
+from ..corpus import Corpus, is_corpus, names, open
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
 from .compiler import CompilerEnv
 
@@ -33,8 +34,9 @@ class PhaseOrdering(CompilerEnv):
 
     def __init__(
         self,
-        corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        corpus: str | os.PathLike[str] | Corpus | Sequence[str | os.PathLike[str]],
         *,
+        part: str = "",
         objective: str = "size",
         observation: str = "counts",
         actions: str | os.PathLike[str] | None = None,
@@ -45,8 +47,10 @@ class PhaseOrdering(CompilerEnv):
         retries: int = 5,
         render_mode: str | None = None,
     ) -> None:
-        """`corpus`: modules (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves
-        them, or folders of such. `actions`: a JSON file with other groups. `keep_states`: `fork`
+        """`corpus`: a corpus of `mlbridge corpus add` (its name or folder, or what
+        `mlbridge.corpus.open` gave), whose modules are extracted when their turn comes; or modules
+        (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves them, or folders of
+        such. `part`: of the corpus. `actions`: a JSON file with other groups. `keep_states`: `fork`
         resumes without taking steps again, at the price of a copy of the module for each step."""
         for name, value, known in (
             ("objective", objective, "size"),
@@ -77,10 +81,14 @@ class PhaseOrdering(CompilerEnv):
         ]
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
+        self._corpus = found = opened(corpus, part)
+        #: The modules of a corpus by where they are extracted to.
+        self._modules = {str(found.place(m)): m for m in found} if found else {}
         choices = len(self.actions)
         super().__init__(
             start=self._started,
-            contexts=modules(corpus),
+            contexts=list(self._modules) if found else modules(corpus),
+            prepare=self._prepared,
             signature=Signature(
                 [
                     TensorSpec("features", "float32", [FEATURES]),
@@ -96,6 +104,11 @@ class PhaseOrdering(CompilerEnv):
             retries=retries,
             render_mode=render_mode,
         )
+
+    def _prepared(self, context: str) -> str:
+        if self._corpus is not None and (module := self._modules.get(context)):
+            self._corpus.extract(module)
+        return context
 
     def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
         module = self._session.context  # whose target is that of the process
@@ -128,9 +141,23 @@ def read_actions(path: Path) -> str:
     return json.dumps({"version": 1, "actions": groups}, separators=(",", ":"))
 
 
-def modules(
-    corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-) -> list[str]:
+def opened(corpus: Any, part: str) -> Corpus | None:
+    """The part of a corpus, None if it is something else."""
+    if isinstance(corpus, str) and not Path(corpus).exists() and corpus in names():
+        corpus = open(corpus)
+    elif isinstance(corpus, (str, os.PathLike)) and is_corpus(Path(corpus)):
+        corpus = open(Path(corpus))
+    if isinstance(corpus, Corpus):
+        found = corpus.part(part) if part else corpus
+        if not len(found):
+            raise NotFound(f"{corpus.path}: there is no module")
+        return found
+    if part:
+        raise InvalidArgument(f"{corpus} is no corpus, which alone has parts such as '{part}'")
+    return None
+
+
+def modules(corpus: Any) -> list[str]:
     """The modules in files and folders, sorted in each folder."""
     places = [corpus] if isinstance(corpus, (str, os.PathLike)) else corpus
     found: list[str] = []

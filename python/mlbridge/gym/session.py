@@ -36,7 +36,8 @@ class OtherSignature(Mismatch):
 class Session:
     """Episodes of one compiler. One thread at a time.
 
-    Without `uri` the compiler that `start` starts listens in a folder of this session.
+    Without `uri` the compiler that `start` starts listens in a folder of this session. `prepare`
+    makes what the compiler is told of a context.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Session:
         deadline: float | str | timedelta | None,
         wait: float,
         retries: int,
+        prepare: Callable[[str], str] = str,
     ) -> None:
         if not contexts:
             raise InvalidArgument("no context to reset to")
@@ -55,7 +57,7 @@ class Session:
         self.context, self.seed = "", 0
         self.actions: list[Any] = []  #: of the episode, as JSON can hold them
         self.rewards: list[float] = []
-        self._uri, self._retries = uri, retries
+        self._uri, self._retries, self._prepare = uri, retries, prepare
         self._worker = Worker(0, uri, start, deadline, wait)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._bad: dict[str, str] = {}
@@ -83,7 +85,7 @@ class Session:
         while True:
             left = [context for context in self.contexts if context not in self._bad]
             drawn = left[int(random.integers(len(left)))]
-            self.context = str(drawn if wanted is None else wanted)
+            self.context = self._prepare(str(drawn if wanted is None else wanted))
             self.seed = int(options.get("seed", random.integers(2**63)))
             self.actions, self.rewards, self._is_open = [], [], False
             try:

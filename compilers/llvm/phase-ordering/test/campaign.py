@@ -5,7 +5,7 @@
     python3 compilers/llvm/phase-ordering/test/campaign.py outputs [--orders 4] [PROGRAM ...]
 
 No fallback catches a crash of the compiler or wrong code, so a list ships only after campaigns
-without any. `crashes` takes each file of the corpus (build/programs/corpus) through random
+without any. `crashes` takes each module of training and validation through random
 permutations of the whole list, in pieces, with the verifier at the end of each piece and code
 generation at the end of the order. `outputs` compiles the programs that have a test of their own,
 at a random -O level, and compares what they print. Prints failures as JSON lines.
@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parents[3]))
 
 from programs.build import compile_program, link_program, run_test  # noqa: E402
 from programs.catalog import Program, ProgramsError, load, select  # noqa: E402
+from programs.corpus import extracted  # noqa: E402
 from programs.fetch import BUILD, fetch, run  # noqa: E402
 from programs.plugin import plugin_flags  # noqa: E402
 
@@ -93,8 +94,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("names", nargs="*")
     options = parser.parse_intermixed_args()
-    subjects: list[Path] | list[Program] = sorted((BUILD / "corpus").rglob("*.bc"))
-    if options.kind == "outputs":
+    subjects: list[Path] | list[Program]
+    if options.kind == "crashes":
+        subjects = [path for part in ("training", "validation") for _, path in extracted(part)]
+    else:
         subjects = fetch([p for p in select(load(), options.names) if p.test])
     with ThreadPoolExecutor(options.jobs) as pool:
         tries = product(subjects, range(options.orders))

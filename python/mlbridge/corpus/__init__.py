@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Corpora: the unoptimized bitcode of whole programs, to train and to measure on (docs/corpora.md).
+
+`open(NAME)` reads one; `mlbridge corpus add` makes them. Needs `pip install "mlbridge[corpus]"`.
+"""
+
+from __future__ import annotations
+
+from .adding import Added, compile_bitcode
+from .store import Corpus, Module, assign, home, is_corpus, names, open, place_of
+
+__all__ = [
+    "Added",
+    "Corpus",
+    "Module",
+    "assign",
+    "compile_bitcode",
+    "home",
+    "is_corpus",
+    "names",
+    "open",
+    "place_of",
+]

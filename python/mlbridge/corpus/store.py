@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A corpus: a folder with a manifest and the unoptimized bitcode that it lists.
+
+    manifest.parquet         a row for each module, in the order in which they were added
+    shards/NNNNN-XXXXXXXX.parquet    their bitcode, about 1 MiB before compression (zstd) in each
+    split.json               the part of each program, if it was split
+    incoming/                what builds have left that is not in the manifest yet
+    wrappers/                compilers that record
+
+A shard is complete before a manifest names it, and files only ever appear whole, so a reader needs
+no lock. Writers hold the lock of the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import Busy, InvalidArgument, InvalidModel, LimitExceeded, NotFound
+
+MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
+FORMAT = {b"mlbridge.corpus": b"1"}
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
+HASH = re.compile(r"[0-9a-f]{40}")
+SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
+#: Bytes of bitcode in a shard. Compressed together they take a fifth less than one by one.
+SHARD_BYTES = 1 << 20
+#: Seconds that a writer waits for others.
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True)
+class Module:
+    """One translation unit as clang's front end left it."""
+
+    hash: str  #: of its text, without file names, compiler version and debug information
+    program: str
+    version: str  #: of the program; may be empty
+    source: str  #: relative to where the program was built
+    language: str  #: "c" or "c++"
+    flags: tuple[str, ...]  #: of the compilation, without file names
+    target: str  #: the triple
+    bytes: int  #: of bitcode
+    oz_code_bytes: int | None  #: executable bytes of its object at -Oz, if they were measured
+    shard: str
+    row: int  #: in the shard
+
+    @property
+    def name(self) -> str:
+        """Says for people which one it is; of several compilations of a file the flags differ."""
+        return f"{self.program}/{self.source}"
+
+
+COLUMNS = [field.name for field in fields(Module)]
+
+
+class Corpus:
+    """Modules of a corpus: all of them, or those of a part. Never changes; open it again to see
+    what was added since. May be used by several threads."""
+
+    def __init__(self, path: Path, modules: Sequence[Module], parts: Mapping[str, str]) -> None:
+        self.path = path
+        self.modules = list(modules)
+        #: The part of each program that is in one.
+        self.parts = dict(parts)
+        self._last: tuple[str, dict[str, bytes]] = ("", {})
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.modules)
+
+    def _of(self, modules: Iterable[Module]) -> Corpus:
+        return Corpus(self.path, list(modules), self.parts)
+
+    def part(self, name: str) -> Corpus:
+        """The modules of the programs in a part of the split. NotFound if there is no such part."""
+        if name not in (known := set(self.parts.values())):
+            there = ", ".join(sorted(known)) or "none; `mlbridge corpus split` makes them"
+            raise NotFound(f"{self.path}: no part '{name}'; there are: {there}")
+        return self._of(m for m in self.modules if self.parts.get(m.program) == name)
+
+    def shard(self, worker: int, workers: int) -> Corpus:
+        """The share of one of several workers, who together have each module once.
+
+        Each reads shards of its own; only if there are fewer shards than workers do they share.
+        """
+        if not 0 <= worker < workers:
+            raise InvalidArgument(f"worker {worker} of {workers}; expected 0 to {workers - 1}")
+        shards = {name: i for i, name in enumerate(dict.fromkeys(m.shard for m in self.modules))}
+        if len(shards) < workers:
+            return self._of(self.modules[worker::workers])
+        return self._of(m for m in self.modules if shards[m.shard] % workers == worker)
+
+    def find(self, name: str) -> Module:
+        """The module with a hash, the beginning of one, or a name. NotFound, InvalidArgument."""
+        found = [m for m in self.modules if name in (m.hash, m.name)]
+        if not found and len(name) >= 4:
+            found = [m for m in self.modules if m.hash.startswith(name)]
+        if not found:
+            raise NotFound(f"{self.path}: no module '{name}'; expected a hash or PROGRAM/SOURCE")
+        if len(found) > 1:
+            hashes = ", ".join(m.hash[:12] for m in found[:5])
+            raise InvalidArgument(f"{self.path}: '{name}' is {len(found)} modules: {hashes}")
+        return found[0]
+
+    def read(self, module: Module) -> bytes:
+        """The bitcode of a module. InvalidModel if the shard is damaged."""
+        shard, there = self._last
+        if shard != module.shard:
+            there = _read_shard(self.path / SHARDS / f"{module.shard}.parquet")
+            self._last = (module.shard, there)
+        data = there.get(module.hash, b"")
+        if not isinstance(data, bytes) or len(data) != module.bytes:
+            raise InvalidModel(
+                f"{self.path}: {module.name}: shard {module.shard} has not its {module.bytes} bytes"
+            )
+        return data
+
+    def extract(self, module: Module, folder: str | os.PathLike[str] | None = None) -> Path:
+        """The bitcode as FOLDER/HASH.bc, written if it is not there.
+
+        Without `folder` it is in a cache of this corpus, below $XDG_CACHE_HOME.
+        """
+        target = self.place(module, folder)
+        if not (target.is_file() and target.stat().st_size == module.bytes):
+            write(target, self.read(module))
+        return target
+
+    def place(self, module: Module, folder: str | os.PathLike[str] | None = None) -> Path:
+        """Where `extract` puts a module, whether or not it is there."""
+        if folder is None:
+            key = hashlib.blake2b(os.fsencode(self.path.resolve()), digest_size=8).hexdigest()
+            folder = cache() / "modules" / key
+        return Path(folder).absolute() / f"{module.hash}.bc"
+
+    def split(self, parts: Mapping[str, float], seed: int) -> Corpus:
+        """Give each program that is in no part one, and keep that in the corpus.
+
+        `parts` are shares. Programs take their turn in an order that `seed` decides; each joins the
+        part that lacks most of its share. A program never changes its part, so a corpus that was
+        split can only be split again with the same parts and seed, after programs were added.
+        """
+        total = sum(parts.values())
+        if (
+            not all(NAME.fullmatch(name) and share > 0 for name, share in parts.items())
+            or not total
+        ):
+            raise InvalidArgument(f"parts are {dict(parts)}, expected names with positive shares")
+        with lock(self.path):
+            now = open(self.path)
+            made = _read_split(self.path)
+            shares = {name: share / total for name, share in parts.items()}
+            asked = {"seed": seed, "parts": shares}
+            before = {key: made.get(key) for key in asked}
+            if made and before != asked:
+                raise InvalidArgument(f"{self.path}: already split, with {json.dumps(before)}")
+            assigned: dict[str, str] = dict(made.get("programs", {}))
+            counts = dict.fromkeys(parts, 0)
+            for part in assigned.values():
+                counts[part] += 1
+            waiting = {m.program for m in now} - set(assigned)
+            for program in sorted(waiting, key=lambda p: (_random(seed, p), p)):
+                size = len(assigned) + 1
+                part = max(parts, key=lambda n: shares[n] * size - counts[n])
+                assigned[program] = part
+                counts[part] += 1
+            _write_split(self.path, {**asked, "programs": assigned})
+        return open(self.path)
+
+
+def _random(seed: int, program: str) -> bytes:
+    return hashlib.blake2b(f"{seed} {program}".encode(), digest_size=8).digest()
+
+
+def cache() -> Path:
+    """Where this package keeps what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlbridge"
+
+
+def home() -> Path:
+    """Where corpora lie that are known by their name: $MLBRIDGE_CORPORA, or below
+    $XDG_DATA_HOME."""
+    if stated := os.environ.get("MLBRIDGE_CORPORA"):
+        return Path(stated)
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "mlbridge" / "corpora"
+
+
+def place_of(name_or_path: str | os.PathLike[str]) -> Path:
+    """The folder of a corpus, whether or not it is there. What has a slash is a path."""
+    text = os.fspath(name_or_path)
+    if not isinstance(name_or_path, str) or "/" in text:
+        return Path(text)
+    if not NAME.fullmatch(text):
+        raise InvalidArgument(
+            f"{text!r} is no name of a corpus: expected letters, digits and ._+-, or a path with /"
+        )
+    return home() / text
+
+
+def is_corpus(path: Path) -> bool:
+    """Whether a folder is a corpus."""
+    return (path / MANIFEST).is_file()
+
+
+def open(name_or_path: str | os.PathLike[str]) -> Corpus:
+    """A corpus by its name, or by its folder. NotFound, InvalidModel."""
+    path = place_of(name_or_path)
+    if not is_corpus(path):
+        there = ", ".join(names()) or "none"
+        raise NotFound(f"{path}: no corpus (no {MANIFEST}); corpora with names: {there}")
+    return Corpus(path, read_manifest(path), _read_split(path).get("programs", {}))
+
+
+def names() -> list[str]:
+    """The corpora that are known by their name."""
+    folder = home()
+    if not folder.is_dir():
+        return []
+    return sorted(p.name for p in folder.iterdir() if NAME.fullmatch(p.name) and is_corpus(p))
+
+
+# Files
+
+
+def arrow() -> Any:
+    """pyarrow.parquet and pyarrow, which only this part of the package needs."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NotFound(f'corpora need pyarrow: pip install "mlbridge[corpus]" ({error})') from None
+    return pyarrow
+
+
+def _schema() -> Any:
+    pa = arrow()
+    types = {"flags": pa.list_(pa.string()), "row": pa.int32()}
+    types |= dict.fromkeys(("bytes", "oz_code_bytes"), pa.int64())
+    return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS], metadata=FORMAT)
+
+
+def _table(path: Path) -> Any:
+    """A Parquet file, whose checksums are compared."""
+    pa = arrow()
+    try:
+        return pa.parquet.ParquetFile(path, page_checksum_verification=True).read()
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there") from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InvalidModel(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def read_manifest(path: Path) -> list[Module]:
+    """The modules of the corpus in a folder; none if it has no manifest yet."""
+    if not is_corpus(path):
+        return []
+    file = path / MANIFEST
+    table = _table(file)
+    if (
+        not table.schema.equals(_schema())
+        or not (table.schema.metadata or {}).items() >= FORMAT.items()
+    ):
+        raise InvalidModel(f"{file}: not a manifest of version 1 with the columns {COLUMNS}")
+    modules = [Module(**{**row, "flags": tuple(row["flags"] or ())}) for row in table.to_pylist()]
+    for m in modules:
+        required = (value for name, value in asdict(m).items() if name != "oz_code_bytes")
+        if None in required or not (HASH.fullmatch(m.hash) and SHARD.fullmatch(m.shard)):
+            raise InvalidModel(f"{file}: not a module: {m}")
+    if len({m.hash for m in modules}) != len(modules):
+        raise InvalidModel(f"{file}: a hash is listed twice")
+    return modules
+
+
+def _read_shard(path: Path) -> dict[str, bytes]:
+    table = _table(path)
+    if table.schema.names != ["hash", "bitcode"]:
+        raise InvalidModel(f"{path}: not a shard, but a table of {table.schema.names}")
+    return dict(zip(*(table[name].to_pylist() for name in table.schema.names), strict=True))
+
+
+def _read_split(path: Path) -> dict[str, Any]:
+    try:
+        split = json.loads((path / SPLIT).read_text())
+        programs = split["programs"]
+        if all(isinstance(part, str) for part in programs.values()):
+            return dict(split)
+        raise ValueError("a part is no text")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidModel(f"{path / SPLIT}: not a split: {error!r}") from None
+
+
+def assign(path: Path, parts: Mapping[str, str]) -> None:
+    """State the part of programs in the corpus in a folder. InvalidArgument if one has another."""
+    with lock(path):
+        split = _read_split(path)
+        programs = split.get("programs", {})
+        for program, part in parts.items():
+            if not NAME.fullmatch(part) or programs.get(program, part) != part:
+                raise InvalidArgument(
+                    f"{path}: {program} is in {programs.get(program)!r}, and cannot be in {part!r}"
+                )
+        _write_split(path, {**split, "programs": {**programs, **parts}})
+
+
+def _write_split(path: Path, split: Mapping[str, Any]) -> None:
+    write(path / SPLIT, (json.dumps(split, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _parquet(table: Any) -> bytes:
+    buffer = io.BytesIO()
+    arrow().parquet.write_table(
+        table,
+        buffer,
+        compression="zstd",
+        compression_level=19,
+        data_page_size=1 << 30,  # one page, so that modules are compressed together
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
+    )
+    return buffer.getvalue()
+
+
+def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
+    """Add modules, whose `shard` and `row` do not matter, with their files of bitcode; returns how
+    many were not there. The caller holds the lock."""
+    pa = arrow()
+    modules = read_manifest(path)
+    there, count = {m.hash for m in modules}, len(modules)
+    shards = path / SHARDS
+    listed = {m.shard for m in modules}
+    for left in (*shards.glob("*"), *path.glob(f".{MANIFEST}.*")):  # by a writer that was killed
+        if left.stem not in listed:
+            left.unlink(missing_ok=True)
+    number = max((int(m.shard[:5]) for m in modules), default=-1)
+    waiting: list[tuple[Module, bytes]] = []
+
+    def write_shard() -> None:
+        nonlocal number
+        number += 1
+        name = f"{number:05}-{secrets.token_hex(4)}"
+        columns = {"hash": [m.hash for m, _ in waiting]}
+        bitcode = pa.array([data for _, data in waiting], pa.large_binary())
+        write(shards / f"{name}.parquet", _parquet(pa.table({**columns, "bitcode": bitcode})))
+        for row, (m, data) in enumerate(waiting):
+            modules.append(replace(m, shard=name, row=row, bytes=len(data)))
+        waiting.clear()
+
+    for module, file in found:
+        if module.hash not in there:
+            there.add(module.hash)
+            waiting.append((module, file.read_bytes()))
+            if sum(len(data) for _, data in waiting) >= SHARD_BYTES:
+                write_shard()
+    if waiting:
+        write_shard()
+    if len(modules) > count or not is_corpus(path):
+        rows = [asdict(m) for m in modules]
+        write(path / MANIFEST, _parquet(pa.Table.from_pylist(rows, schema=_schema())))
+    return len(modules) - count
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file so that nobody ever sees a part of it. LimitExceeded if the disk is full."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the file system as this package's."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise LimitExceeded(f"{path}: cannot be written: {error.strerror}") from None
+        raise NotFound(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Keeps other writers away from a corpus, which is made if need be. Busy after PATIENCE."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        file = (path / ".lock").open("ab")
+    with file:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise Busy(f"{path}: others have been writing for {PATIENCE:g} s") from None
+                time.sleep(0.05)
+        yield
