@@ -348,8 +348,8 @@ example:
     train.option("-o DIR", "the folder of the training", dest="output", required=True)
     train.option(
         "--corpus CORPUS ...",
-        "a corpus (--option part=training: a part of it), modules, or a folder of them; modules may "
-        "be repeated",
+        "a corpus (--option part=training: a part of it), modules, or a folder of them; may be "
+        "repeated for modules",
     )
     train.option(
         "--algorithm",
