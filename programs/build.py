@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbridge.elf import file_executable_bytes
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, Ran, fetch, run, source_tree
-from programs.sizes import file_executable_bytes
 
 COMPILE_TIMEOUT = 300.0
 TEST_TIMEOUT = 60.0

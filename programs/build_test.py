@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mlbridge.elf import file_executable_bytes
 from programs import corpus
 from programs.build import compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
 from programs.fetch import run, source_tree
-from programs.sizes import file_executable_bytes
 
 MAIN = """
 #include <stdio.h>

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from mlbridge.elf import file_executable_bytes
 from programs.build import COMPILE_TIMEOUT, compile_program, output_name
 from programs.catalog import SETS, Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
-from programs.sizes import file_executable_bytes
 
 BITCODE_FLAGS = ("-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm")
 

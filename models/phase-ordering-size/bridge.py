@@ -22,10 +22,10 @@ from corpus import ActionList, File
 from numpy.typing import NDArray
 
 import mlbridge
+from mlbridge import InvalidArgument
 from programs.catalog import ProgramsError
 from programs.corpus import bitcode_to_object
 from programs.plugin import plugin_flags
-from programs.sizes import ElfError
 
 OBSERVATION = "phase-ordering-counts-1"
 MAX_STEPS = 12
@@ -67,7 +67,7 @@ def compile_with(file: File, target: Path, flags: Sequence[str]) -> tuple[int | 
     """Executable bytes of the object of `file` at -Oz with `flags`, or why there is none."""
     try:
         return bitcode_to_object(Path(file.bitcode), target, flags), ""
-    except (ProgramsError, ElfError) as error:
+    except (ProgramsError, InvalidArgument) as error:
         return None, str(error)
     finally:
         target.unlink(missing_ok=True)
