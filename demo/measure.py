@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlbridge.decisions import read_decisions
 from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
-from programs.plugin import LOG, read_decisions
+from programs.plugin import LOG
 
 
 @dataclass

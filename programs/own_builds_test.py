@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mlbridge.decisions import Decisions
+from mlbridge.validation import PLAIN, Built, Object, validate
 from programs import own_builds
 from programs.catalog import ProgramsError, load
-from programs.own_builds import Outcome, OwnBuild, build, compare, load_builds, objects_in
-from programs.plugin import LOG, Decisions, plugin_flags
+from programs.own_builds import OwnBuild, asking, compare, load_builds
 
 FILES = {
     "Makefile": """
@@ -79,10 +80,10 @@ extern "C" int squares(int n) {
 ENTRY = OwnBuild(
     "own",
     "own-src",
-    ("Makefile",),
-    make=("make", "-j{jobs}"),
-    check=("make", "check"),
-    cflags=("-Wall", "-Wextra", "-Werror"),
+    ["Makefile"],
+    make="make -j4",
+    check="make check",
+    cflags="-Wall -Wextra -Werror",
 )
 
 
@@ -97,48 +98,51 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def test_c_assembler_and_a_coroutine_with_warnings_as_errors(tree: Path) -> None:
-    plain = build(ENTRY, "oz", (), 4)
-    assert sorted(plain.objects) == ["asm.o", "co.o", "main.o", "sum.o"]
-    assert plain.decisions == Decisions()
+def test_c_assembler_and_a_coroutine_with_warnings_as_errors(tree: Path, tmp_path: Path) -> None:
     # Group 31 promotes memory to registers, 5 combines instructions, 22 simplifies the flow.
-    asked = build(
-        ENTRY, "model", plugin_flags("function:sequence?actions=31,5,22", "--log", LOG), 4
-    )
-    assert compare(ENTRY, "model", plain, asked) == []
+    policy = asking("function:sequence?actions=31,5,22")
+    report = validate([ENTRY.tree()], policy, tmp_path / "out", repeat=1)
+    assert report.problems == []
+    (found,) = report.programs
+    plain, asked = found.baseline[0], found.policy[0]
+    assert list(plain.objects) == ["asm.o", "co.o", "main.o", "sum.o"]
+    assert plain.decisions == Decisions()
     assert asked.decisions == Decisions(made=12, finished=3, failed=0)
     assert asked.objects["asm.o"] == plain.objects["asm.o"]
-    assert asked.text > 0
+    assert asked.bytes > 0
 
 
 def test_a_model_that_is_gone_leaves_plain_objects(tree: Path, tmp_path: Path) -> None:
-    plain = build(ENTRY, "oz", (), 4)
-    flags = plugin_flags(f"unix:{tmp_path}/no-such-socket", "--log", LOG)
-    asked = build(ENTRY, "killed", flags, 4)
+    trial = ENTRY.trial()
+    plain = trial.build(PLAIN)
+    asked = trial.build(asking(f"unix:{tmp_path}/no-such-socket"))
     assert asked.decisions.failed == 3
     assert asked.objects == plain.objects
 
 
-def test_a_failing_check_shows_the_end_of_the_log(tree: Path) -> None:
+def test_a_failing_check_shows_the_end_of_its_log(tree: Path) -> None:
     (tree / "sum.c").write_text("int sum(int n) { return n; }\n")
-    with pytest.raises(ProgramsError, match=r"(?s)own oz: check ended with 2.*make"):
-        build(ENTRY, "oz", (), 2)
+    trial = ENTRY.trial()
+    trial.build(PLAIN)
+    ran, _ = trial.run(PLAIN, ENTRY.tree().runs[0])
+    assert ran.code == 1 and "make" in ran.stdout.text
 
 
 def test_compare_names_what_is_wrong() -> None:
-    plain = Outcome({"a.o": b"a", "b.o": b"b"}, Decisions(), 1.0)
-    good = Outcome({"a.o": b"x", "b.o": b"b"}, Decisions(3, 1, 1), 1.0)
-    assert compare(ENTRY, "killed", plain, good) == []
-    (text,) = compare(ENTRY, "model", plain, good)
-    assert "1 compilers fell back" in text
-    more = dataclasses.replace(good, objects=plain.objects | {"c.o": b"c"})
-    (text,) = compare(ENTRY, "killed", plain, more)
+    plain = Built({"a.o": Object(1, "a"), "b.o": Object(1, "b")}, Decisions(), 1.0)
+    good = replace(
+        plain,
+        objects=plain.objects | {"a.o": Object(1, "x")},
+        decisions=Decisions(3, 1, 1),
+    )
+    assert compare(plain, good) == []
+    more = replace(good, objects=plain.objects | {"c.o": Object(1, "c")})
+    (text,) = compare(plain, more)
     assert "not the same objects: c.o" in text
-    worse = dataclasses.replace(good, objects={"a.o": b"x", "b.o": b"y"})
-    (text,) = compare(ENTRY, "killed", plain, worse)
+    worse = replace(good, objects={"a.o": Object(1, "x"), "b.o": Object(1, "y")})
+    (text,) = compare(plain, worse)
     assert "these objects are not plain -Oz: a.o, b.o" in text
-    silent = Outcome(plain.objects, Decisions(), 1.0)
-    assert len(compare(ENTRY, "killed", plain, silent)) == 2
+    assert len(compare(plain, plain)) == 2
 
 
 def test_the_shipped_list_is_whole_and_apart_from_the_tuned_programs() -> None:
@@ -152,10 +156,3 @@ def test_a_wrong_list_is_refused(tmp_path: Path) -> None:
     path.write_text('[[build]]\nname = "a"\n')
     with pytest.raises(ProgramsError, match=r"list\.toml: a: .*package"):
         load_builds(path)
-
-
-def test_only_objects_are_found(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "a.o").write_bytes(b"\x7fELF\x02\x01rest")
-    (tmp_path / "b.o").write_bytes(b"text")
-    assert list(objects_in(tmp_path)) == ["sub/a.o"]

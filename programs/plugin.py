@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs.catalog import ROOT, ProgramsError
@@ -36,38 +34,3 @@ def compiled(model: Path, output: Path) -> Path:
     if ran.code != 0:
         raise ProgramsError(f"the model cannot be compiled:\n{ran.said.strip()}")
     return output
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """What the logs of a build say: groups chosen, modules decided, modules that fell back."""
-
-    made: int = 0
-    finished: int = 0
-    failed: int = 0
-    #: For each source file, what was chosen each time that it was compiled, sorted.
-    actions: dict[str, list[list[int]]] = field(default_factory=dict, compare=False)
-
-
-def read_decisions(folder: Path) -> Decisions:
-    """The logs that the compiler plugin wrote into `folder`."""
-    made = finished = failed = 0
-    actions: dict[str, list[list[int]]] = {}
-    for log in sorted(folder.glob("*.jsonl")):
-        chosen: list[int] = []
-        for number, line in enumerate(log.read_text().splitlines(), 1):
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ProgramsError(f"{log}:{number}: not a decision log: {error}") from error
-            if "source" in entry:
-                actions.setdefault(entry["source"], []).append(chosen)
-            if "action" in entry:
-                chosen.append(entry["action"])
-            if "outcome" in entry:
-                failed += entry["outcome"] == "failed"
-                finished += entry["outcome"] != "failed"
-        made += len(chosen)
-    for modules in actions.values():
-        modules.sort()
-    return Decisions(made, finished, failed, actions)

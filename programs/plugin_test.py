@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Flags taken from a stand-in for the `mlbridge` command, and decisions counted in logs."""
+"""Flags taken from a stand-in for the `mlbridge` command."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from programs.catalog import ProgramsError
-from programs.plugin import Decisions, plugin_flags, read_decisions
+from programs.plugin import plugin_flags
 
 
 @pytest.fixture
@@ -39,17 +38,3 @@ def test_what_the_command_says_is_passed_on(tool: Path) -> None:
     script(tool, "echo 'no such model' >&2; exit 1\n")
     with pytest.raises(ProgramsError, match=r"(?s)failed:.*no such model"):
         plugin_flags("onnx:x")
-
-
-def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
-    for name, steps in (("a", 3), ("b", 1)):
-        lines: list[dict[str, object]] = [{"format": "phase-ordering-log", "actions": []}]
-        lines += [{"step": step, "action": 5} for step in range(steps)]
-        outcome = "stop" if steps > 1 else "failed"
-        lines.append({"outcome": outcome, "decisions": steps})
-        text = "\n".join(json.dumps(line) for line in lines)
-        (tmp_path / f"{name}.c-0.jsonl").write_text(text + "\n")
-    assert read_decisions(tmp_path) == Decisions(made=4, finished=1, failed=1)
-    (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
-    with pytest.raises(ProgramsError, match=r"c\.jsonl:1: not a decision log"):
-        read_decisions(tmp_path)

@@ -23,7 +23,7 @@ from bridge import Bridge, Episode, asking_flags, compile_with
 from corpus import FIXED_ORDER, POLICY, WORK, ActionList, File, load, load_actions
 from tqdm import tqdm
 
-from programs.plugin import read_decisions
+from mlbridge.decisions import read_decisions
 
 RANDOM_LENGTH = (4, 10)
 COLUMNS = ("policy", "fixed", "random")

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sections of 64-bit ELF files, read without tools."""
+"""Sections of ELF files, read without tools."""
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from .errors import InvalidArgument
+
 _SHF_EXECINSTR = 0x4
 _SHT_NOBITS = 8
-_HEADER = struct.Struct("16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("IIQQQQIIQQ")
-
-
-class ElfError(ValueError):
-    """Bytes that are no whole 64-bit ELF file."""
+_ET_REL = 1
+# By the ELF class: header and section header.
+_LAYOUTS = {1: ("16sHHIIIIIHHHHHH", "10I"), 2: ("16sHHIQQQIHHHHHH", "IIQQQQIIQQ")}
+_ORDERS = {1: "<", 2: ">"}
 
 
 class Section(NamedTuple):
@@ -27,38 +28,49 @@ class Section(NamedTuple):
     contents: memoryview
 
 
+def is_object(start: bytes) -> bool:
+    """Whether a file that starts with these 18 bytes or more is a relocatable ELF file."""
+    if len(start) < 18 or start[:4] != b"\x7fELF" or start[5] not in _ORDERS:
+        return False
+    return struct.unpack_from(_ORDERS[start[5]] + "H", start, 16) == (_ET_REL,)
+
+
 def sections(data: bytes, name: str = "object") -> Iterator[Section]:
-    """The sections of the ELF64 file in `data`, which messages call `name`. ElfError."""
-    if len(data) < _HEADER.size:
-        raise ElfError(f"{name}: {len(data)} bytes, an ELF64 header has {_HEADER.size}")
+    """The sections of the ELF file in `data`.
+
+    Raises InvalidArgument, which names `name`, if it is no whole ELF file.
+    """
+
+    def bad(what: str) -> InvalidArgument:
+        return InvalidArgument(f"{name}: {what}")
+
     if data[:4] != b"\x7fELF":
-        raise ElfError(f"{name}: starts with {data[:4].hex()}, not with the ELF magic")
-    if data[4] != 2:
-        raise ElfError(f"{name}: ELF class {data[4]}, expected 2 (64 bit)")
-    if data[5] not in (1, 2):
-        raise ElfError(f"{name}: ELF data encoding {data[5]}, expected 1 or 2")
-    order = "<" if data[5] == 1 else ">"
-    fields = struct.unpack_from(order + _HEADER.format, data)
+        raise bad(f"starts with {data[:4].hex()}, not with the ELF magic")
+    if len(data) < 6 or data[4] not in _LAYOUTS or data[5] not in _ORDERS:
+        raise bad(f"ELF class and encoding are {data[4:6].hex()}, expected 1 or 2 each")
+    header, section = (struct.Struct(_ORDERS[data[5]] + form) for form in _LAYOUTS[data[4]])
+    if len(data) < header.size:
+        raise bad(f"{len(data)} bytes, an ELF header has {header.size}")
+    fields = header.unpack_from(data)
     offset, entry_size, count, names = fields[6], fields[11], fields[12], fields[13]
     if offset == 0:
         return
-    if entry_size < _SECTION.size:
-        raise ElfError(f"{name}: section headers of {entry_size} bytes, expected {_SECTION.size}")
-    section = struct.Struct(order + _SECTION.format)
+    if entry_size < section.size:
+        raise bad(f"section headers of {entry_size} bytes, expected {section.size}")
     if count == 0 or names == 0xFFFF:  # too many: the numbers stand in the first header
         if offset + section.size > len(data):
-            raise ElfError(f"{name}: section table at {offset} lies past the end ({len(data)})")
+            raise bad(f"section table at {offset} lies past the end ({len(data)})")
         first = section.unpack_from(data, offset)
         count, names = count or first[5], first[6] if names == 0xFFFF else names
     end = offset + entry_size * count
     if end > len(data):
-        raise ElfError(f"{name}: section table ends at {end}, the file at {len(data)}")
+        raise bad(f"section table ends at {end}, the file at {len(data)}")
     headers = [section.unpack_from(data, offset + entry_size * index) for index in range(count)]
     texts = headers[names] if names < count else None
     for index, (at, kind, flags, _, start, size, *_) in enumerate(headers):
         inside = 0 if kind == _SHT_NOBITS or index == 0 else size
         if start + inside > len(data):
-            raise ElfError(f"{name}: section {index} ends at {start + size}, past {len(data)}")
+            raise bad(f"section {index} ends at {start + size}, past {len(data)}")
         title = b""
         if texts is not None and at < texts[5] and texts[4] + texts[5] <= len(data):
             title = data[texts[4] + at : texts[4] + texts[5]].partition(b"\0")[0]
@@ -66,10 +78,10 @@ def sections(data: bytes, name: str = "object") -> Iterator[Section]:
 
 
 def executable_bytes(data: bytes, name: str = "object") -> int:
-    """Sum of the sizes of the executable sections of the ELF64 file in `data`. ElfError."""
+    """Sum of the sizes of the executable sections (SHF_EXECINSTR) of the ELF file in `data`."""
     return sum(s.size for s in sections(data, name) if s.flags & _SHF_EXECINSTR)
 
 
-def file_executable_bytes(path: Path) -> int:
+def file_executable_bytes(path: str | os.PathLike[str]) -> int:
     """`executable_bytes` of a file; OSError if it can't be read."""
-    return executable_bytes(path.read_bytes(), str(path))
+    return executable_bytes(Path(path).read_bytes(), os.fspath(path))

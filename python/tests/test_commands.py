@@ -35,7 +35,7 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 def test_the_commands_are_these() -> None:
     assert (
-        "compile doctor flags inspect path record replay serve stats train wrapper".split()
+        "compile corpus doctor flags inspect path record replay serve stats train validate wrapper".split()
     ) == COMMANDS
 
 

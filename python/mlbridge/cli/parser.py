@@ -145,11 +145,14 @@ def parser() -> Parser:
     )
     path.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
 
-    asking = Parser(add_help=False)
-    asking.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
-    asking.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
-    asking.option("--max-steps N", "the most decisions per module", type=number_from_one)
-    asking.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
+    model = Parser(add_help=False)
+    model.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
+    model.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
+    model.option("--max-steps N", "the most decisions per module", type=number_from_one)
+    model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
+    model.option("--plugin PATH", "a compiler plugin other than the installed one")
+    model.option("--compiler COMMAND", "the compiler that asks: clang-22", default="clang-22")
+    asking = Parser(add_help=False, parents=[model])
     asking.option(
         "--on-failure",
         "if the model fails: the compiler's own passes and a warning (stock), or an error",
@@ -159,8 +162,6 @@ def parser() -> Parser:
     asking.option(
         "--levels LIST", "the -O levels at which it asks: Os,Oz (default), O2, …", type=levels
     )
-    asking.option("--plugin PATH", "a compiler plugin other than the installed one")
-    asking.option("--compiler COMMAND", "the compiler that asks: clang-22", default="clang-22")
     flags = command(
         "flags",
         "print what to add to a compiler's command line",
@@ -195,6 +196,42 @@ example:
         parents=(asking,),
     )
     wrapper.option("-o FILE", "the script", dest="output", required=True)
+
+    validate = command(
+        "validate",
+        "compare builds with and without a model",
+        """\
+Builds a source tree with a plain compiler and with one that asks a model, in copies of the tree and
+in turns; runs commands in both; compares outputs, executable bytes of the object files, compile
+time and run time, with 95 % confidence intervals. Exits with 1 if a build or command fails, if an
+output differs, or if the model is not asked or fails.""",
+        """\
+A build is told the compiler by $CC and $CXX, and the level by $CFLAGS and $CXXFLAGS. A command that
+is one word is run by the shell: -- 'make CC="$CC"'.
+
+example:
+  mlbridge validate phase-ordering --run './prog < input' --json report.json -- make -j2
+  mlbridge validate phase-ordering --tree a --tree b --prepare ./configure -- make""",
+        parents=(model,),
+    )
+    validate.add_argument("build", metavar="COMMAND", nargs="+", help="what builds a tree")
+    validate.option("--tree DIR ...", "a source tree (default: .); each is built the same way")
+    validate.option("--prepare COMMAND", "run before the build, not measured: ./configure")
+    validate.option("--level", "the -O level (default: Oz)", choices=LEVELS, default="Oz")
+    validate.option("--run COMMAND ...", "run in each built tree, its output compared")
+    validate.option("--output FILE ...", "a file that the commands write, to be compared")
+    validate.option(
+        "--repeat N", "build and run so often (default: 3)", type=number_from_one, default=3
+    )
+    validate.option(
+        "--timeout TIME",
+        "the most for a build or command: 90s (default: 10m)",
+        type=lambda text: seconds(duration(text)),
+        default=600.0,
+    )
+    validate.option("--work DIR", "keep the copies here (default: a temporary folder, removed)")
+    validate.option("--json FILE", "write a report")
+    validate.option("--chart FILE", "draw a chart: chart.png, chart.svg (needs matplotlib)")
 
     doctor = command(
         "doctor",

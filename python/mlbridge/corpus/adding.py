@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..elf import ElfError, file_executable_bytes, sections
+from ..elf import file_executable_bytes, sections
 from ..errors import DeadlineExceeded, Error, InvalidArgument, InvalidModel, NotFound
 from . import record as recorder
 from .store import Module, append, lock, write, writing
@@ -70,7 +70,7 @@ def compile_bitcode(
     _run([*command, "-Wno-override-module"], f"{bitcode}: the compiler")
     try:
         return file_executable_bytes(target)
-    except (OSError, ElfError) as error:
+    except (OSError, InvalidArgument) as error:
         raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
@@ -355,7 +355,7 @@ def embedded(
         for number, file in enumerate(files):
             try:
                 _embedded(file, incoming.folder / f"{number:08}")
-            except (OSError, Error, ElfError) as error:
+            except (OSError, Error) as error:
                 problems.append(f"{file}: {error}")
         added = incoming.finish(**finishing)
         added.problems += problems

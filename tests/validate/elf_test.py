@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+<<<<<<< HEAD:programs/sizes_test.py
 from mlbridge.elf import ElfError, executable_bytes, file_executable_bytes
 from programs.sizes import main
+=======
+from mlbridge import InvalidArgument
+from mlbridge.elf import executable_bytes, file_executable_bytes, is_object
+>>>>>>> validate-1:tests/validate/elf_test.py
 
 Section = tuple[int, int, int]  # type, flags, size
 
@@ -52,35 +57,46 @@ def test_section_without_bytes_in_the_file_counts_its_size() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "0 bytes"),
-        (b"\x7fELF", "4 bytes"),
+        (b"", "not with the ELF magic"),
+        (b"\x7fELF", "class and encoding"),
+        (b"\x7fELF\x02\x01", "6 bytes"),
         (b"!<arch>\n" + bytes(100), "not with the ELF magic"),
-        (b"\x7fELF\x01" + bytes(100), "ELF class 1"),
-        (b"\x7fELF\x02\x07" + bytes(100), "encoding 7"),
+        (b"\x7fELF\x03\x01" + bytes(100), "class and encoding are 0301"),
+        (b"\x7fELF\x02\x07" + bytes(100), "class and encoding are 0207"),
         (elf([(1, 0x6, 10)])[:-1], "section table ends"),
         (elf([(1, 0x6, 10)], table_count=1 << 40), "section table ends"),
     ],
 )
 def test_damaged_files_are_refused(data: bytes, message: str) -> None:
-    with pytest.raises(ElfError, match=message):
+    with pytest.raises(InvalidArgument, match=message):
         executable_bytes(data)
 
 
 def test_section_that_lies_past_the_end_is_refused() -> None:
     data = bytearray(elf([(1, 0x6, 10)]))
     struct.pack_into("<Q", data, len(data) - 64 + 32, 1 << 60)
-    with pytest.raises(ElfError, match="section 1 ends at"):
+    with pytest.raises(InvalidArgument, match="section 1 ends at"):
         executable_bytes(bytes(data))
 
 
-def test_a_compilers_object_against_binutils(tmp_path: Path) -> None:
+def test_objects_are_told_from_other_files() -> None:
+    assert is_object(elf([])) and is_object(elf([], order=">"))
+    assert not is_object(elf([])[:17])
+    assert not is_object(elf([])[:16] + b"\x02\x00" + bytes(50))  # a program
+    assert not is_object(b"!<arch>\n" + bytes(50))
+
+
+@pytest.mark.parametrize("machine", [(), ("-m32",)])
+def test_a_compilers_object_against_binutils(tmp_path: Path, machine: tuple[str, ...]) -> None:
     source = tmp_path / "a.c"
     source.write_text(
         "int data[9]; int f(int x) { return data[x] * 3; }\n"
         '__attribute__((section(".text.own"))) int g(void) { return f(2); }\n'
     )
     target = tmp_path / "a.o"
-    subprocess.run(["clang-22", "-Oz", "-c", source, "-o", target], check=True, timeout=60)
+    subprocess.run(
+        ["clang-22", *machine, "-Oz", "-c", source, "-o", target], check=True, timeout=60
+    )
     listing = subprocess.run(
         ["llvm-readelf-22", "-S", "-W", target],
         check=True, capture_output=True, text=True, timeout=60,
@@ -92,14 +108,3 @@ def test_a_compilers_object_against_binutils(tmp_path: Path) -> None:
             expected += int(words[5], 16)
     assert expected > 0
     assert file_executable_bytes(target) == expected
-
-
-def test_command_names_the_file_it_cannot_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.o").write_bytes(b"text")
-    assert main([str(tmp_path / "bad.o")]) == 1
-    assert "bad.o: 4 bytes" in capsys.readouterr().err
-    (tmp_path / "good.o").write_bytes(elf([(1, 0x6, 12)]))
-    assert main([str(tmp_path / "good.o")]) == 0
-    assert "12 total" in capsys.readouterr().out

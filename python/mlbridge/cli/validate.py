@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlbridge validate: builds with and without a model, compared: a table, a chart, a report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from .. import files
+from .common import DONE, FAILED, CommandError, UsageError
+from .flags import attempt, compiler_of, model_of, must_open, path_of, quoted, words
+
+if TYPE_CHECKING:
+    from ..measuring import Ratio
+    from ..validation import Comparison, Report
+
+MOST_GROWN = 5
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build, run, compare, and print."""
+    from .. import validation
+    from ..errors import Error
+
+    if options.output and not options.run:
+        raise UsageError("--output is a file that a command writes; add --run COMMAND")
+    compiler = compiler_of(options)
+    plugin = path_of(options.optimization, options.plugin)
+    uri = model_of(options, files.onnx_runtime())
+    options.levels, options.on_failure = options.level, None
+    must_open(uri)
+    attempt(options, plugin, uri)
+    formats = chart_formats() if options.chart else ()
+    if options.chart and Path(options.chart).suffix[1:] not in formats:
+        known = ", ".join(f".{name}" for name in formats)
+        raise UsageError(f"--chart: {options.chart} ends in none of {known}")
+    for name, place in (("--json", options.json), ("--chart", options.chart)):
+        if place and not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
+            raise CommandError(f"{name}: {place} can't be written: no such folder, or not yours")
+
+    def flags(logs: Path) -> contextlib.AbstractContextManager[Sequence[str]]:
+        options.log = str(logs)
+        return nullcontext([quoted(word) for word in words(options, plugin, uri)])
+
+    build = options.build[0] if len(options.build) == 1 else shlex.join(options.build)
+    trees = [Path(tree).resolve() for tree in options.tree or ["."]]
+    programs = [
+        validation.Program(
+            name=tree.name,
+            tree=tree,
+            build=build,
+            prepare=options.prepare or "",
+            runs=tuple(options.run),
+            outputs=tuple(options.output),
+            cflags=f"-{options.level}",
+        )
+        for tree in trees
+    ]
+    total = validation.steps(programs, options.repeat)
+    try:
+        with folder(options.work) as work, progress(total) as done:
+            report = validation.validate(
+                programs,
+                validation.Way("policy", flags),
+                work,
+                # One that is found by its name may look at the name by which it is called.
+                compiler=compiler if os.sep in options.compiler else options.compiler,
+                repeat=options.repeat,
+                timeout=options.timeout,
+                progress=done,
+            )
+    except (Error, OSError) as error:
+        raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        raise CommandError("interrupted") from None
+    show(report)
+    found = {
+        "optimization": options.optimization,
+        "model": uri,
+        "level": options.level,
+        "compiler": compiler,
+        "repeat": options.repeat,
+    }
+    if options.json:
+        write(Path(options.json), found | report.as_json())
+    if options.chart:
+        draw(report, options.chart)
+    for text in report.problems:
+        print(f"mlbridge validate: {printable(text)}", file=sys.stderr)
+    return FAILED if report.problems else DONE
+
+
+@contextlib.contextmanager
+def folder(stated: str | None) -> Iterator[Path]:
+    """Where copies go; a temporary folder is removed, also after Ctrl-C and SIGTERM."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if stated is not None:
+            yield Path(stated)
+            return
+        with tempfile.TemporaryDirectory(
+            prefix="mlbridge-validate-", ignore_cleanup_errors=True
+        ) as made:
+            yield Path(made)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on a terminal, if tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _: None
+        return
+    with tqdm(total=total, unit="step", disable=None, leave=False) as bar:
+
+        def done(text: str) -> None:
+            bar.set_postfix_str(printable(text), refresh=False)
+            bar.update()
+
+        yield done
+
+
+def printable(text: str) -> str:
+    """On one line, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def write(path: Path, report: dict[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(report, indent=1) + "\n")
+    except OSError as error:
+        raise CommandError(f"--json {path}: {error.strerror}") from None
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        cells = [f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join([f"{row[0]:{widths[0]}}", *cells]))
+
+
+def cell(ratio: Ratio | None) -> str:
+    return "-" if ratio is None else str(ratio)
+
+
+def show(report: Report) -> None:
+    """The tables."""
+    rows = [row(one) for one in report.programs if one.compared]
+    if len(rows) > 1:
+        rows.append(["all", *[""] * 4, cell(report.size), "", cell(report.compile_time)])
+    if not rows:
+        return
+    head = "program objects same baseline policy size decisions compile-time".split()
+    table(head, rows)
+    runs = [ran for one in report.programs for ran in one.runs]
+    if runs:
+        print()
+        table(
+            ["command", "exit", "output", "baseline s", "policy s", "run-time"],
+            [
+                [
+                    printable(ran.command),
+                    str(ran.code),
+                    "WRONG" if ran.problem else "same",
+                    *(
+                        f"{median(seconds):.3f}" if seconds else "-"
+                        for seconds in (ran.baseline_seconds, ran.policy_seconds)
+                    ),
+                    cell(ran.ratio),
+                ]
+                for ran in runs
+            ],
+        )
+    print()
+    grown = sorted(
+        ((ratio, one, path) for one in report.programs for path, ratio in one.ratios.items()),
+        key=lambda item: -item[0],
+    )
+    for ratio, one, path in grown[:MOST_GROWN]:
+        if ratio > 1:
+            sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
+            where = f"{one.program.name}: " if len(report.programs) > 1 else ""
+            print(f"grew: {where}{printable(path)} {sizes[0]} -> {sizes[1]} bytes, {ratio:.3f} x")
+    for one in report.programs:
+        for note in one.notes():
+            print(f"note: {one.program.name}: {printable(note)}")
+    unit = "objects" if len(report.programs) == 1 else "objects, in the last line programs"
+    print(
+        f"size: executable bytes, policy / baseline, geometric mean over {unit}; times: of pairs;"
+        " [95 % confidence]"
+    )
+
+
+def row(one: Comparison) -> list[str]:
+    """A program's line of the table."""
+    plain, asked = one.baseline[0], one.policy[0]
+    return [
+        one.program.name,
+        str(len(plain.objects)),
+        str(one.identical()),
+        str(plain.bytes),
+        str(asked.bytes),
+        cell(one.size),
+        str(asked.decisions.made),
+        cell(one.compile_time),
+    ]
+
+
+def chart_formats() -> list[str]:
+    """Endings that a chart may have."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError:
+        raise CommandError("--chart needs matplotlib: pip install 'mlbridge[validate]'") from None
+    return sorted(FigureCanvasAgg.get_supported_filetypes())
+
+
+def draw(report: Report, path: str) -> None:
+    """Sizes above, of objects or programs; times below, of builds and commands."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    top, bottom = figure.subplots(2, 1)
+    several = len(report.programs) > 1
+    sizes = [
+        (printable(name), ratio)
+        for one in report.programs
+        for name, ratio in ([(one.program.name, one.total)] if several else one.ratios.items())
+        if one.compared
+    ]
+    sizes.sort(key=lambda item: item[1])
+    shown = [100 * (ratio - 1) for _, ratio in sizes]
+    top.bar(range(len(sizes)), shown, color=["tab:green" if y <= 0 else "tab:red" for y in shown])
+    if len(sizes) <= 40:
+        top.set_xticks(range(len(sizes)), [name for name, _ in sizes], rotation=40, ha="right")
+    if report.size:
+        mean, low, high = (
+            100 * (x - 1) for x in (report.size.mean, report.size.low, report.size.high)
+        )
+        top.axhline(mean, color="black", linestyle="--", label=f"mean {cell(report.size)}")
+        if report.size.count > 1:
+            top.axhspan(low, high, color="gray", alpha=0.3)
+        top.legend(loc="upper left")
+    top.axhline(0, color="black", linewidth=0.8)
+    top.set_ylabel("executable bytes,\n% against the baseline")
+    times = [(f"{one.program.name}: build", one.compile_time) for one in report.programs]
+    times += [(ran.command, ran.ratio) for one in report.programs for ran in one.runs]
+    known = [(printable(name)[:40], ratio) for name, ratio in times if ratio]
+    for height, (_, ratio) in enumerate(known):
+        errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None
+        bottom.errorbar([ratio.mean], [height], xerr=errors, fmt="o", capsize=4)
+    bottom.set_yticks(range(len(known)), [name for name, _ in known])
+    bottom.margins(y=0.3)
+    bottom.axvline(1, color="black", linewidth=0.8)
+    bottom.set_xlabel("wall time, × the baseline")
+    try:
+        figure.savefig(path, dpi=130)
+    except OSError as error:
+        raise CommandError(f"--chart {path}: {error.strerror}") from None

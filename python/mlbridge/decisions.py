@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What models decided, from the logs of a compiler plugin (`mlbridge flags --log DIR`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What the logs of a build say: groups chosen, modules decided, modules that fell back."""
+
+    made: int = 0
+    finished: int = 0
+    failed: int = 0
+    #: For each source file, what was chosen each time that it was compiled, sorted.
+    actions: dict[str, list[list[int]]] = field(default_factory=dict, compare=False)
+
+
+def read_decisions(folder: Path) -> Decisions:
+    """The logs that a compiler plugin wrote into `folder`; InvalidArgument if one is damaged."""
+    made = finished = failed = 0
+    actions: dict[str, list[list[int]]] = {}
+    for log in sorted(folder.glob("*.jsonl")):
+        chosen: list[int] = []
+        for number, line in enumerate(log.read_text(encoding="utf-8").split("\n"), 1):
+            if not line:
+                continue
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InvalidArgument(f"{log}:{number}: not a decision log: {error}") from error
+            if "source" in entry:
+                actions.setdefault(entry["source"], []).append(chosen)
+            if "action" in entry:
+                chosen.append(entry["action"])
+            if "outcome" in entry:
+                failed += entry["outcome"] == "failed"
+                finished += entry["outcome"] != "failed"
+        made += len(chosen)
+    for modules in actions.values():
+        modules.sort()
+    return Decisions(made, finished, failed, actions)

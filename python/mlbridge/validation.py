@@ -1,0 +1,539 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Builds programs with and without a policy and compares objects, outputs and times.
+
+A program is copied; its copy lies at the same path whenever it is built or run, whichever way, so
+that objects differ only where code does, and no output does because it names a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .decisions import Decisions, read_decisions
+from .elf import executable_bytes, is_object
+from .errors import Code, Error, InvalidArgument, NotFound
+from .measuring import CONFIDENCE, Output, Ran, Ratio, run
+
+_COPYING = 600.0  # seconds
+_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+_CHUNK = 1 << 20
+
+
+class BuildFailed(Error):
+    """A build that gave nothing to compare; says on one line why."""
+
+    code = Code.INVALID_ARGUMENT
+
+
+@dataclass(frozen=True)
+class Program:
+    """A source tree, and shell commands for a copy of it, which find $CC, $CXX and $CFLAGS.
+
+    `prepare` (configure) is not timed, nor are its objects counted. What `runs` print and the files
+    `outputs` must be the same both ways.
+    """
+
+    name: str
+    tree: Path
+    build: str
+    prepare: str = ""
+    runs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    cflags: str = "-Oz"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to compile: what to add to the compiler's command line, given a folder for logs.
+
+    The context lasts for a build, or for a run. `begin` is called after `prepare`.
+    """
+
+    name: str
+    flags: Callable[[Path], AbstractContextManager[Sequence[str]]]
+    begin: Callable[[], None] = lambda: None
+
+
+PLAIN = Way("baseline", lambda _: nullcontext(()))
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object file: bytes of its executable sections, and the digest of the file."""
+
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Built:
+    """What one build gave: objects by their paths, the model's decisions, wall seconds."""
+
+    objects: dict[str, Object]
+    decisions: Decisions
+    seconds: float
+    #: Objects that the copy had before, and that the build left as they were.
+    old: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Executable bytes of all objects."""
+        return sum(one.bytes for one in self.objects.values())
+
+    def different(self, other: Built) -> list[str]:
+        """Objects of both builds whose files differ."""
+        both = self.objects.keys() & other.objects.keys()
+        return sorted(path for path in both if self.objects[path] != other.objects[path])
+
+
+@dataclass
+class Run:
+    """A command, run both ways; seconds are wall seconds of each time, in pairs."""
+
+    command: str
+    baseline_seconds: list[float] = field(default_factory=list)
+    policy_seconds: list[float] = field(default_factory=list)
+    code: int = 0
+    #: What is wrong, if anything.
+    problem: str = ""
+    #: Those of the program's outputs that were there afterwards.
+    outputs: set[str] = field(default_factory=set)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """Of the policy's time to the baseline's."""
+        pairs = zip(self.policy_seconds, self.baseline_seconds, strict=False)
+        return Ratio.of(policy / plain for policy, plain in pairs)
+
+    def as_json(self) -> dict[str, Any]:
+        """An entry of `runs` in the report."""
+        named = ("command", "code", "problem", "baseline_seconds", "policy_seconds")
+        ratio = self.ratio
+        return {name: getattr(self, name) for name in named} | {
+            "ratio": ratio and ratio.as_json(),
+        }
+
+
+@dataclass
+class Comparison:
+    """A program built and run both ways. The first builds are compared, all are timed."""
+
+    program: Program
+    baseline: list[Built] = field(default_factory=list)
+    policy: list[Built] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    #: What must not be.
+    problems: list[str] = field(default_factory=list)
+
+    @cached_property
+    def ratios(self) -> dict[str, float]:
+        """The executable bytes of each object that has some, policy over baseline."""
+        if not self.baseline or not self.policy:
+            return {}
+        plain, asked = self.baseline[0].objects, self.policy[0].objects
+        both = (path for path in plain if path in asked and plain[path].bytes and asked[path].bytes)
+        return {path: asked[path].bytes / plain[path].bytes for path in both}
+
+    @property
+    def size(self) -> Ratio | None:
+        """Over the objects."""
+        return Ratio.of(self.ratios.values())
+
+    @property
+    def total(self) -> float:
+        """All executable bytes, policy over baseline."""
+        return self.policy[0].bytes / self.baseline[0].bytes
+
+    @property
+    def compile_time(self) -> Ratio | None:
+        """Over pairs of builds."""
+        pairs = zip(self.policy, self.baseline, strict=False)
+        return Ratio.of(policy.seconds / plain.seconds for policy, plain in pairs)
+
+    @property
+    def compared(self) -> bool:
+        """Whether both builds left objects with code."""
+        return bool(self.ratios)
+
+    def identical(self) -> int:
+        """Objects that are the same file, byte for byte."""
+        return len(self.baseline[0].objects) - len(self.baseline[0].different(self.policy[0]))
+
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        said = []
+        for name, builds in (("baseline", self.baseline), ("policy", self.policy)):
+            moved = {path for later in builds[1:] for path in builds[0].different(later)}
+            if moved:
+                said.append(f"{len(moved)} objects differ from build to build of the {name}")
+        if self.baseline and self.baseline[0].old:
+            said.append(f"{self.baseline[0].old} objects were there before and not built again")
+        if not self.program.runs:
+            said.append("no command was run, so no output was compared")
+        said += [f"`{r.command}` ended with {r.code} both ways" for r in self.runs if r.code]
+        return said
+
+    def as_json(self) -> dict[str, Any]:
+        """An entry of `programs` in the report."""
+        found: dict[str, Any] = {
+            "name": self.program.name,
+            "tree": str(self.program.tree),
+            "build": self.program.build,
+            "problems": self.problems,
+            "notes": self.notes(),
+        }
+        if self.compared:
+            plain, asked = self.baseline[0], self.policy[0]
+            size, spent = self.size, self.compile_time
+            found |= {
+                "baseline_bytes": plain.bytes,
+                "policy_bytes": asked.bytes,
+                "total_ratio": self.total,
+                "size": size and size.as_json(),
+                "identical": self.identical(),
+                "decisions": asked.decisions.made,
+                "modules": asked.decisions.finished + asked.decisions.failed,
+                "fallbacks": asked.decisions.failed,
+                "compile": spent and spent.as_json(),
+                "baseline_seconds": [built.seconds for built in self.baseline],
+                "policy_seconds": [built.seconds for built in self.policy],
+                "runs": [ran.as_json() for ran in self.runs],
+                "objects": [
+                    {
+                        "path": path,
+                        "baseline_bytes": one.bytes,
+                        "policy_bytes": asked.objects[path].bytes,
+                        "identical": one == asked.objects[path],
+                    }
+                    for path, one in plain.objects.items()
+                    if path in asked.objects
+                ],
+            }
+        return found
+
+
+@dataclass
+class Report:
+    """All programs. With several of them each counts once, by its total bytes and its times."""
+
+    programs: list[Comparison]
+
+    @property
+    def size(self) -> Ratio | None:
+        """Over objects of the only program, else over programs."""
+        if len(self.programs) == 1:
+            return self.programs[0].size
+        return Ratio.of(one.total for one in self.programs if one.compared)
+
+    @property
+    def compile_time(self) -> Ratio | None:
+        """Over builds of the only program, else over programs."""
+        if len(self.programs) == 1:
+            return self.programs[0].compile_time
+        ratios = [one.compile_time for one in self.programs]
+        return Ratio.of(ratio.mean for ratio in ratios if ratio)
+
+    @property
+    def problems(self) -> list[str]:
+        """Of all programs; none means that all is well."""
+        several = len(self.programs) > 1
+        return [
+            f"{one.program.name}: {text}" if several else text
+            for one in self.programs
+            for text in one.problems
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as docs/validation.md describes it."""
+        size, spent = self.size, self.compile_time
+        return {
+            "format": "mlbridge-validation",
+            "version": 1,
+            "confidence": CONFIDENCE,
+            "unit": "object" if len(self.programs) == 1 else "program",
+            "size": size and size.as_json(),
+            "compile": spent and spent.as_json(),
+            "problems": self.problems,
+            "programs": [one.as_json() for one in self.programs],
+        }
+
+
+class Trial:
+    """A program in a folder of its own, in which it is built and run one way or another.
+
+    After a build that is kept, the folder has a tree and a folder of logs for each way. Each
+    process is killed after `timeout` seconds.
+    """
+
+    def __init__(
+        self, program: Program, folder: Path, compiler: str = "clang-22", timeout: float = 600.0
+    ) -> None:
+        """Makes the folder, which must not be in the program's tree."""
+        self.program = program
+        self.folder = folder.resolve()
+        if not program.tree.is_dir():
+            raise NotFound(f"{program.tree} is no folder; expected a source tree")
+        if self.folder.is_relative_to(program.tree.resolve()):
+            raise InvalidArgument(
+                f"{self.folder} lies in {program.tree.resolve()}, which is copied there;"
+                " choose a folder outside"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._compiler = compiler
+        self._timeout = timeout
+        self._tree = self.folder / "tree"
+        self._logs = self.folder / "decisions"
+
+    def build(self, way: Way, *, keep: bool = True) -> Built:
+        """Build a fresh copy, and keep it to be run. Raises BuildFailed or DeadlineExceeded."""
+        self._fresh()
+        try:
+            with way.flags(self._logs) as flags:
+                env = self._environment(flags)
+                if self.program.prepare:
+                    self._step(self.program.prepare, env)
+                before = dict(objects_in(self._tree))
+                for log in self._logs.iterdir():
+                    log.unlink()
+                way.begin()
+                seconds = self._step(self.program.build, env).seconds
+                return self._built(before, seconds)
+        finally:
+            for place in (self._tree, self._logs):
+                kept = self._kept(way, place)
+                shutil.rmtree(kept if keep else place, ignore_errors=True)
+                if keep:
+                    place.rename(kept)
+
+    def run(self, way: Way, command: str) -> tuple[Ran, dict[str, Output | None]]:
+        """Run a command in the tree that was built this way; also the files of `outputs`."""
+        places = [(place, self._kept(way, place)) for place in (self._tree, self._logs)]
+        for place, kept in places:
+            kept.rename(place)
+        try:
+            with way.flags(self._logs) as flags:
+                env = self._environment(flags)
+                ran = run(command, self._tree, env=env, timeout=self._timeout)
+            return ran, {name: _contents(self._tree / name) for name in self.program.outputs}
+        finally:
+            for place, kept in places:
+                place.rename(kept)
+
+    def _kept(self, way: Way, place: Path) -> Path:
+        return place.with_name(way.name if place == self._tree else f"{way.name}.decisions")
+
+    def _fresh(self) -> None:
+        for place in (self._tree, self._logs):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        copy = ["cp", "-a", "--reflink=auto", "--", f"{self.program.tree}/.", str(self._tree)]
+        ran = run(copy, timeout=_COPYING)
+        if ran.code:
+            raise BuildFailed(f"{self.program.tree} can't be copied: {ran.reason}")
+
+    def _environment(self, flags: Sequence[str]) -> dict[str, str]:
+        env = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        env.setdefault("SOURCE_DATE_EPOCH", "1577836800")  # for __DATE__ and __TIME__
+        env["CCACHE_DISABLE"] = "1"
+        for name, compiler in (("CC", self._compiler), ("CXX", cxx_of(self._compiler))):
+            # Scripts of configure split it at blanks and take quotes for characters.
+            env[name] = " ".join((compiler, *flags))
+        for name in ("CFLAGS", "CXXFLAGS"):
+            env[name] = f"{env.get(name, '')} {self.program.cflags}".strip()
+        return env
+
+    def _step(self, command: str, env: dict[str, str]) -> Ran:
+        ran = run(command, self._tree, env=env, timeout=self._timeout)
+        if ran.code:
+            raise BuildFailed(f"`{command}` ended with {ran.code}: {ran.reason}")
+        return ran
+
+    def _built(self, before: dict[str, os.stat_result], seconds: float) -> Built:
+        objects: dict[str, Object] = {}
+        old = 0
+        for path, now in objects_in(self._tree):
+            then = before.get(path)
+            if then and (then.st_ino, then.st_mtime_ns) == (now.st_ino, now.st_mtime_ns):
+                old += 1
+                continue
+            data = (self._tree / path).read_bytes()
+            digest = hashlib.blake2b(data, digest_size=20).hexdigest()
+            objects[path] = Object(executable_bytes(data, path), digest)
+        if not objects:
+            there = f" ({old} were there before; clean the tree first)" if old else ""
+            raise BuildFailed(
+                f"`{self.program.build}` left no new object file in its copy of the tree{there}"
+            )
+        return Built(objects, read_decisions(self._logs), seconds, old)
+
+
+def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Every relocatable ELF file below `tree`, whatever its name, in a fixed order."""
+    for folder, folders, names in os.walk(tree):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            with path.open("rb") as file:
+                if is_object(file.read(18)):
+                    yield str(path.relative_to(tree)), status
+
+
+def cxx_of(compiler: str) -> str:
+    """The C++ compiler beside a C compiler: clang++-22 for clang-22."""
+    folder, name = os.path.split(compiler)
+    return str(Path(folder, re.sub(r"clang(?!\+\+)", "clang++", name)))
+
+
+def validate(
+    programs: Sequence[Program],
+    policy: Way,
+    work: Path,
+    *,
+    compiler: str = "clang-22",
+    repeat: int = 3,
+    timeout: float = 600.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Build each program `repeat` times in each way, in turns, and run its commands as often.
+
+    Copies lie in `work`/NUMBER-NAME. `progress` is told what has been done, `steps` times. What
+    goes wrong in a program is among the report's problems.
+    """
+    names = [re.sub(r"[^\w.+-]", "_", program.name, flags=re.ASCII) for program in programs]
+    trials = [
+        Trial(program, work / f"{number}-{name}", compiler, timeout)
+        for number, (program, name) in enumerate(zip(programs, names, strict=True))
+    ]
+    return Report([_compare(trial, (PLAIN, policy), repeat, progress) for trial in trials])
+
+
+def steps(programs: Sequence[Program], repeat: int) -> int:
+    """How many builds and runs validate() does."""
+    return sum(2 * repeat * (1 + len(program.runs)) for program in programs)
+
+
+def _compare(
+    trial: Trial, ways: tuple[Way, Way], repeat: int, progress: Callable[[str], None]
+) -> Comparison:
+    found = Comparison(trial.program)
+    for number in range(repeat):
+        for way in _turn(ways, number):
+            builds = found.policy if way is ways[1] else found.baseline
+            try:
+                builds.append(trial.build(way, keep=number == 0))
+            except (Error, OSError) as error:
+                only = isinstance(error, BuildFailed) and way is ways[1]
+                how = "the build fails only with the policy" if only else f"with the {way.name}"
+                found.problems.append(f"{how}: {error}" if way is ways[1] else str(error))
+                return found
+            progress(f"{trial.program.name}: built, {way.name}")
+    plain, asked = found.baseline[0], found.policy[0]
+    lone = plain.objects.keys() ^ asked.objects.keys()
+    if lone:
+        found.problems.append(f"only one of the builds has {', '.join(sorted(lone))}")
+    decisions = asked.decisions
+    modules = decisions.finished + decisions.failed
+    if not modules:
+        found.problems.append(
+            "the model was never asked: the build does not use $CC and $CXX, or has other -O"
+            " levels than $CFLAGS"
+        )
+    if decisions.failed:
+        found.problems.append(
+            f"the model failed for {decisions.failed} of {modules} modules, which are plain clang's"
+        )
+    for command in trial.program.runs:
+        found.runs.append(_run(trial, ways, command, repeat, progress))
+    found.problems += [one.problem for one in found.runs if one.problem]
+    if not found.problems:
+        written = {name for one in found.runs for name in one.outputs}
+        found.problems += [
+            f"no command wrote the file {name}, which was to be compared"
+            for name in trial.program.outputs
+            if name not in written
+        ]
+    return found
+
+
+def _run(
+    trial: Trial,
+    ways: tuple[Way, Way],
+    command: str,
+    repeat: int,
+    progress: Callable[[str], None],
+) -> Run:
+    made = Run(command)
+    outcomes: dict[str, list[dict[str, Any]]] = {way.name: [] for way in ways}
+    for number in range(repeat):
+        for way in _turn(ways, number):
+            try:
+                ran, files = trial.run(way, command)
+            except (Error, OSError) as error:
+                made.problem = f"with the {way.name}: {error}"
+                return made
+            seconds = made.policy_seconds if way is ways[1] else made.baseline_seconds
+            seconds.append(ran.seconds)
+            outcomes[way.name].append(
+                {"exit code": ran.code, "stdout": ran.stdout, "stderr": ran.stderr, **files}
+            )
+            progress(f"{trial.program.name}: {command}")
+            made.outputs |= {name for name, file in files.items() if file is not None}
+    plain, asked = (outcomes[way.name] for way in ways)
+    made.code = plain[0]["exit code"]
+    if wrong := _difference(plain, asked):
+        made.problem = f"`{command}`: {wrong}"
+    return made
+
+
+def _difference(plain: Sequence[dict[str, Any]], asked: Sequence[dict[str, Any]]) -> str:
+    """What the runs differ in, or what keeps them from being compared."""
+    code = plain[0]["exit code"]
+    if code in (126, 127):
+        return f"can't be run ({code}): {plain[0]['stderr'].text.strip()}"
+    for one, other in zip(plain, asked, strict=True):
+        for what, expected in one.items():
+            if expected == other[what]:
+                continue
+            if any(again[what] != plain[0][what] for again in plain):
+                return f"{what} differs from run to run of the baseline; it can't be compared"
+            return f"{what} differs with the policy: {_change(expected, other[what])}"
+    return ""
+
+
+def _change(expected: Any, got: Any) -> str:
+    if not isinstance(expected, Output) or not isinstance(got, Output):
+        kinds = {type(None): "no file", Output: "a file"}
+        return " became ".join(kinds.get(type(one), f"{one}") for one in (expected, got))
+    before, after = (one.head.decode(errors="replace").splitlines() for one in (expected, got))
+    for number, (old, new) in enumerate(zip(before, after, strict=False), 1):
+        if old != new:
+            return f"line {number}, {old[:80]!r} became {new[:80]!r}"
+    return f"{expected.size} bytes became {got.size}"
+
+
+def _turn(ways: tuple[Way, Way], number: int) -> tuple[Way, Way]:
+    """Each goes first every other time."""
+    return ways if number % 2 == 0 else (ways[1], ways[0])
+
+
+def _contents(path: Path) -> Output | None:
+    if not path.is_file():
+        return None
+    output = Output()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            output.add(chunk)
+    return output
