@@ -9,13 +9,8 @@ from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD:programs/sizes_test.py
-from mlbridge.elf import ElfError, executable_bytes, file_executable_bytes
-from programs.sizes import main
-=======
 from mlbridge import InvalidArgument
 from mlbridge.elf import executable_bytes, file_executable_bytes, is_object
->>>>>>> validate-1:tests/validate/elf_test.py
 
 Section = tuple[int, int, int]  # type, flags, size
 
