@@ -120,3 +120,37 @@ def test_a_machine_that_disappears(module: Path, tmp_path: Path) -> None:
         assert (tmp_path / "t" / "policy.onnx").exists()
     finally:
         cluster.shutdown()
+
+
+def test_stable_baselines3s_own_check(module: Path) -> None:
+    from stable_baselines3.common.env_checker import check_env
+
+    from mlbridge.training.environment import make
+
+    env = make("phase-ordering", {"corpus": str(module)})
+    check_env(env)
+    env.close()
+
+
+def test_several_agents_for_rllib() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "gym"))
+    from served import starter
+
+    from mlbridge.gym.rllib import CompilerMultiAgent
+
+    choices = {"select": 3, "unroll": 2}
+    env = CompilerMultiAgent({"start": starter("unroller"), "choices": choices})
+    seen, _ = env.reset(seed=1, options={"seed": 5})
+    turns, totals, over = [], dict.fromkeys(env.possible_agents, 0.0), False
+    while not over:
+        [agent] = seen
+        assert env.observation_spaces[agent].contains(seen[agent])
+        turns.append(agent)
+        action = int(seen[agent]["action_mask"][1]) if agent == "unroll" else 0
+        seen, rewards, terminated, truncated, _ = env.step({agent: action})
+        for name, reward in rewards.items():
+            totals[name] += reward
+        over = terminated["__all__"] or truncated["__all__"]
+    assert turns == ["select", "unroll"] * 3
+    assert totals == {"select": -3.0, "unroll": 2.0}
+    env.close()
