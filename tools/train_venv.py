@@ -35,7 +35,7 @@ def prepare() -> None:
     pip.append("--disable-pip-version-check")
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], env=env, check=True)
-    listed = [word for path in REQUIREMENTS for word in ("-r", path)]
+    listed = [f"--requirement={path}" for path in REQUIREMENTS]
     print("installing PyTorch, Ray and Stable-Baselines3 into build/venv-train ...", flush=True)
     subprocess.run([*pip, *listed], env=env, check=True)
     subprocess.run([*pip, "--no-deps", "--force-reinstall", *wheels], env=env, check=True)
@@ -44,7 +44,7 @@ def prepare() -> None:
 
 def main() -> int:
     prepare()
-    command = [PYTHON, "-m", "mlbridge", "train", *sys.argv[1:]]
+    command: list[str | Path] = [PYTHON, "-m", "mlbridge", "train", *sys.argv[1:]]
     return subprocess.run(command, env=environment(), check=False).returncode
 
 

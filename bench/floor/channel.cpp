@@ -9,6 +9,7 @@
 // simdjson. Standard input and output as for round-trip-client. The server is server.py.
 #include "../round-trip/expected.h"
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstring>
@@ -178,9 +179,7 @@ template <typename T> T answered(bool json) {
 }
 
 size_t writeJson(const float *x, size_t count, char *to) {
-  char *at = to;
-  std::memcpy(at, "{\"x\":[", 6);
-  at += 6;
+  char *at = std::copy_n("{\"x\":[", 6, to);
   for (size_t i = 0; i < count; ++i) {
     at = std::to_chars(at, at + 32, x[i]).ptr;
     *at++ = ',';

@@ -11,6 +11,7 @@ does for its reward; `passes` generates none. Writes build/bench/gym.json.
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +130,6 @@ def main() -> int:
     arguments.add_argument("--modules", type=int, default=12)
     arguments.add_argument("--rounds", type=int, default=5)
     options = arguments.parse_args()
-    import json
-
     listed = sorted(extracted("validation"), key=lambda pair: (pair[0].bytes, pair[0].name))
     modules = [path for _, path in random.Random(1).sample(listed, options.modules)]
     groups = json.loads(Path(files.action_list("phase-ordering")).read_text())["actions"]
@@ -144,9 +144,9 @@ def main() -> int:
         ),
     }
     for name, place in PLACES.items():
-        ways[f"environment, {name}"] = lambda place=place: one(place, modules, sequence)
+        ways[f"environment, {name}"] = partial(one, place, modules, sequence)
     for count in VECTORS:
-        ways[f"{count} environments"] = lambda count=count: several(count, modules, sequence)
+        ways[f"{count} environments"] = partial(several, count, modules, sequence)
     rates: dict[str, list[float]] = {name: [] for name in ways}
     with tqdm(total=options.rounds * len(ways), desc="gym", unit="turn") as bar:
         for _ in range(options.rounds):

@@ -61,7 +61,7 @@ public:
     unsigned char element[2][8];
     std::memcpy(element[0], bytes_.data(), first.width);
     std::memcpy(element[1], bytes_.data() + size_, first.width);
-    volatile float sink = 0; // whatever evaluates, the answers are looked at
+    [[maybe_unused]] volatile float sink = 0; // whatever evaluates, the answers are looked at
     bench::serveLines([&](long passes) {
       float sum = 0;
       for (; passes > 0; --passes) {

@@ -133,13 +133,15 @@ def test_stable_baselines3s_own_check(module: Path) -> None:
 
 
 def test_several_agents_for_rllib() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "gym"))
-    from served import starter
-
     from mlbridge.gym.rllib import CompilerMultiAgent
 
+    served = Path(__file__).parents[1] / "gym" / "served.py"
+
+    def start(_: int, address: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, served, "unroller", address])
+
     choices = {"select": 3, "unroll": 2}
-    env = CompilerMultiAgent({"start": starter("unroller"), "choices": choices})
+    env = CompilerMultiAgent({"start": start, "choices": choices})
     seen, _ = env.reset(seed=1, options={"seed": 5})
     turns, totals, over = [], dict.fromkeys(env.possible_agents, 0.0), False
     while not over:
