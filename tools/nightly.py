@@ -5,7 +5,8 @@ through JSON, fuzzers, random networks, soaks.
     tools/nightly.py [--minutes N] [--only CAMPAIGN]
 
 Each campaign has its share of the minutes, 40 unless given; what of it has no end of its own, goes
-on as long. The others, and building what is not there, take some 20 more. Each has a log in build/nightly/; results are in build/nightly/summary.json.
+on as long. The others, and building what is not there, take some 20 more. Each has a log in
+build/nightly/; results are in build/nightly/summary.json.
 """
 
 from __future__ import annotations
