@@ -85,7 +85,8 @@ def listing(folder: Path) -> dict[str, bytes]:
 def test_a_policy_that_is_right(tree: Tree, tmp_path: Path) -> None:
     before = listing(tree.folder)
     chart = tmp_path / "chart.png"
-    out, problems = tree.validate("--run", "./prog 1 2", "--output", "out", "--chart", str(chart))
+    words = ("--run", "./prog 1 2 $\\x$", "--output", "out", "--chart", str(chart))
+    out, problems = tree.validate(*words)
     assert problems == ""
     assert listing(tree.folder) == before  # out of the user's way
     (program,) = tree.report["programs"]

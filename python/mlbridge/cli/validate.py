@@ -253,14 +253,20 @@ def draw(report: Report, path: str) -> None:
     shown = [100 * (ratio - 1) for _, ratio in sizes]
     top.bar(range(len(sizes)), shown, color=["tab:green" if y <= 0 else "tab:red" for y in shown])
     if len(sizes) <= 40:
-        top.set_xticks(range(len(sizes)), [name for name, _ in sizes], rotation=40, ha="right")
+        top.set_xticks(
+            range(len(sizes)),
+            [name for name, _ in sizes],
+            rotation=40,
+            ha="right",
+            parse_math=False,
+        )
     if report.size:
         mean, low, high = (
             100 * (x - 1) for x in (report.size.mean, report.size.low, report.size.high)
         )
         top.axhline(mean, color="black", linestyle="--", label=f"mean {cell(report.size)}")
         if report.size.count > 1:
-            top.axhspan(low, high, color="gray", alpha=0.3)
+            top.axhspan(low, high, color="lightgray", zorder=0)
         top.legend(loc="upper left")
     top.axhline(0, color="black", linewidth=0.8)
     top.set_ylabel("executable bytes,\n% against the baseline")
@@ -270,7 +276,7 @@ def draw(report: Report, path: str) -> None:
     for height, (_, ratio) in enumerate(known):
         errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None
         bottom.errorbar([ratio.mean], [height], xerr=errors, fmt="o", capsize=4)
-    bottom.set_yticks(range(len(known)), [name for name, _ in known])
+    bottom.set_yticks(range(len(known)), [name for name, _ in known], parse_math=False)
     bottom.margins(y=0.3)
     bottom.axvline(1, color="black", linewidth=0.8)
     bottom.set_xlabel("wall time, × the baseline")
