@@ -8,9 +8,11 @@ import hashlib
 import math
 import os
 import re
+import select
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +21,12 @@ from itertools import accumulate
 from statistics import mean, stdev
 from typing import Any
 
-from .errors import DeadlineExceeded, NotFound
+from .errors import Cancelled, DeadlineExceeded, NotFound
 
 #: Of what a process writes, so many bytes of its beginning and of its end are kept.
 KEPT = 1 << 16
 _PIPE = 1 << 20  # what a pipe holds at most
+_GRACE, _AWAKE = 5.0, 0.5  # seconds
 CONFIDENCE = 0.95
 
 
@@ -65,10 +68,14 @@ class Ran:
     @property
     def reason(self) -> str:
         """The line that says why it failed."""
-        lines = [line.strip() for line in f"{self.stdout.text}\n{self.stderr.text}".splitlines()]
-        said = [line for line in lines if line]
-        errors = (line for line in said if re.search(r"\berror\b|not found", line, re.IGNORECASE))
-        return next(errors, said[-1] if said else "it said nothing")
+        said = [
+            line.strip()
+            for output in (self.stdout, self.stderr)
+            for line in output.text.splitlines()
+            if line.strip()
+        ]
+        found = (line for line in said if re.search("error:|not found|undefined reference", line))
+        return next(found, said[-1] if said else "it said nothing")
 
 
 def run(
@@ -82,6 +89,41 @@ def run(
 
     Raises DeadlineExceeded after `timeout` seconds, and NotFound if it can't be started.
     """
+    # In a thread, as Ctrl-C may come between the start of a process and the next line. Waiting on
+    # a descriptor leaves no lock behind when it is interrupted.
+    stop, done = os.eventfd(0), os.eventfd(0)
+    outcome: list[Ran | BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(_run(command, cwd, env, timeout, stop))
+        except BaseException as error:
+            outcome.append(error)
+        os.eventfd_write(done, 1)
+
+    try:
+        threading.Thread(target=work).start()
+        # Awake now and then, as a signal that comes just before this waits does not end it.
+        while not select.select([done], [], [], _AWAKE)[0]:
+            pass
+    finally:
+        os.eventfd_write(stop, 1)
+        if select.select([done], [], [], _GRACE)[0]:
+            os.close(stop)
+            os.close(done)
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _run(
+    command: str | Sequence[str],
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    timeout: float,
+    stop: int,
+) -> Ran:
     shown = command if isinstance(command, str) else " ".join(command)
     start = time.perf_counter()
     try:
@@ -106,6 +148,7 @@ def run(
         try:
             with selectors.DefaultSelector() as waiting:
                 waiting.register(ended, selectors.EVENT_READ)
+                waiting.register(stop, selectors.EVENT_READ)
                 for pipe in written:
                     os.set_blocking(pipe.fileno(), False)  # type: ignore[union-attr]
                     waiting.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
@@ -115,6 +158,8 @@ def run(
                     if left <= 0:
                         raise DeadlineExceeded(f"`{shown}` did not end within {timeout:g} s")
                     for key, _ in waiting.select(left):
+                        if key.fileobj == stop:
+                            raise Cancelled(f"`{shown}` was interrupted")
                         if key.fileobj == ended:
                             running = False
                         elif _read(key.fileobj, written) == b"":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..validation import Comparison, Report
 
 MOST_GROWN = 5
+WIDEST = 60
 
 
 def run(options: argparse.Namespace) -> int:
@@ -139,6 +140,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
+def named(report: Report, one: Comparison, text: str) -> str:
+    """With the program's name, if there are several."""
+    return printable(f"{one.program.name}: {text}" if len(report.programs) > 1 else text)
+
+
 def write(path: Path, report: dict[str, Any]) -> None:
     try:
         path.write_text(json.dumps(report, indent=1) + "\n")
@@ -167,14 +173,14 @@ def show(report: Report) -> None:
         return
     head = "program objects same baseline policy size decisions compile-time".split()
     table(head, rows)
-    runs = [ran for one in report.programs for ran in one.runs]
+    runs = [(one, ran) for one in report.programs for ran in one.runs]
     if runs:
         print()
         table(
             ["command", "exit", "output", "baseline s", "policy s", "run-time"],
             [
                 [
-                    printable(ran.command),
+                    named(report, one, ran.command)[:WIDEST],
                     str(ran.code),
                     "WRONG" if ran.problem else "same",
                     *(
@@ -183,7 +189,7 @@ def show(report: Report) -> None:
                     ),
                     cell(ran.ratio),
                 ]
-                for ran in runs
+                for one, ran in runs
             ],
         )
     print()
@@ -194,8 +200,8 @@ def show(report: Report) -> None:
     for ratio, one, path in grown[:MOST_GROWN]:
         if ratio > 1:
             sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
-            where = f"{one.program.name}: " if len(report.programs) > 1 else ""
-            print(f"grew: {where}{printable(path)} {sizes[0]} -> {sizes[1]} bytes, {ratio:.3f} x")
+            where = named(report, one, path)
+            print(f"grew: {where} {sizes[0]} -> {sizes[1]} bytes, {ratio:.3f} x")
     for one in report.programs:
         for note in one.notes():
             print(f"note: {one.program.name}: {printable(note)}")
@@ -247,24 +253,30 @@ def draw(report: Report, path: str) -> None:
     shown = [100 * (ratio - 1) for _, ratio in sizes]
     top.bar(range(len(sizes)), shown, color=["tab:green" if y <= 0 else "tab:red" for y in shown])
     if len(sizes) <= 40:
-        top.set_xticks(range(len(sizes)), [name for name, _ in sizes], rotation=40, ha="right")
+        top.set_xticks(
+            range(len(sizes)),
+            [name for name, _ in sizes],
+            rotation=40,
+            ha="right",
+            parse_math=False,
+        )
     if report.size:
         mean, low, high = (
             100 * (x - 1) for x in (report.size.mean, report.size.low, report.size.high)
         )
         top.axhline(mean, color="black", linestyle="--", label=f"mean {cell(report.size)}")
         if report.size.count > 1:
-            top.axhspan(low, high, color="gray", alpha=0.3)
+            top.axhspan(low, high, color="lightgray", zorder=0)
         top.legend(loc="upper left")
     top.axhline(0, color="black", linewidth=0.8)
     top.set_ylabel("executable bytes,\n% against the baseline")
     times = [(f"{one.program.name}: build", one.compile_time) for one in report.programs]
-    times += [(ran.command, ran.ratio) for one in report.programs for ran in one.runs]
+    times += [(named(report, one, r.command), r.ratio) for one in report.programs for r in one.runs]
     known = [(printable(name)[:40], ratio) for name, ratio in times if ratio]
     for height, (_, ratio) in enumerate(known):
         errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None
         bottom.errorbar([ratio.mean], [height], xerr=errors, fmt="o", capsize=4)
-    bottom.set_yticks(range(len(known)), [name for name, _ in known])
+    bottom.set_yticks(range(len(known)), [name for name, _ in known], parse_math=False)
     bottom.margins(y=0.3)
     bottom.axvline(1, color="black", linewidth=0.8)
     bottom.set_xlabel("wall time, × the baseline")

@@ -75,6 +75,7 @@ class Cache:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as database:
+            database.execute("PRAGMA synchronous = OFF")  # a power cut may cost the file, no kill
             database.execute(_SCHEMA)
             with database:
                 yield database

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge validate` on small programs with the real compiler: right and wrong policies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbridge.cli import main
+
+SEQUENCE = "function:sequence?actions=31,5,22"
+MAKEFILE = """\
+prog: main.o sum.o
+\t$(CC) $(CFLAGS) -o $@ main.o sum.o
+"""
+MAIN = """\
+#include <stdio.h>
+int sum(const int *values, int count);
+int main(int argc, char **argv) {
+  int values[] = {3, 1, 4, 1, 5};
+  FILE *out = fopen("out", "w");
+  fprintf(out, "%d\\n", sum(values, 5) + argc);
+  fclose(out);
+  puts(argv[0]);
+  return 0;
+}
+"""
+SUM = """\
+int sum(const int *values, int count) {
+  int total = 0;
+  for (int i = 0; i < count; ++i)
+    total += values[i];
+  return total;
+}
+"""
+# Stock clang concludes that the condition holds, as an int does not overflow. A policy that stops
+# at once leaves the addition, which gives INT_MIN.
+OVERFLOW = "__attribute__((noinline)) static int grows(int x) { return x + 1 > x; }\n"
+
+
+class Tree:
+    """A source tree, and what validating it said."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self.write({"Makefile": MAKEFILE, "main.c": MAIN, "sum.c": SUM})
+        self.report: dict[str, Any] = {}
+
+    def write(self, files: dict[str, str]) -> None:
+        self.folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
+
+    def validate(self, *words: str, model: str = SEQUENCE, build: str = "make") -> tuple[str, str]:
+        """What is printed, and the problems, if any, without the name of the command."""
+        report = self.folder.parent / "report.json"
+        command = ["validate", "phase-ordering", "--model", model, "--repeat", "2"]
+        command += ["--tree", str(self.folder), "--json", str(report), *words, "--", build]
+        code = main(command)
+        self.report = json.loads(report.read_text()) if report.exists() else {}
+        out, err = self._capsys.readouterr()
+        lines = err.splitlines()
+        assert code == bool(lines), (code, err)
+        assert all(line.startswith("mlbridge validate: ") for line in lines)
+        return out, err.replace("mlbridge validate: ", "")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tree:
+    return Tree(tmp_path / "tree", capsys)
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_policy_that_is_right(tree: Tree, tmp_path: Path) -> None:
+    before = listing(tree.folder)
+    chart = tmp_path / "chart.png"
+    words = ("--run", "./prog 1 2 $\\x$", "--output", "out", "--chart", str(chart))
+    out, problems = tree.validate(*words)
+    assert problems == ""
+    assert listing(tree.folder) == before  # out of the user's way
+    (program,) = tree.report["programs"]
+    sizes = {one["path"]: one for one in program["objects"]}
+    assert set(sizes) == {"main.o", "sum.o"}
+    for number, way in enumerate(("baseline", "policy")):
+        total = sum(one[f"{way}_bytes"] for one in sizes.values())
+        assert program[f"{way}_bytes"] == total > 0
+        assert len(program[f"{way}_seconds"]) == 2
+        assert str(total) in out.splitlines()[1].split()[3 + number]
+    assert (program["modules"], program["decisions"], program["fallbacks"]) == (2, 8, 0)
+    assert program["size"]["count"] == 2 and program["compile"]["count"] == 2
+    (run,) = program["runs"]
+    assert run["code"] == 0 and run["ratio"]["count"] == 2
+    assert tree.report["unit"] == "object" and tree.report["problems"] == []
+    assert chart.read_bytes().startswith(b"\x89PNG")
+
+
+def test_sizes_are_those_of_the_compiler(tree: Tree, tmp_path: Path) -> None:
+    tree.validate("--work", str(tmp_path / "work"))
+    kept = tmp_path / "work" / "0-tree"
+    command = ["clang-22", "-Oz", "-c", str(tree.folder / "sum.c"), "-o", f"{tmp_path}/sum.o"]
+    subprocess.run(command, check=True, timeout=60)
+    for name, compiled in (("baseline", True), ("policy", False)):
+        same = (kept / name / "sum.o").read_bytes() == (tmp_path / "sum.o").read_bytes()
+        assert same == compiled
+    assert list((kept / "policy.decisions").glob("sum.c-*.jsonl"))
+
+
+def test_at_a_level_where_the_code_is_the_same_all_objects_are_identical(tree: Tree) -> None:
+    actions = tree.folder.parent / "actions.json"
+    one = {"name": "o2", "passes": "default<O2>"}
+    actions.write_text(json.dumps({"version": 1, "actions": [one]}))
+    model = f"function:sequence?actions=0&list={actions}"
+    _, problems = tree.validate("--level", "O2", model=model)
+    assert problems == ""
+    assert tree.report["programs"][0]["identical"] == 2
+    assert tree.report["size"] == {"mean": 1, "low": 1, "high": 1, "count": 2}
+
+
+def test_a_policy_whose_program_prints_something_else(tree: Tree) -> None:
+    tree.write(
+        {
+            "main.c": '#include <limits.h>\n#include <stdio.h>\n#include "sum.c"\n' + OVERFLOW
+            + 'int main(int n, char **v) { printf("sum\\n%d\\n", grows(INT_MAX - 1 + n)); }\n',
+            "sum.c": "",
+        }
+    )  # fmt: skip
+    assert tree.validate("--run", "./prog")[1] == ""  # group 5 combines as the stock pipeline does
+    out, problems = tree.validate("--run", "./prog", "--run", "true", model="function:stop")
+    assert problems == "`./prog`: stdout differs with the policy: line 2, '1' became '0'\n"
+    assert "WRONG" in out
+    assert [bool(run["problem"]) for run in tree.report["programs"][0]["runs"]] == [True, False]
+
+
+def test_exit_codes_and_files_are_compared(tree: Tree) -> None:
+    text = '#include <stdio.h>\n#include "sum.c"\n' + OVERFLOW
+    text += "int main(int n, char **v) { int right = grows(2147483647 - n + n);\n"
+    text += 'if (n == 2 && right) fclose(fopen("made", "w"));\n'
+    text += "return n == 2 || right ? 0 : 7; }\n"
+    tree.write({"main.c": text, "sum.c": ""})
+    words = ("--run", "./prog", "--run", "./prog x", "--output", "made")
+    _, problems = tree.validate(*words, model="function:stop")
+    assert problems.splitlines() == [
+        "`./prog`: exit code differs with the policy: 0 became 7",
+        "`./prog x`: made differs with the policy: a file became no file",
+    ]
+
+
+def test_a_hang_with_the_policy_alone(tree: Tree) -> None:
+    text = OVERFLOW + "int main(int n, char **v) { while (!grows(2147483646 + n)); return 0; }\n"
+    tree.write({"main.c": '#include "sum.c"\n' + text, "sum.c": ""})
+    assert tree.validate("--run", "./prog")[1] == ""
+    _, problems = tree.validate("--run", "./prog", "--timeout", "10s", model="function:stop")
+    assert problems == "with the policy: `./prog` did not end within 10 s\n"
+
+
+def test_a_build_that_fails_only_with_the_policy(tree: Tree) -> None:
+    actions = tree.folder.parent / "actions.json"
+    passes = "internalize,globaldce"  # removes what no function of the same file calls
+    actions.write_text(json.dumps({"version": 1, "actions": [{"name": "wrong", "passes": passes}]}))
+    _, problems = tree.validate(model=f"function:sequence?actions=0&list={actions}")
+    assert problems.startswith("the build fails only with the policy: `make` ended with 2: ")
+    assert "undefined reference to `" in problems
+
+
+@pytest.mark.parametrize(
+    ("build", "words", "says"),
+    [
+        ("mkae", (), "`mkae` ended with 127: /bin/sh: 1: mkae: not found"),
+        ("make nothing", (), "`make nothing` ended with 2: make: *** No rule"),
+        ("true", (), "`true` left no new object file in its copy of the tree"),
+        ("sleep 600", ("--timeout", "500ms"), "`sleep 600` did not end within 0.5 s"),
+        ("make", ("--prepare", "exit 4"), "`exit 4` ended with 4: it said nothing"),
+        ("make", ("--run", "./prgo"), "`./prgo`: can't be run (127): /bin/sh: 1: ./prgo: not"),
+        ("make", ("--run", "true", "--output", "x"), "no command wrote the file x, which was"),
+        ("make CC=clang-22", (), "the model was never asked: the build does not use $CC and $CXX"),
+        ("make", ("--run", "date +%s%N"), "stdout differs from run to run of the baseline; it"),
+        ("make; echo > main.o; echo 'void f(){}' | $CC -c -x c - -o x.o; printf '\\177ELF\\2\\1"
+         "zzzzzzzzzz\\1\\0' > main.o", (), "main.o: 18 bytes, an ELF header has 64"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_one_clear_line(
+    tree: Tree, build: str, words: tuple[str, ...], says: str
+) -> None:
+    _, problems = tree.validate(*words, build=build)
+    assert says in problems and problems.count("\n") == 1
+
+
+def test_a_tree_that_is_built_already(tree: Tree) -> None:
+    subprocess.run(["make", "-s", "-C", tree.folder], check=True, timeout=60)
+    _, problems = tree.validate()
+    assert "left no new object file in its copy of the tree (2 were there before; clean" in problems
+    (tree.folder / "sum.o").unlink()
+    out, problems = tree.validate()
+    assert problems == "" and "note: tree: 1 objects were there before" in out
+
+
+def test_a_model_that_fails_is_no_success(tree: Tree, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    (log / "x.jsonl").write_text('{"format": "phase-ordering-log", "version": 1}\n')
+    _, problems = tree.validate(model=f"replay:{log}")
+    assert problems == "the model failed for 2 of 2 modules, which are plain clang's\n"
+    assert tree.report["programs"][0]["identical"] == 2
+
+
+def test_what_the_configure_step_compiles_is_not_counted(tree: Tree) -> None:
+    prepare = "echo 'int x(void) { return 1; }' > probe.c && $CC $CFLAGS -c probe.c"
+    _, problems = tree.validate("--prepare", prepare)
+    assert problems == ""
+    (program,) = tree.report["programs"]
+    assert (len(program["objects"]), program["modules"]) == (2, 2)
+
+
+def test_several_trees_count_once_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (Tree(tmp_path / name, capsys) for name in ("a", "b c"))
+    second.write({"sum.c": SUM.replace("+=", "^=")})
+    out, problems = first.validate("--tree", str(second.folder), "--run", "./prog >&2")
+    assert problems == ""
+    assert [one["name"] for one in first.report["programs"]] == ["a", "b c"]
+    assert first.report["unit"] == "program" and first.report["size"]["count"] == 2
+    assert sum(line.startswith(("a ", "b c ", "all ")) for line in out.splitlines()) == 3
+    second.write({"main.c": "broken"})
+    _, problems = first.validate("--tree", str(second.folder))
+    assert problems.startswith("b c: `make` ended with 2: main.c:1:1: error:")
+    assert len(first.report["programs"][0]["objects"]) == 2
+    assert "objects" not in first.report["programs"][1]
+
+
+def test_names_that_no_terminal_and_no_encoding_can_show(tree: Tree) -> None:
+    name = os.fsdecode(b"n\xff\x1b[31m\n.o")
+    (tree.folder / "build.sh").write_text(f"make && cp sum.o '{name}'\n", errors="surrogateescape")
+    out, problems = tree.validate(build="sh build.sh")
+    assert problems == "" and "\x1b" not in out
+    names = [one["path"] for one in tree.report["programs"][0]["objects"]]
+    assert os.fsencode(names[1]) == b"n\xff\x1b[31m\n.o"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--chart", "chart.xyz", "--", "make"], 2, "--chart: chart.xyz ends in none of .avif, "),
+        (["--output", "f", "--", "make"], 2, "add --run COMMAND"),
+        (["--repeat", "0", "--", "make"], 2, "--repeat: expected a number of at least 1"),
+        (["--timeout", "0s", "--", "make"], 2, "--timeout: expected a time such as 5s"),
+        (["--level", "O9", "--", "make"], 2, "--level: invalid choice"),
+        ([], 2, "required: COMMAND"),
+        (["--tree", "/no/such", "--", "make"], 1, "/no/such is no folder; expected a source tree"),
+        (["--work", "copies", "--tree", ".", "--", "make"], 1, "choose a folder outside"),
+        (["--json", "/no/such/r.json", "--", "make"], 1, "--json: /no/such/r.json can't be writ"),
+        (["--model", "function:none", "--", "make"], 1, "can't ask the model"),
+        (["--compiler", "no-such-cc", "--", "make"], 1, "there is no command no-such-cc"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], code: int, says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    command = ["validate", "phase-ordering", "--model", SEQUENCE, *words]
+    assert main(command) == code
+    out, err = capsys.readouterr()
+    assert out == "" and says in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_ends_it_and_leaves_nothing(tree: Tree, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "mlbridge", "validate", "phase-ordering", "--model", SEQUENCE]
+    process = subprocess.Popen(
+        [*command, "--tree", tree.folder, "--", f"exec 3> {fifo}; echo begun >&3; sleep 600"],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with fifo.open("rb") as pipe:
+        assert pipe.readline() == b"begun\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60)[1] == "mlbridge validate: interrupted\n"
+        assert pipe.read() == b""  # the build is dead
+    assert process.returncode == 1
+    assert list(scratch.iterdir()) == []
