@@ -114,6 +114,19 @@ def test_what_counts_as_a_compilation(command: Command, program: Path) -> None:
     assert [m.language for m in corpus.open("mine") if m.source == "c.cc"] == ["c++"]
 
 
+def test_names_that_are_no_text(command: Command, program: Path) -> None:
+    name = os.fsdecode(b"\xff 'a\n$(touch x)\"\\.c")
+    (program / name).write_text("int f(void) { return 1; }\n")
+    (program / os.fsdecode(b"\xfe.c")).write_text("int f(\n")
+    script = 'for f in *a*.c; do clang-22 -c "$f" -o o; done; clang-22 -c ?.c || true'
+    (program / "a.c").unlink()
+    (program / "b.c").unlink()
+    done = command("add", "mine", "--", "sh", "-ec", script, errors="replace")
+    assert "1 modules added" in done.stdout and "1 not recorded" in done.stdout
+    assert sources() == ["? 'a\n$(touch x)\"\\.c"]
+    assert not (program / "x").exists()
+
+
 def test_what_cannot_be_recorded_is_a_warning(command: Command, program: Path) -> None:
     (program / "a.c").write_text(
         "#ifdef __OPTIMIZE__\n#error not so\n#endif\nint a(void) { return 1; }"
@@ -141,7 +154,8 @@ def test_the_compilers_go_on_working_after_the_build(command: Command, program: 
 
 
 def test_modules_do_not_say_where_they_were_built(command: Command, program: Path) -> None:
-    (program / "a.c").write_text("const char *where(void) { return __FILE__; }\n")
+    text = "const char *where(void) { return __FILE__; }\nconst char when[] = __TIME__;\n"
+    (program / "a.c").write_text(text)
     moved = program.with_name("moved elsewhere")
     script = 'clang-22 -g -c "$PWD/a.c"'
     command("add", "mine", "--", "sh", "-ec", script)
@@ -164,6 +178,7 @@ def test_a_killed_build_goes_on(command: Command, program: Path) -> None:
         assert sources() == ["c.cc"]
         first.send_signal(signal.SIGKILL)
         first.wait()
+        (corpus.open("mine").path / "incoming" / "just begun").mkdir()
     assert sources() == ["c.cc"]
     done = command("add", "mine", "--", "clang-22", "-c", "b.c")
     assert "2 modules added" in done.stdout

@@ -119,8 +119,10 @@ class Incoming:
         added = Added()
         with writing(self.corpus):
             found = list(_items(self.folder, added))
-            for folder in (self.corpus / "incoming").iterdir():
-                if folder != self.folder and (free := _free(folder)):
+            with lock(self.corpus):  # under which others make theirs
+                left = [(f, _free(f)) for f in self.folder.parent.iterdir() if f != self.folder]
+            for folder, free in left:
+                if free is not None:
                     with free:
                         self._take([*_items(folder, added)], added, jobs, measure, progress)
                         shutil.rmtree(folder)
@@ -172,6 +174,8 @@ def _free(folder: Path) -> Any:
 
 def _items(folder: Path, added: Added) -> Iterator[tuple[Path, dict[str, Any]]]:
     """What a build has left in a folder, in the order in which it was compiled."""
+    if not (folder / "program.json").is_file():
+        return  # it was killed before it began
     try:
         program = json.loads((folder / "program.json").read_text())
         with contextlib.suppress(FileNotFoundError):
@@ -193,13 +197,17 @@ def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
         with tempfile.TemporaryDirectory(prefix="mlbridge-corpus-") as folder:
             size = compile_bitcode(bitcode, Path(folder) / "module.o")
     has_code = _CODE.search(text) is not None and size != 0
+
+    def named(value: str) -> str:  # what a file name has may not be UTF-8
+        return value.encode(errors="replace").decode()
+
     return Module(
         hash=hashed.hexdigest() if has_code else "",
         program=entry["program"],
-        version=entry["version"],
-        source=entry["source"],
+        version=named(entry["version"]),
+        source=named(entry["source"]),
         language=entry["language"],
-        flags=tuple(entry["flags"]),
+        flags=tuple(map(named, entry["flags"])),
         target=entry["target"],
         bytes=bitcode.stat().st_size,
         oz_code_bytes=size,

@@ -44,6 +44,9 @@ CC1_SINGLE = re.compile(
     r"|module-file-deps|(debug-info-kind|debugger-tuning|dwarf-\w+|f(debug|coverage)-compilation-dir"
     r"|ftime-trace|stats-file|fpass-plugin|flto|fembed-bitcode)(=.*)?)"
 )
+# What -### prints: a line for each command, with each word in quotes.
+WORD = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+COMMAND_LINE = re.compile(r'^( "(?:[^"\\]|\\.)*")+$', re.DOTALL | re.MULTILINE)
 # Variables by which the compiler would write something twice.
 VARIABLES = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CC_PRINT_OPTIONS", "CC_LOG_DIAGNOSTICS")
 
@@ -78,9 +81,8 @@ def without_places(arguments: Sequence[str], source: str) -> list[str]:
 def front_ends(compiler: str, arguments: Sequence[str], folder: str) -> Iterator[list[str]]:
     """The commands of clang's front end (cc1) that compile C and C++ to code."""
     said = run([compiler, "-###", *arguments], folder).stderr.decode(errors="surrogateescape")
-    for line in said.splitlines():
-        quoted = re.findall(r'"((?:[^"\\]|\\.)*)"', line) if line.startswith(' "') else []
-        words = [re.sub(r"\\(.)", r"\1", word) for word in quoted]
+    for line in COMMAND_LINE.finditer(said):
+        words = [re.sub(r"(?s)\\(.)", r"\1", word) for word in WORD.findall(line[0])]
         compiles = words[1:2] == ["-cc1"] and {"-emit-obj", "-S", "-emit-llvm-bc"} & set(words)
         if compiles and words[words.index("-x") + 1] in LANGUAGES and words[-1] != "-":
             yield words
@@ -88,6 +90,7 @@ def front_ends(compiler: str, arguments: Sequence[str], folder: str) -> Iterator
 
 def run(command: Sequence[str], folder: str) -> subprocess.CompletedProcess[bytes]:
     env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    env.setdefault("SOURCE_DATE_EPOCH", "0")  # __DATE__ would be another one each time
     try:
         return subprocess.run(
             command,
@@ -169,7 +172,7 @@ def main(arguments: list[str]) -> int:
     try:
         record(incoming, compiler, rest, os.getcwd())
     except (Unrecorded, OSError, ValueError, KeyError) as error:
-        with open(os.path.join(incoming, "problems"), "a") as problems:
+        with open(os.path.join(incoming, "problems"), "a", errors="replace") as problems:
             problems.write(" ".join(str(error).split()) + "\n")
     return 0
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+   Build settings that the configure step of ZeroMQ would write. */
+#define ZMQ_IOTHREAD_POLLER_USE_EPOLL 1
+#define ZMQ_POLL_BASED_ON_POLL 1
+#define ZMQ_USE_CV_IMPL_STL11 1
+#define ZMQ_CACHELINE_SIZE 64
+#define ZMQ_HAVE_LINUX 1
+#define ZMQ_HAVE_EVENTFD 1
+#define ZMQ_HAVE_EVENTFD_CLOEXEC 1
+#define ZMQ_HAVE_IFADDRS 1
+#define ZMQ_HAVE_IPC 1
+#define ZMQ_HAVE_FORK 1
+#define ZMQ_HAVE_PPOLL 1
+#define ZMQ_HAVE_SOCK_CLOEXEC 1
+#define ZMQ_HAVE_O_CLOEXEC 1
+#define ZMQ_HAVE_SO_KEEPALIVE 1
+#define ZMQ_HAVE_TCP_KEEPCNT 1
+#define ZMQ_HAVE_TCP_KEEPIDLE 1
+#define ZMQ_HAVE_TCP_KEEPINTVL 1
+#define ZMQ_HAVE_UIO 1
+#define ZMQ_HAVE_STRNLEN 1
+#define ZMQ_HAVE_WS 1
+#define ZMQ_USE_BUILTIN_SHA1 1
+#define HAVE_CLOCK_GETTIME 1
+#define HAVE_STRNLEN 1
+#define HAVE_MKDTEMP 1
+#define HAVE_ACCEPT4 1
