@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.appo import APPOConfig
@@ -99,6 +100,9 @@ class Trainer:
             .debugging(seed=seed, log_level="ERROR")
         )
         self._algo = config.training(**settings).build_algo()
+        buffer = getattr(self._algo, "local_replay_buffer", None)
+        if buffer is not None:
+            buffer.rng = np.random.default_rng(seed)  # RLlib does not seed it
 
     def iterate(self) -> tuple[int, dict[str, float]]:
         """The steps so far, and the totals of the episodes that ended."""
