@@ -112,12 +112,13 @@ class PhaseOrdering(CompilerEnv):
 
     def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
         module = self._session.context  # whose target is that of the process
+        place = address.partition("?")[0]  # options are the driver's
         check = [self._command[0], "-passes=verify", "-disable-output", module]
         done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             raise InvalidModel(f"{module}: {' '.join(done.stderr.split())}")
         return subprocess.Popen(
-            [*self._command, f"-phase-ordering-serve={address}", module],
+            [*self._command, f"-phase-ordering-serve={place}", module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the trainer
