@@ -10,17 +10,18 @@ from pettingzoo import AECEnv, ParallelEnv
 from .agents import Agents
 from .layout import Seen
 
-METADATA = {"render_modes": ["ansi"], "name": "mlbridge_v0", "is_parallelizable": True}
 
+class _Compiler:
+    """What both forms have in common."""
 
-class CompilerAEC(AECEnv[str, Seen, Any]):
-    """The agents of a compiler in the order in which it asks them; options as of Agents."""
-
-    metadata: dict[str, Any] = METADATA
+    metadata: dict[str, Any] = {  # noqa: RUF012 - of PettingZoo's interface
+        "render_modes": ["ansi"],
+        "name": "mlbridge_v0",
+        "is_parallelizable": True,
+    }
 
     def __init__(self, uri: str = "", *, render_mode: str | None = None, **options: Any) -> None:
         """Connects, to learn which agents there are."""
-        super().__init__()
         self.render_mode = render_mode
         self._of = Agents(uri, **options)
         self.possible_agents = list(self._of.names)
@@ -33,6 +34,18 @@ class CompilerAEC(AECEnv[str, Seen, Any]):
     def action_space(self, agent: str) -> Any:
         """Described at Layout."""
         return self._of.action_spaces[agent]
+
+    def render(self) -> str | None:
+        """The episode so far, with render_mode="ansi"."""
+        return None if self.render_mode is None else self._of.session.shown(str)
+
+    def close(self) -> None:
+        """End the compiler, or the connection."""
+        self._of.session.close()
+
+
+class CompilerAEC(_Compiler, AECEnv[str, Seen, Any]):
+    """The agents of a compiler in the order in which it asks them; options as of Agents."""
 
     def observe(self, agent: str) -> Seen:
         """What the agent saw last."""
@@ -64,37 +77,12 @@ class CompilerAEC(AECEnv[str, Seen, Any]):
         self._tell()
         self._accumulate_rewards()
 
-    def render(self) -> str | None:
-        """The episode so far, with render_mode="ansi"."""
-        return None if self.render_mode is None else self._of.session.shown(str)
 
-    def close(self) -> None:
-        """End the compiler, or the connection."""
-        self._of.session.close()
-
-
-class CompilerParallel(ParallelEnv[str, Seen, Any]):
+class CompilerParallel(_Compiler, ParallelEnv[str, Seen, Any]):
     """The same for trainers that pass an action for every agent: all but one are ignored.
 
     `infos[AGENT]["acts"]` is whether the agent's next action counts.
     """
-
-    metadata: dict[str, Any] = METADATA
-
-    def __init__(self, uri: str = "", *, render_mode: str | None = None, **options: Any) -> None:
-        """Connects, to learn which agents there are."""
-        self.render_mode = render_mode
-        self._of = Agents(uri, **options)
-        self.possible_agents = list(self._of.names)
-        self.agents: list[str] = []
-
-    def observation_space(self, agent: str) -> Any:
-        """Described at Layout."""
-        return self._of.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """Described at Layout."""
-        return self._of.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -131,11 +119,3 @@ class CompilerParallel(ParallelEnv[str, Seen, Any]):
         terminations = dict.fromkeys(self.possible_agents, of.done and not of.truncated)
         truncations = dict.fromkeys(self.possible_agents, of.done and of.truncated)
         return self._seen(), dict(of.rewards), terminations, truncations, self._infos()
-
-    def render(self) -> str | None:
-        """The episode so far, with render_mode="ansi"."""
-        return None if self.render_mode is None else self._of.session.shown(str)
-
-    def close(self) -> None:
-        """End the compiler, or the connection."""
-        self._of.session.close()

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -127,28 +128,22 @@ def train(
             of.close()
 
 
-class _events:
-    """TensorBoard's events, if it is installed."""
+@contextlib.contextmanager
+def _events(path: Path) -> Iterator[Callable[[Row], None]]:
+    """Writes TensorBoard's events, if it is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        yield lambda row: None
+        return
+    with SummaryWriter(str(path / "tensorboard")) as writer:
 
-    def __init__(self, path: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
+        def write(row: Row) -> None:
+            for key, value in row.items():
+                if value is not None:
+                    writer.add_scalar(key, value, row["steps"])
 
-            self._writer: Any = SummaryWriter(str(path / "tensorboard"))
-        except ImportError:
-            self._writer = None
-
-    def __enter__(self) -> Callable[[Row], None]:
-        return self._write
-
-    def _write(self, row: Row) -> None:
-        for key, value in row.items() if self._writer else ():
-            if value is not None:
-                self._writer.add_scalar(key, value, row["steps"])
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer:
-            self._writer.close()
+        yield write
 
 
 def _exported(settings: Settings, of: Trainer, rows: list[Row], path: Path) -> Path:
