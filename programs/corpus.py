@@ -4,8 +4,7 @@
     python3 -m programs.corpus training validation
 
 `mlbridge corpus show build/programs/corpus` lists it. Modules keep the bytes of code of their
-object at -Oz. pinned.tsv says which modules these are, by their hashes, on Debian 12 with its
-clang-22; --check compares, --pin writes it.
+object at -Oz.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from mlbridge import corpus
 from mlbridge.corpus import adding
 from mlbridge.errors import Error
 from programs.build import compile_command
-from programs.catalog import HERE, SETS, ProgramsError, load, select
+from programs.catalog import SETS, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, source_tree
-
-PINNED = HERE / "pinned.tsv"
 
 
 def make(name: str, jobs: int = 2) -> corpus.Corpus:
@@ -62,25 +59,6 @@ def extracted(name: str, jobs: int = 2) -> list[tuple[corpus.Module, Path]]:
     return [(module, made.extract(module, BUILD / "modules")) for module in made]
 
 
-def pins(made: corpus.Corpus) -> list[str]:
-    """A line for each module, as pinned.tsv has them."""
-    columns = ("program", "version", "language", "source", "hash")
-    rows = [[made.parts[m.program], *(getattr(m, name) for name in columns)] for m in made]
-    return ["\t".join(("set", *columns)), *sorted("\t".join(row) for row in rows)]
-
-
-def check(made: corpus.Corpus, names: list[str]) -> str:
-    """How the modules of the sets differ from what is pinned; empty if they do not."""
-    wanted = {line for line in PINNED.read_text().splitlines() if line.split("\t")[0] in names}
-    found = {line for line in pins(made) if line.split("\t")[0] in names}
-    if wanted == found:
-        return ""
-    first = "\n".join(sorted(wanted ^ found)[:10])
-    return (
-        f"{len(wanted - found)} pinned modules are missing, {len(found - wanted)} other:\n{first}"
-    )
-
-
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(
@@ -88,21 +66,13 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("sets", nargs="*", help="sets (default: training validation)")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--check", action="store_true", help="compare with pinned.tsv")
-    parser.add_argument("--pin", action="store_true", help="make all sets and write pinned.tsv")
     options = parser.parse_args(arguments)
-    names = list(SETS) if options.pin else options.sets or ["training", "validation"]
     try:
-        for name in names:
+        for name in options.sets or ["training", "validation"]:
             made = make(name, options.jobs)
             programs = len({module.program for module in made})
             total = sum(module.oz_code_bytes or 0 for module in made)
             print(f"{name}: {programs} programs, {len(made)} modules, {total} bytes at -Oz")
-        made = corpus.open(BUILD / "corpus")
-        if options.pin:
-            PINNED.write_text("\n".join(pins(made)) + "\n")
-        if options.check and (difference := check(made, names)):
-            raise ProgramsError(difference)
     except ProgramsError as error:
         print(f"corpus: {error}", file=sys.stderr)
         return 1
