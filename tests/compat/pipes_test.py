@@ -115,6 +115,7 @@ def test_fifos_that_are_made_anew(programs: Path, tmp_path: Path) -> None:
             with open(f"{pipe}.in", "wb") as to, open(f"{pipe}.out", "rb") as from_compiler:
                 from_compiler.read(int.from_bytes(from_compiler.read(8), "little"))
                 to.write(framed(b'{"out": -1}'))
+                to.flush()  # or from_compiler is closed before it
 
         thread = threading.Thread(target=model, daemon=True)
         thread.start()

@@ -132,11 +132,12 @@ PipeChannel::PipeChannel(Descriptor in, Descriptor out) : in_(std::move(in)), ou
 
 Expected<size_t> PipeChannel::read(uint8_t *to, size_t size) {
   if (!sawData_) {
-    pollfd fds[2] = {{in_.get(), POLLIN, 0}, {witness(), 0, 0}};
+    // The witness is asked first: what a peer wrote before it left is then seen.
+    pollfd fds[2] = {{witness(), 0, 0}, {in_.get(), POLLIN, 0}};
     const int n = ::poll(fds, 2, 0);
-    if (n > 0 && fds[1].revents & POLLERR && !(fds[0].revents & POLLIN))
+    if (n > 0 && fds[0].revents & POLLERR && !(fds[1].revents & POLLIN))
       return Status(Code::Closed, "the peer closed the connection");
-    if (n <= 0 || !fds[0].revents)
+    if (n <= 0 || !fds[1].revents)
       return size_t(0);
   }
   Expected<size_t> n =
