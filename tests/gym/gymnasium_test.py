@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from served import started, starter
 import mlbridge.gym
 from mlbridge import InvalidArgument, Mismatch, NotFound, Unavailable, Unsupported
 from mlbridge.gym import CompilerEnv, CompilerVectorEnv, PhaseOrdering
+from mlbridge.gym.objectives import Time
 
 
 @pytest.fixture
@@ -134,6 +136,70 @@ def test_masked_and_impossible_actions(phases: PhaseOrdering) -> None:
     assert truncated, "as many in a row as there are choices"
 
 
+def test_what_a_step_is_worth(corpus: Path, tmp_path: Path) -> None:
+    with contextlib.closing(PhaseOrdering(corpus, objective="throughput")) as env:
+        _, first = env.reset(seed=1)
+        assert first["value"] > first["baseline"] > 0
+        _, reward, _, _, info = env.step(1)
+        assert reward == (first["value"] - info["value"]) / first["baseline"]
+        once = [env.step(action)[1] for action in (7, 4)]
+        assert [env.fork(1), env.step(7), env.step(4)][2][1] == once[1]
+    options: dict[str, Any] = {"objective": "poset-rl", "cache": tmp_path / "cache"}
+    with contextlib.closing(PhaseOrdering(corpus, **options)) as env:
+        _, first = env.reset(seed=1)
+        _, reward, _, _, info = env.step(1)
+        removable = first["code_bytes"][0] - first["oz_code_bytes"][0]
+        smaller = (first["code_bytes"][0] - info["code_bytes"][0]) / removable
+        faster = (first["cycles"] - info["cycles"]) / first["cycles"]
+        assert reward == pytest.approx(10 * min(smaller, 0.2) + 5 * min(faster, 0.2))
+    assert (tmp_path / "cache").exists()
+
+
+def test_a_measured_program(tmp_path: Path) -> None:
+    source = tmp_path / "main.c"
+    source.write_text('#include <stdio.h>\nint main(void) { return puts("4") < 0; }\n')
+    module = tmp_path / "main.bc"
+    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o"]
+    subprocess.run(["clang-22", *flags, module, source], check=True)
+    good = Time("clang-22 $OBJECT -o $PROGRAM", repeat=2)
+    with contextlib.closing(PhaseOrdering(module, objective=good)) as env:
+        env.reset(seed=1)
+        _, _, _, truncated, info = env.step(1)
+        assert 0 < info["value"] < 60 and not truncated
+    # A program that says something else than -Oz's ends the episode.
+    other = Time("clang-22 $OBJECT -o $PROGRAM", "$PROGRAM; date +%N", repeat=1)
+    for objective, message in (
+        (other, "something else"),
+        (Time("false"), "`.*false` ended with 1"),
+    ):
+        env = PhaseOrdering(module, objective=objective)
+        with contextlib.closing(env), pytest.raises(mlbridge.Error, match=message):
+            env.reset(seed=1)
+
+
+def test_rules_of_a_list(corpus: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "actions.json"
+    groups = [{"name": n, "passes": f"function({n})"} for n in ("sroa", "simplifycfg", "adce")]
+    listed.write_text(json.dumps({"version": 1, "actions": groups, "repeat": "never"}))
+    with contextlib.closing(PhaseOrdering(corpus, actions=listed)) as env:
+        env.reset(seed=1)
+        env.step(2)
+        env.step(0)
+        assert list(env.action_masks()) == [False, True, False, True]
+        assert env.step(1)[2], "all have run"
+    rules = {"stop": False, "max_steps": 2, "repeat": "always"}
+    listed.write_text(json.dumps({"version": 1, "actions": groups, **rules}))
+    with contextlib.closing(PhaseOrdering(corpus, actions=listed)) as env:
+        env.reset(seed=1)
+        assert list(env.action_masks()) == [True, True, True, False]
+        env.step(0)
+        assert env.step(0)[3], "truncated"
+        assert json.loads(env.model_metadata["phase-ordering.actions"])["max_steps"] == 2
+    listed.write_text(json.dumps({"version": 1, "actions": groups, "repeat": "twice"}))
+    with pytest.raises(mlbridge.InvalidModel, match="repeat"):
+        PhaseOrdering(corpus, actions=listed)
+
+
 def test_own_groups(corpus: Path, tmp_path: Path) -> None:
     listed = tmp_path / "actions.json"
     listed.write_text('{"version": 1, "actions": [{"name": "oz", "passes": "default<Oz>"}]}')
@@ -230,7 +296,7 @@ def test_what_is_missing_is_named(corpus: Path, tmp_path: Path) -> None:
         PhaseOrdering("/nowhere")
     with pytest.raises(NotFound, match="opt-0"):
         PhaseOrdering(corpus, opt="opt-0")
-    with pytest.raises(Unsupported, match="speed"):
+    with pytest.raises(InvalidArgument, match="speed"):
         PhaseOrdering(corpus, objective="speed")
     with pytest.raises(InvalidArgument, match="choices="):
         CompilerEnv(start=starter("countdown"))

@@ -6,8 +6,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace llvm;
@@ -58,8 +58,42 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
     (Canonical += *Name) += '\0';
     (Canonical += *Passes) += '\0';
   }
+  if (Error E = List.readRules(*Top, Canonical))
+    return E;
   List.Digest = utohexstr(xxh3_64bits(Canonical), /*LowerCase=*/true, /*Width=*/16);
   return List;
+}
+
+Error ActionList::readRules(const json::Object &Top, std::string &Canonical) {
+  if (const json::Value *Rule = Top.get("repeat")) {
+    const std::optional<StringRef> Text = Rule->getAsString();
+    const auto Known = StringSwitch<std::optional<Repeat>>(Text.value_or(""))
+                           .Case("later", Repeat::Later)
+                           .Case("never", Repeat::Never)
+                           .Case("always", Repeat::Always)
+                           .Default(std::nullopt);
+    if (!Known)
+      return failure("\"repeat\": expected \"later\", \"never\" or \"always\"");
+    Repeats = *Known;
+    Canonical += "repeat " + Text->str();
+  }
+  if (const json::Value *Rule = Top.get("stop")) {
+    const std::optional<bool> May = Rule->getAsBoolean();
+    if (!May)
+      return failure("\"stop\": expected true or false");
+    Stops = *May;
+    Canonical += Stops ? "stop" : "no stop";
+  }
+  if (!Stops && Repeats == Repeat::Later && Groups.size() == 1)
+    return failure("a single action that may not be repeated needs \"stop\"");
+  if (const json::Value *Rule = Top.get("max_steps")) {
+    const std::optional<int64_t> Most = Rule->getAsInteger();
+    if (!Most || *Most < 1 || *Most > 100000)
+      return failure("\"max_steps\": expected 1 to 100000");
+    Steps = uint32_t(*Most);
+    Canonical += "steps " + std::to_string(Steps);
+  }
+  return Error::success();
 }
 
 Error runPipeline(PassBuilder &Builder, StringRef Passes, Module &M, ModuleAnalysisManager &MAM) {

@@ -7,6 +7,7 @@
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 #include <memory>
 #include <string>
@@ -20,20 +21,29 @@ struct PassGroup {
   std::string Passes;
 };
 
+/// When a group that has run may run again in the same episode.
+enum class Repeat { Later, Never, Always };
+
 /// Holds the groups and the builder that parses them. The builder knows neither the host's
 /// extension points nor other plugins, so that a stock pipeline ("default<Oz>") may be an action.
 /// Used by one thread at a time.
 class ActionList {
 public:
-  /// From {"version": 1, "actions": [{"name": …, "passes": …}, …]}. Every pipeline is parsed; the
-  /// error names the action and gives LLVM's message.
+  /// From {"version": 1, "actions": [{"name": …, "passes": …}, …]}, and the rules "repeat", "stop"
+  /// and "max_steps" (README.md). Every pipeline is parsed; the error names the action and gives
+  /// LLVM's message.
   static llvm::Expected<ActionList> parse(llvm::StringRef Json);
   /// The list that ships with the plugin.
   static llvm::StringRef builtin();
 
   size_t size() const { return Groups.size(); }
   const PassGroup &operator[](size_t Index) const { return Groups[Index]; }
-  /// Identifies names and passes: 16 hexadecimal digits.
+  Repeat repeat() const { return Repeats; }
+  /// Whether an episode may be stopped while groups are allowed.
+  bool hasStop() const { return Stops; }
+  /// The most groups that an episode is meant to run, 0 if the list doesn't say.
+  uint32_t maxSteps() const { return Steps; }
+  /// Identifies names, passes and rules: 16 hexadecimal digits.
   const std::string &digest() const { return Digest; }
   /// What was parsed.
   const std::string &json() const { return Text; }
@@ -43,7 +53,12 @@ public:
 
 private:
   ActionList() = default;
+  llvm::Error readRules(const llvm::json::Object &Top, std::string &Canonical);
+
   std::vector<PassGroup> Groups;
+  Repeat Repeats = Repeat::Later;
+  bool Stops = true;
+  uint32_t Steps = 0;
   std::string Text, Digest;
   std::unique_ptr<llvm::PassBuilder> Builder;
 };

@@ -8,6 +8,7 @@
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -103,7 +104,7 @@ std::string untouchable(const Module &M) {
 
 PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
                                                    uint32_t MaxSteps)
-    : M(M), MAM(MAM), MaxSteps(MaxSteps) {
+    : M(M), MAM(MAM), GivenSteps(MaxSteps) {
   Log.Module = M.getModuleIdentifier();
   Log.Source = M.getSourceFileName();
   Log.Observation = Features::Version.str();
@@ -126,6 +127,7 @@ const Signature &PhaseOrderingEnvironment::useActions(StringRef Json) {
     return Sig;
   }
   Actions.emplace(std::move(*List));
+  MaxSteps = GivenSteps ? GivenSteps : Actions->maxSteps() ? Actions->maxSteps() : DefaultMaxSteps;
   Log.ActionsDigest = Actions->digest();
   const int64_t Choices = Actions->size() + 1;
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),
@@ -184,7 +186,10 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Error E = Actions->run(Index, Copy->module(), MAM))
     return Status(Code::Internal, toString(std::move(E)));
   History[Index] += 1;
-  if (Log.Decisions.size() == MaxSteps) {
+  if (isOver()) {
+    Log.End = Outcome::Stop;
+    setDone();
+  } else if (Log.Decisions.size() == MaxSteps) {
     Log.End = Outcome::Limit;
     setTruncated();
   }
@@ -193,8 +198,22 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
 }
 
 bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
-  // The group that just ran would change next to nothing.
-  return Log.Decisions.empty() || Log.Decisions.back().Action != Action;
+  if (Action == Actions->size())
+    return Actions->hasStop();
+  switch (Actions->repeat()) {
+  case Repeat::Never:
+    return History[Action] == 0;
+  case Repeat::Later: // the group that just ran would change next to nothing
+    return Log.Decisions.empty() || Log.Decisions.back().Action != Action;
+  case Repeat::Always:
+    return true;
+  }
+  llvm_unreachable("no such rule");
+}
+
+/// Every group has run, and none may run again.
+bool PhaseOrderingEnvironment::isOver() const {
+  return Actions->repeat() == Repeat::Never && Log.Decisions.size() == Actions->size();
 }
 
 void PhaseOrderingEnvironment::observe(Observation &To) {
@@ -226,10 +245,9 @@ static mlbridge::Expected<uint64_t> measured(const Module &M) {
   return *Bytes;
 }
 
-ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, uint32_t MaxSteps,
-                                     std::string ActionsJson, bool KeepStates)
-    : Host(Host), MAM(MAM), MaxSteps(MaxSteps), ActionsJson(std::move(ActionsJson)),
-      KeepStates(KeepStates) {
+ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
+                                     ServedOptions Options)
+    : Host(Host), MAM(MAM), Options(std::move(Options)) {
   useModule(Host);
   Sig = Inner->signature();
   for (const char *Name : {"code_bytes", "oz_code_bytes"})
@@ -239,7 +257,7 @@ ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, u
 Metadata ServedEnvironment::metadata() const {
   Metadata Values;
   Values["phase-ordering.observation"] = Features::Version.str();
-  if (KeepStates)
+  if (Options.KeepStates)
     Values["mlbridge.fork"] = "1";
   if (const ActionList *Actions = Inner->actions())
     Values["phase-ordering.actions"] = Actions->json();
@@ -248,9 +266,9 @@ Metadata ServedEnvironment::metadata() const {
 
 void ServedEnvironment::useModule(Module &M) {
   Inner.reset(); // its copy belongs to what the analyses know
-  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, MaxSteps);
-  Inner->useActions(ActionsJson);
-  if (KeepStates)
+  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Options.MaxSteps);
+  Inner->useActions(Options.ActionsJson);
+  if (Options.KeepStates)
     Inner->keepStates();
 }
 
@@ -277,7 +295,7 @@ Status ServedEnvironment::load(const std::string &From) {
 
 Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
   size_t At = 0;
-  const size_t End = std::min<size_t>(Inner->states(), MaxSteps);
+  const size_t End = Inner->states();
   if (Steps.getAsInteger(10, At) || At >= End)
     return Status(Code::InvalidArgument, "fork:" + Steps.str() +
                                              ": the last episode can be resumed after less than " +
@@ -287,7 +305,7 @@ Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
 }
 
 Status ServedEnvironment::reset(Observation &First) {
-  if (StringRef Steps = context(); KeepStates && Steps.consume_front("fork:"))
+  if (StringRef Steps = context(); Options.KeepStates && Steps.consume_front("fork:"))
     return fork(Steps, First);
   if (!context().empty() && context() != Path)
     if (Status S = load(context()); !S)
@@ -313,7 +331,24 @@ Status ServedEnvironment::reset(Observation &First) {
   return Measured;
 }
 
+Status ServedEnvironment::writeState() const {
+  std::error_code Error;
+  raw_fd_ostream Out(Options.StateFile, Error);
+  if (!Error) {
+    WriteBitcodeToFile(Inner->module(), Out);
+    Out.close();
+    Error = Out.error();
+    Out.clear_error(); // or LLVM ends the process
+  }
+  if (Error)
+    return Status(Code::Internal, Options.StateFile + ": " + Error.message());
+  return Status();
+}
+
 Status ServedEnvironment::measure(Observation &To) {
+  if (!Options.StateFile.empty())
+    if (Status S = writeState(); !S)
+      return S;
   const mlbridge::Expected<uint64_t> Bytes = measured(Inner->module());
   if (!Bytes)
     return Bytes.status();

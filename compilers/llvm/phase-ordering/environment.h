@@ -17,6 +17,8 @@
 
 namespace mlbridge::phase_ordering {
 
+inline constexpr uint32_t DefaultMaxSteps = 12;
+
 struct Decision {
   uint64_t Action = 0;
   std::string Name;
@@ -86,6 +88,7 @@ std::string untouchable(const llvm::Module &M);
 /// step int64[1]; action: int64[1] in 0…A, where A, the number of groups, means stop.
 class PhaseOrderingEnvironment final : public Environment {
 public:
+  /// `MaxSteps`: 0 takes what the list of actions says, or else DefaultMaxSteps.
   PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
 
   /// Takes the list of actions from the model's metadata ("phase-ordering.actions"; the built-in
@@ -103,8 +106,9 @@ public:
   /// From now on each state of an episode is kept until the next reset, at the price of a copy of
   /// the module for each step.
   void keepStates() { KeepsStates = true; }
-  /// How many states of the last episode are kept: the first one, and one for each step.
-  size_t states() const { return States.size(); }
+  /// In how many states of the last episode another one can begin: the first one, and one after
+  /// each step but the last one possible.
+  size_t states() const { return std::min<size_t>(States.size(), MaxSteps); }
   /// Begins an episode in a state of the last one: after its first `Steps` steps, which count as
   /// taken. Requires Steps < states().
   void resume(size_t Steps, Observation &First);
@@ -128,10 +132,12 @@ private:
   };
   void observe(Observation &To);
   bool isAllowed(size_t Action) const;
+  bool isOver() const;
 
   llvm::Module &M;
   llvm::ModuleAnalysisManager &MAM;
-  const uint32_t MaxSteps;
+  const uint32_t GivenSteps;
+  uint32_t MaxSteps = 0;
   std::optional<ActionList> Actions;
   Signature Sig;
   Status Metadata;
@@ -145,6 +151,13 @@ private:
   std::vector<State> States;
 };
 
+struct ServedOptions {
+  uint32_t MaxSteps = 0; ///< as of PhaseOrderingEnvironment
+  std::string ActionsJson;
+  bool KeepStates = false;
+  std::string StateFile; ///< if not empty, the module is written there before each reply
+};
+
 /// For training: an environment that is driven from outside, for as many episodes as the driver
 /// wants, on this module or on others.
 ///
@@ -155,12 +168,11 @@ private:
 /// step is the decrease of the former, as a part of those at the reset. The host's module is never
 /// changed.
 ///
-/// With `keepStates` the context "fork:K" begins an episode in the state that the last one had
+/// With `KeepStates` the context "fork:K" begins an episode in the state that the last one had
 /// after K steps; sizes stay relative to the reset.
 class ServedEnvironment final : public Environment {
 public:
-  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
-                    std::string ActionsJson, bool KeepStates);
+  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, ServedOptions Options);
 
   /// Ok, or why the list of actions cannot be used.
   const Status &status() const { return Inner->status(); }
@@ -178,14 +190,13 @@ private:
 
   llvm::Module &Host;
   llvm::ModuleAnalysisManager &MAM;
-  const uint32_t MaxSteps;
-  const std::string ActionsJson;
-  const bool KeepStates;
+  const ServedOptions Options;
   std::string Path; ///< of `Loaded`
   std::unique_ptr<llvm::Module> Loaded;
   std::unique_ptr<PhaseOrderingEnvironment> Inner;
   Signature Sig;
   Status measure(Observation &To);
+  Status writeState() const;
 
   int64_t FirstSize = 0, Size = 0;
   std::optional<int64_t> OzSize; ///< of the module that episodes begin with

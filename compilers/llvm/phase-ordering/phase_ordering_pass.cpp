@@ -33,8 +33,11 @@ static cl::opt<std::string>
 static cl::opt<bool> KeepStatesOption("phase-ordering-keep-states",
                                       cl::desc("With -phase-ordering-serve: an episode can begin "
                                                "in a state of the last one"));
+static cl::opt<std::string> StateOption(
+    "phase-ordering-state", cl::value_desc("FILE"),
+    cl::desc("With -phase-ordering-serve: write the module as it is there before each reply"));
 static cl::opt<unsigned>
-    MaxStepsOption("phase-ordering-max-steps", cl::init(12), cl::value_desc("N"),
+    MaxStepsOption("phase-ordering-max-steps", cl::value_desc("N"),
                    cl::desc("The maximum number of groups of passes to run on a module"));
 static cl::opt<std::string>
     DeadlineOption("phase-ordering-deadline", cl::init("5s"), cl::value_desc("TIME"),
@@ -66,7 +69,9 @@ static Status checkOptions() {
   if (!ActionsOption.empty() && ServeUriOption.empty())
     return Status(Code::InvalidArgument, "-phase-ordering-actions is for -phase-ordering-serve; "
                                          "a model has the groups in its metadata");
-  if (MaxStepsOption == 0)
+  if (StateOption.getNumOccurrences() && ServeUriOption.empty())
+    return Status(Code::InvalidArgument, "-phase-ordering-state is for -phase-ordering-serve");
+  if (MaxStepsOption.getNumOccurrences() && MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
     return wrong("on-failure", "stock or fail", OnFailureOption);
@@ -140,15 +145,15 @@ static void remark(const Module &M, const EpisodeLog &Log) {
 
 /// Lets a driver play episodes until it leaves. Returns why that was not possible.
 static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
-  std::string Actions = ActionList::builtin().str();
+  ServedOptions Choice{MaxStepsOption, ActionList::builtin().str(), KeepStatesOption, StateOption};
   if (!ActionsOption.empty()) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(ActionsOption);
     if (!Read)
       return Status(Code::NotFound,
                     "-phase-ordering-actions=" + ActionsOption + ": " + Read.getError().message());
-    Actions = (*Read)->getBuffer().str();
+    Choice.ActionsJson = (*Read)->getBuffer().str();
   }
-  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions), KeepStatesOption);
+  ServedEnvironment Environment(M, MAM, std::move(Choice));
   if (!Environment.status())
     return Environment.status();
   ServerOptions Options;

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import Signature
-from ..errors import InvalidArgument, Unsupported
+from ..errors import Error, InvalidArgument, Unsupported
 from .layout import MASK, Layout, Seen
 from .session import SINGLE, Session, Start, read_state, signatures
 
@@ -80,11 +80,27 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         super().reset(seed=seed)
         self._over = True
         self.layout.forget()
-        _, observation = self._session.begin(
-            self.np_random, options, {SINGLE: self.layout.signature}
-        )
+        expected = {SINGLE: self.layout.signature}
+        seen: Seen = {}
+        info: dict[str, Any] = {}
+
+        def begun(observation: Mapping[str, NDArray[Any]]) -> None:
+            nonlocal seen, info
+            seen, info = self.layout.member(observation), self._info()
+            self._begun(info)
+
+        self._session.begin(self.np_random, options, expected, begun)
         self._over = False
-        return self.layout.member(observation), self._info()
+        return seen, info
+
+    _resumes = True  # if the compiler can
+
+    def _begun(self, info: dict[str, Any]) -> None:
+        """For derived classes: an episode begins."""
+
+    def _reward(self, given: float, info: dict[str, Any]) -> float:
+        """For derived classes: what the step was worth; `given` is what the compiler says."""
+        return given
 
     def _info(self, **more: Any) -> dict[str, Any]:
         return {"context": self._session.context, **self.layout.info(), **more}
@@ -98,11 +114,19 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
             self._over = refusals >= self.layout.patience
             return self.layout.member({}), 0.0, False, self._over, self._info(masked=True)
         driver, observation, fault = self._session.step(value, action)
-        truncated = driver is None or driver.truncated
+        seen = self.layout.member(observation)
+        info = self._info()
+        if not fault:
+            try:
+                self._session.rewards[-1] = self._reward(self._session.rewards[-1], info)
+            except Error as error:
+                fault = str(error)
+                self._session.rewards[-1] = 0.0
+        if fault:
+            info["fault"] = fault
+        truncated = bool(fault) or driver is None or driver.truncated
         terminated = driver is not None and driver.done and not truncated
         self._over = terminated or truncated
-        seen = self.layout.member(observation)
-        info = self._info(fault=fault) if fault else self._info()
         return seen, self._session.rewards[-1], terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -139,7 +163,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         if not 0 <= step <= len(self._session.actions):
             raise InvalidArgument(f"step {step} of {len(self._session.actions)}")
         options, actions = read_state(self.state())
-        resumed = self._session.resume(step)
+        resumed = self._session.resume(step) if self._resumes else None
         if resumed is None:
             return self._replayed(options, actions[:step])
         self._over = False

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from .. import files
 from .._core import Signature, TensorSpec
 from ..corpus import Corpus, is_corpus, names, open
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
+from ..rewards import Cache
 from .compiler import CompilerEnv
+from .objectives import Measure, Objective, objective_of
 
 FEATURES = 120
 SIZES = ("code_bytes", "oz_code_bytes")  # what a model in the compiler does not see
 MODULES = (".bc", ".ll")
+RULES = ("repeat", "stop", "max_steps")  # of a list of groups
 
 
 class PhaseOrdering(CompilerEnv):
@@ -37,10 +41,11 @@ class PhaseOrdering(CompilerEnv):
         corpus: str | os.PathLike[str] | Corpus | Sequence[str | os.PathLike[str]],
         *,
         part: str = "",
-        objective: str = "size",
+        objective: str | Measure | Objective = "size",
         observation: str = "counts",
         actions: str | os.PathLike[str] | None = None,
-        max_steps: int = 12,
+        max_steps: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
         keep_states: bool = False,
         opt: str = "opt-22",
         deadline: float = 60.0,
@@ -50,19 +55,21 @@ class PhaseOrdering(CompilerEnv):
         """`corpus`: a corpus of `mlbridge corpus add` (its name or folder, or what
         `mlbridge.corpus.open` gave), whose modules are extracted when their turn comes; or modules
         (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves them, or folders of
-        such. `part`: of the corpus. `actions`: a JSON file with other groups. `keep_states`: `fork`
-        resumes without taking steps again, at the price of a copy of the module for each step."""
-        for name, value, known in (
-            ("objective", objective, "size"),
-            ("observation", observation, "counts"),
-        ):
-            if value != known:
-                raise Unsupported(f"the {name} is {value!r}; there is only {known!r}")
+        such. `part`: of the corpus. `actions`: a JSON file with other groups and rules, which may
+        state the limit of steps that `max_steps` overrides. `objective`: "size"; "throughput",
+        which llvm-mca predicts; "poset-rl", both; or one of mlbridge.gym.objectives, such as
+        `Time`; the measured ones keep their figures in `cache`, an SQLite file. `keep_states`:
+        `fork` resumes without taking steps again, at the price of a copy of the module for each
+        step; not where the objective is measured."""
+        if observation != "counts":
+            raise Unsupported(f"the observation is {observation!r}; there is only 'counts'")
+        self._objective = objective_of(objective, None if cache is None else Cache(cache))
+        self._resumes = self._objective is None
         plugin = files.plugin("phase-ordering")
         for path, how in ((opt, "Debian: llvm-22"), (plugin, "mlbridge doctor says how to get it")):
             if shutil.which(path, mode=os.F_OK) is None:
                 raise NotFound(f"{path} is not there ({how})")
-        if max_steps < 1:
+        if max_steps is not None and max_steps < 1:
             raise InvalidArgument(f"max_steps is {max_steps}, expected 1 or more")
         listed = files.action_list("phase-ordering") if actions is None else os.fspath(actions)
         text = read_actions(Path(listed))
@@ -77,10 +84,13 @@ class PhaseOrdering(CompilerEnv):
         }
         self._command = [
             *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
-            *(f"-phase-ordering-max-steps={max_steps}", f"-phase-ordering-actions={listed}"),
+            f"-phase-ordering-actions={listed}",
         ]
+        if max_steps is not None:
+            self._command.append(f"-phase-ordering-max-steps={max_steps}")
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
+        self._states: tempfile.TemporaryDirectory[str] | None = None
         self._corpus = found = opened(corpus, part)
         #: The modules of a corpus by where they are extracted to.
         self._modules = {str(found.place(m)): m for m in found} if found else {}
@@ -117,12 +127,36 @@ class PhaseOrdering(CompilerEnv):
         done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             raise InvalidModel(f"{module}: {' '.join(done.stderr.split())}")
+        command = [*self._command, f"-phase-ordering-serve={place}"]
+        if self._objective is not None:
+            if self._states is None:
+                self._states = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
+            command.append(f"-phase-ordering-state={self._states.name}/state.bc")
         return subprocess.Popen(
-            [*self._command, f"-phase-ordering-serve={place}", module],
+            [*command, module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the trainer
         )
+
+    def _begun(self, info: dict[str, Any]) -> None:
+        if self._objective is not None:
+            self._objective.begin(self._state, Path(self._session.context), info)
+
+    def _reward(self, given: float, info: dict[str, Any]) -> float:
+        return given if self._objective is None else self._objective.step(self._state, info)
+
+    @property
+    def _state(self) -> Path:
+        assert self._states is not None
+        return Path(self._states.name, "state.bc")
+
+    def close(self) -> None:
+        """End the compiler. May be called twice."""
+        super().close()
+        if self._states is not None:
+            self._states.cleanup()
+            self._states = None
 
     def name_of(self, action: Any) -> str:
         """The name of a group."""
@@ -132,14 +166,17 @@ class PhaseOrdering(CompilerEnv):
 def read_actions(path: Path) -> str:
     """The list of groups in a file, as compact JSON."""
     try:
-        groups = json.loads(path.read_text())["actions"]
+        listed = json.loads(path.read_text())
+        groups, rules = listed["actions"], {k: listed[k] for k in RULES if k in listed}
         if not all(isinstance(group["name"], str) for group in groups):
             raise ValueError("a name is not a string")
+        if rules.get("repeat", "later") not in ("later", "never", "always"):
+            raise ValueError(f"repeat is {rules['repeat']!r}")
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidModel(f"{path}: not a list of actions: {error!r}") from None
-    return json.dumps({"version": 1, "actions": groups}, separators=(",", ":"))
+    return json.dumps({"version": 1, "actions": groups, **rules}, separators=(",", ":"))
 
 
 def opened(corpus: Any, part: str) -> Corpus | None:

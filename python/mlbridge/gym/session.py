@@ -75,10 +75,12 @@ class Session:
         random: np.random.Generator,
         options: Mapping[str, Any] | None,
         expected: Mapping[str, Signature],
+        begun: Callable[[Mapping[str, NDArray[Any]]], None] = lambda first: None,
     ) -> tuple[Driver, dict[str, NDArray[Any]]]:
-        """Reset to the context in `options`, or to one that is drawn.
+        """Reset to the context in `options`, or to one that is drawn; `begun` is called last.
 
-        One that was drawn and has nothing to decide, or cannot be read, is left out from then on.
+        One that was drawn and has nothing to decide, or cannot be read, or for which `begun`
+        raises, is left out from then on.
         """
         options = options or {}
         wanted = options.get("context")
@@ -91,6 +93,7 @@ class Session:
             try:
                 driver, observation = self._reset(expected)
                 if not driver.done:
+                    begun(observation)
                     self._is_open = True
                     return driver, observation
                 raise InvalidArgument(f"'{self.context}': there is nothing to decide")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rewards that are measured on the module after each step, instead of what the compiler gives."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import InvalidArgument
+from ..measuring import run
+from ..rewards import Cache, Throughput, run_time
+
+NAMES = ("size", "throughput", "poset-rl")
+
+
+class Measure(Protocol):
+    """A figure of a module, less is better; `rewards.Size` and `rewards.Throughput` are such."""
+
+    def value(self, file: Path) -> float:
+        """After the passes so far."""
+
+    def baseline(self, module: Path) -> float:
+        """Of the untouched module after those of -Oz."""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What a step is worth. `info` is what the environment gives; objectives may add to it."""
+
+    def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
+        """An episode on `module`, which is now as `state`."""
+
+    def step(self, state: Path, info: dict[str, Any]) -> float:
+        """The reward of the step that led to `state`."""
+
+
+class Saved:
+    """The decrease of a figure, as a part of that of -Oz. `info` has `value` and `baseline`."""
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+
+    def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
+        """Measures both."""
+        self._baseline = self._measure.baseline(module)
+        self._last = self._measure.value(state)
+        info |= {"value": self._last, "baseline": self._baseline}
+
+    def step(self, state: Path, info: dict[str, Any]) -> float:
+        """Measures the state."""
+        before, self._last = self._last, self._measure.value(state)
+        info |= {"value": self._last, "baseline": self._baseline}
+        return (before - self._last) / max(self._baseline, 1e-9)
+
+
+class PosetRL:
+    """The reward of POSET-RL (Jain et al., ISPASS 2022, arXiv:2208.04238): 10 times the decrease of
+    the size and 5 times that of the cycles that llvm-mca predicts, each at most 0.2 either way.
+
+    Sizes are relative to what -Oz removes, cycles to those at the reset. `info` has `cycles`.
+    """
+
+    def __init__(self, throughput: Measure) -> None:
+        self._throughput = throughput
+
+    def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
+        """Measures the cycles."""
+        self._cycles = self._first_cycles = self._throughput.value(state)
+        self._bytes = _first(info["code_bytes"])
+        self._range = max(1, self._bytes - _first(info["oz_code_bytes"]))
+        info["cycles"] = self._cycles
+
+    def step(self, state: Path, info: dict[str, Any]) -> float:
+        """Measures the cycles."""
+        cycles, size = self._throughput.value(state), _first(info["code_bytes"])
+        smaller = (self._bytes - size) / self._range
+        faster = (self._cycles - cycles) / max(1.0, self._first_cycles)
+        self._cycles, self._bytes = cycles, size
+        info["cycles"] = cycles
+        return float(10 * np.clip(smaller, -0.2, 0.2) + 5 * np.clip(faster, -0.2, 0.2))
+
+
+class Time:
+    """The decrease of a program's measured time, as a part of that with -Oz.
+
+    `link` is a shell command that makes the program $PROGRAM of the module's object $OBJECT, `run`
+    one that runs $PROGRAM. After each step it runs `repeat` times in turns with the program that
+    -Oz gives. If it fails or prints something else, the episode ends (PolicyFailed).
+    """
+
+    def __init__(
+        self,
+        link: str,
+        run: str = "$PROGRAM",
+        *,
+        repeat: int = 5,
+        clang: str = "clang-22",
+        timeout: float = 60.0,
+    ) -> None:
+        self._link, self._run = link, run
+        self._repeat, self._clang, self._timeout = repeat, clang, timeout
+        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-time-")
+
+    def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
+        """Builds both, and runs them."""
+        self._baseline = self._built(module, "baseline")
+        self._last = self._ratio(state, info)
+
+    def step(self, state: Path, info: dict[str, Any]) -> float:
+        """Builds the state, and runs both."""
+        before, self._last = self._last, self._ratio(state, info)
+        return before - self._last
+
+    def _ratio(self, state: Path, info: dict[str, Any]) -> float:
+        program = self._built(state, "program", "-Xclang", "-disable-llvm-passes")
+        commands = (f"PROGRAM='{built}'; {self._run}" for built in (program, self._baseline))
+        timed = run_time(*commands, repeat=self._repeat, timeout=self._timeout)
+        info |= {"value": timed.value, "baseline": timed.baseline}
+        return timed.ratio.mean
+
+    def _built(self, module: Path, name: str, *flags: str) -> Path:
+        made = Path(self._folder.name, name)
+        compiled = [self._clang, "-Oz", *flags, "-c", "-x", "ir", str(module), "-o", f"{made}.o"]
+        link = f"OBJECT='{made}.o'; PROGRAM='{made}'; {self._link}"
+        for command in (compiled, link):
+            ran = run(command, self._folder.name, timeout=600.0)
+            if ran.code:
+                what = command if isinstance(command, str) else " ".join(command)
+                raise InvalidArgument(f"{module}: `{what}` ended with {ran.code}: {ran.reason}")
+        return made
+
+
+def objective_of(name: str | Measure | Objective, cache: Cache | None) -> Objective | None:
+    """None for the compiler's own reward, "size"."""
+    if not isinstance(name, str):
+        return name if isinstance(name, Objective) else Saved(name)
+    if name == "size":
+        return None
+    if name == "throughput":
+        return Saved(Throughput(cache=cache))
+    if name == "poset-rl":
+        return PosetRL(Throughput(cache=cache))
+    raise InvalidArgument(
+        f"the objective is {name!r}; there are {', '.join(NAMES)}, and those of "
+        "mlbridge.gym.objectives"
+    )
+
+
+def _first(value: Any) -> int:
+    return int(np.asarray(value).flat[0])
