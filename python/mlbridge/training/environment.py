@@ -20,7 +20,8 @@ PHASE_ORDERING = "phase-ordering"
 
 
 class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The inputs but the mask, in alphabetical order, as one vector of float32.
+    """The inputs but the mask, in alphabetical order, as one vector of float32. With `masked` the
+    mask, if there is one, is the end of it; `has_mask` says so.
 
     `info["totals"]` of the last step says how the episode went, in figures that add up: `episodes`,
     `rewards`, `faults`, and where bytes are measured `sizes` and `log_over_oz`.
@@ -28,7 +29,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     env: Any
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], masked: bool = False) -> None:
         """Unsupported unless the action is one of some choices."""
         super().__init__(env)
         if not isinstance(env.action_space, spaces.Discrete):
@@ -37,11 +38,15 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         entries = env.observation_space.spaces
         self.parts = {name: entries[name].shape or () for name in sorted(entries) if name != MASK}
         length = sum(math.prod(shape) for shape in self.parts.values())
+        self.has_mask = masked and MASK in entries
+        if self.has_mask:
+            length += int(env.action_space.n)
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
         self._reward = 0.0
 
     def _vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        return np.concatenate([seen[name].ravel().astype(np.float32) for name in self.parts])
+        names = [*self.parts, MASK] if self.has_mask else self.parts
+        return np.concatenate([seen[name].ravel().astype(np.float32) for name in names])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -69,8 +74,8 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         return masks
 
 
-def make(environment: str, options: Mapping[str, Any]) -> AsVector:
+def make(environment: str, options: Mapping[str, Any], *, masked: bool = False) -> AsVector:
     """One environment: "phase-ordering" with the options of PhaseOrdering, or a URI."""
     if environment == PHASE_ORDERING:
-        return AsVector(PhaseOrdering(**options))
-    return AsVector(CompilerEnv(environment, **options))
+        return AsVector(PhaseOrdering(**options), masked)
+    return AsVector(CompilerEnv(environment, **options), masked)

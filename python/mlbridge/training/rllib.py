@@ -14,10 +14,14 @@ from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from torch import Tensor, nn
 
 from .environment import make
+from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
 
+MASKED = {"ppo": MaskedPPO, "a2c": MaskedPPO, "appo": MaskedAPPO, "dqn": MaskedDQN}
 OURS = "mlbridge_"
 
 
@@ -44,12 +48,14 @@ def config_of(algorithm: str) -> AlgorithmConfig:
         )  # fmt: skip
     if algorithm == "appo":
         return APPOConfig().training(train_batch_size_per_learner=512, lr=3e-4)
-    return DQNConfig().training(
+    dqn = DQNConfig().training(
         lr=5e-4, double_q=True, dueling=True, n_step=1, train_batch_size_per_learner=64,
         num_steps_sampled_before_learning_starts=500, target_network_update_freq=500,
         replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer", "capacity": 50_000},
         epsilon=[(0, 1.0), (10_000, 0.05)],
-    ).reporting(min_sample_timesteps_per_iteration=500)  # fmt: skip
+    )  # fmt: skip
+    dqn.env_runners(rollout_fragment_length=4)  # steps between two updates
+    return dqn.reporting(min_sample_timesteps_per_iteration=500)
 
 
 class _Values(nn.Module):
@@ -63,7 +69,8 @@ class _Values(nn.Module):
         if self.is_dqn:  # the advantages alone: all choices share the value of the state
             values: Tensor = self.module.af(self.module.encoder({"obs": vector})["encoder_out"])
         else:
-            values = self.module.forward_inference({"obs": vector})["action_dist_inputs"]
+            encoded = self.module.encoder({"obs": vector})["encoder_out"]["actor"]
+            values = self.module.pi(encoded)
         return values
 
 
@@ -84,13 +91,15 @@ class Trainer:
         """`workers`: remote env runners; 0 keeps all in this process, which the same seed then
         makes reproducible. `address`: of a Ray cluster that is there."""
         self._algorithm = algorithm
-        self.example = make(environment, options)
+        self.example = make(environment, options, masked=True)
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
             own = {"num_cpus": max(1, workers + 1), "object_store_memory": 128 << 20}
             ray.init(address=address or None, include_dashboard=False, log_to_driver=False,
                      logging_level="warning", **({} if address else own))  # fmt: skip
-        ray.tune.register_env("mlbridge", lambda config: make(environment, {**options, **config}))
+        ray.tune.register_env(
+            "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
+        )
         config = (
             config_of(algorithm)
             .environment("mlbridge")
@@ -99,7 +108,12 @@ class Trainer:
             .callbacks(_Ended)
             .debugging(seed=seed, log_level="ERROR")
         )
-        self._algo = config.training(**settings).build_algo()
+        others = dict(settings)
+        shape = {f"fcnet_{k}": others.pop(k) for k in ("hiddens", "activation") if k in others}
+        module = MASKED[algorithm] if self.example.has_mask else None
+        spec = {"rl_module_spec": RLModuleSpec(module_class=module)} if module else {}
+        config = config.rl_module(model_config=DefaultModelConfig(**shape), **spec)
+        self._algo = config.training(**others).build_algo()
         buffer = getattr(self._algo, "local_replay_buffer", None)
         if buffer is not None:
             buffer.rng = np.random.default_rng(seed)  # RLlib does not seed it

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from .environment import make
 
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 STEPS = 256  # of an environment in an iteration
 
 
@@ -54,15 +55,22 @@ class Trainer:
         seed: int,
         settings: Mapping[str, Any],
     ) -> None:
-        """`settings`: of MaskablePPO."""
+        """`settings`: of MaskablePPO, and `hiddens` and `activation` of its network."""
         torch.set_num_threads(1)
         self.example = make(environment, options)
         makers = [lambda: make(environment, options)] * max(1, workers)
+        given = dict(settings)
+        shape: dict[str, Any] = {}
+        if "hiddens" in given:
+            shape["net_arch"] = given.pop("hiddens")
+        if "activation" in given:
+            shape["activation_fn"] = ACTIVATIONS[given.pop("activation")]
         kind = SubprocVecEnv if workers > 1 else DummyVecEnv
         self._model = MaskablePPO(
             "MlpPolicy",
             kind(makers),
-            **{"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": seed, **settings},
+            policy_kwargs=shape,
+            **{"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": seed, **given},
         )
 
     def iterate(self) -> tuple[int, Mapping[str, float]]:

@@ -104,11 +104,12 @@ private:
       return;
     }
     if (m.payload.size() % 4)
-      damaged(m.payload, "a list of floats ends within a float");
+      return damaged(m.payload, "a list of floats ends within a float");
+    if (m.payload.empty())
+      return;
     const size_t before = out.size();
     out.resize(before + m.payload.size() / 4);
-    if (!m.payload.empty())
-      std::memcpy(out.data() + before, m.payload.data(), m.payload.size() / 4 * 4);
+    std::memcpy(out.data() + before, m.payload.data(), m.payload.size());
   }
 
   void read(const Message &m, std::vector<int64_t> &out) {
