@@ -379,9 +379,17 @@ at most the iteration that was running. Needs pip install 'mlbridge[train]'.""",
         """\
 example:
   mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
-  mlbridge train phase-ordering --corpus modules/ --algorithm dqn --set lr=0.001 -o policy/""",
+  mlbridge train phase-ordering --corpus modules/ --algorithm dqn --set lr=0.001 -o policy/
+  mlbridge train --config models/poset-rl/double-dqn.json --corpus modules/ -o policy/""",
     )
-    train.add_argument("environment", metavar="ENV", help="phase-ordering, or a URI")
+    train.add_argument(
+        "environment", metavar="ENV", nargs="?", help="phase-ordering, or a URI (also in FILE)"
+    )
+    train.option(
+        "--config FILE",
+        "defaults for all that follows, as JSON: the settings.json of a training, or one of "
+        "models/poset-rl; its paths start at its folder",
+    )
     train.option("-o DIR", "the folder of the training", dest="output", required=True)
     train.option(
         "--corpus CORPUS ...",
@@ -393,23 +401,12 @@ example:
         "maskable-ppo is Stable-Baselines3's and needs no Ray; the others are RLlib's, where a2c "
         "is ppo with its settings (default: ppo)",
         choices=["ppo", "appo", "dqn", "a2c", "maskable-ppo"],
-        default="ppo",
     )
+    train.option("--steps N", "of the environment, in all (default: 20000)", type=number_from_one)
     train.option(
-        "--steps N",
-        "of the environment, in all (default: 20000)",
-        type=number_from_one,
-        default=20000,
+        "--workers N", "processes with a compiler each, besides this one (default: 0)", type=int
     )
-    train.option(
-        "--workers N",
-        "processes with a compiler each, besides this one (default: 0)",
-        type=int,
-        default=0,
-    )
-    train.option(
-        "--seed N", "the same numbers again, without workers (default: 0)", type=int, default=0
-    )
+    train.option("--seed N", "the same numbers again, without workers (default: 0)", type=int)
     train.option("--resume", "go on with the training in DIR")
     train.option("--ray ADDRESS", "a Ray cluster that is running (default: started here)")
     train.option(

@@ -12,6 +12,8 @@ from typing import Any
 from ..errors import Error
 from .common import DONE, CommandError, UsageError, assignment
 
+PATHS = ("actions", "cache", "corpus", "vocabulary")  # options of environments that are files
+
 
 def value(text: str) -> tuple[str, Any]:
     """NAME=VALUE, where VALUE is JSON, or else text."""
@@ -22,27 +24,47 @@ def value(text: str) -> tuple[str, Any]:
         return name, given
 
 
-def run(options: argparse.Namespace) -> int:
-    """Train, with a line for each iteration."""
-    environment = dict(options.option)
+def configured(file: str) -> dict[str, Any]:
+    """The settings in a file. Options that name files beside it become their paths."""
+    try:
+        settings = json.loads(Path(file).read_text())
+        known = {"environment", "algorithm", "steps", "workers", "seed", "options", "settings"}
+        if not isinstance(settings, dict) or settings.keys() - known:
+            raise ValueError(f"expected an object with {', '.join(sorted(known))}")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: {error}") from None
+    options = settings.setdefault("options", {})
+    for name, given in options.items():
+        beside = Path(file).parent / str(given)
+        if isinstance(given, str) and name in PATHS and beside.exists():
+            options[name] = os.path.abspath(beside)
+    return settings
+
+
+def settings_of(options: argparse.Namespace) -> Any:
+    """What is asked for: the options over the file."""
+    asked = configured(options.config) if options.config else {"options": {}}
+    for name in ("environment", "algorithm", "steps", "workers", "seed"):
+        if (given := getattr(options, name)) is not None:
+            asked[name] = given
+    if "environment" not in asked:
+        raise UsageError("the environment is missing: phase-ordering, a URI, or --config FILE")
+    asked["options"] |= dict(options.option)
+    asked["settings"] = asked.get("settings", {}) | dict(options.set)
     if options.corpus:
         places = [os.path.abspath(p) if os.path.exists(p) else p for p in options.corpus]
-        environment["corpus"] = places[0] if len(places) == 1 else places
-    elif options.environment == "phase-ordering":
+        asked["options"]["corpus"] = places[0] if len(places) == 1 else places
+    elif asked["environment"] == "phase-ordering" and "corpus" not in asked["options"]:
         raise UsageError("phase-ordering needs --corpus: modules, or a folder of them")
-    try:
-        from ..training.run import Settings, train
-    except ImportError as error:
-        raise CommandError(f"training needs pip install 'mlbridge[train]' ({error})") from None
-    settings = Settings(
-        options.environment,
-        options.algorithm,
-        steps=options.steps,
-        workers=options.workers,
-        seed=options.seed,
-        options=environment,
-        settings=dict(options.set),
-    )
+    from ..training.run import Settings
+
+    return Settings(**asked)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, with a line for each iteration."""
+    settings = settings_of(options)
+    from ..training.run import train
 
     def shown(row: dict[str, Any]) -> None:
         parts = [f"{key} {number:.4g}" for key, number in row.items() if number is not None]

@@ -142,7 +142,7 @@ def objective_of(name: str | Measure | Objective, cache: Cache | None) -> Object
     if name == "throughput":
         return Saved(Throughput(cache=cache))
     if name == "poset-rl":
-        return PosetRL(Throughput(cache=cache))
+        return PosetRL(Throughput(bound=True, cache=cache))
     raise InvalidArgument(
         f"the objective is {name!r}; there are {', '.join(NAMES)}, and those of "
         "mlbridge.gym.objectives"

@@ -25,7 +25,7 @@ class Settings:
     environment: str
     algorithm: str = "ppo"
     steps: int = 20_000
-    workers: int = 1
+    workers: int = 0
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
