@@ -14,24 +14,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.nightly
-SOURCE = """
-int sum(const int *values, int count) {
-  int total = 0;
-  for (int i = 0; i < count; ++i)
-    total += values[i] * 3;
-  return total;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("corpus") / "sum.c"
-    source.write_text(SOURCE)
-    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o"]
-    made = source.with_suffix(".bc")
-    subprocess.run(["clang-22", *flags, str(made), str(source)], check=True)
-    return made
 
 
 def command(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> list[str]:
@@ -67,6 +49,7 @@ def decisions(model: str, module: Path, folder: Path) -> tuple[str, bytes]:
         ("appo", ["--workers", "1"]),
         ("dqn", ["--workers", "0"]),
         ("a2c", ["--workers", "0"]),
+        ("imitation", ["--set", "episodes=30", "--set", "tries=3"]),
     ],
 )
 def test_from_modules_to_clang(

@@ -108,6 +108,10 @@ def training_value(text: str) -> tuple[str, Any]:
     return value(text)
 
 
+def search_range(text: str) -> tuple[str, str]:
+    return assignment("NAME=RANGE", text)
+
+
 def parser() -> Parser:
     top = Parser(
         prog="mlbridge",
@@ -382,6 +386,45 @@ example:
   mlbridge train phase-ordering --corpus modules/ --algorithm dqn --set lr=0.001 -o policy/
   mlbridge train --config models/poset-rl/double-dqn.json --corpus modules/ -o policy/""",
     )
+    training_options(train)
+    train.option(
+        "--workers N", "processes with a compiler each, besides this one (default: 0)", type=int
+    )
+
+    tune = command(
+        "tune",
+        "train several policies with drawn settings",
+        """\
+Searches for good settings by Ray Tune: each trial is a training in DIR/trials, and those whose
+reward is behind are ended early (ASHA). DIR/best.json has the trials, best first, DIR/policy.onnx
+the best policy. Needs pip install 'mlbridge[train]'.""",
+        """\
+example:
+  mlbridge tune phase-ordering --corpus modules/ --search lr=1e-5..1e-2 --trials 8 -o tuned/""",
+    )
+    training_options(tune)
+    tune.option(
+        "--search NAME=RANGE ...",
+        "a setting to draw: LOW..HIGH, or choices A,B,C; also of `algorithm` and `seed`",
+        type=search_range,
+    )
+    tune.option("--trials N", "(default: 8)", type=number_from_one, default=8)
+    tune.option("--at-once N", "trials (default: 1)", type=number_from_one, default=1)
+    corpora(commands, command)
+
+    stats = command(
+        "serve:stats",
+        "ask a running server what it has done",
+        "Asks a running server what it has done so far, for all compilers together.",
+        "example:\n  mlbridge stats unix:/tmp/policy.sock --json",
+    )
+    stats.add_argument("uri", metavar="URI", help=AT.replace("where", "where it listens"))
+    stats.option("--json", JSON)
+    return top
+
+
+def training_options(train: Parser) -> None:
+    """Of `mlbridge train` and `mlbridge tune`."""
     train.add_argument(
         "environment", metavar="ENV", nargs="?", help="phase-ordering, or a URI (also in FILE)"
     )
@@ -398,14 +441,12 @@ example:
     )
     train.option(
         "--algorithm",
-        "maskable-ppo is Stable-Baselines3's and needs no Ray; the others are RLlib's, where a2c "
-        "is ppo with its settings (default: ppo)",
-        choices=["ppo", "appo", "dqn", "a2c", "maskable-ppo"],
+        "maskable-ppo is Stable-Baselines3's, imitation learns from a teacher (--set teacher=FILE: "
+        "a recording), and neither needs Ray; the others are RLlib's, where a2c is ppo with its "
+        "settings (default: ppo)",
+        choices=["ppo", "appo", "dqn", "a2c", "maskable-ppo", "imitation"],
     )
     train.option("--steps N", "of the environment, in all (default: 20000)", type=number_from_one)
-    train.option(
-        "--workers N", "processes with a compiler each, besides this one (default: 0)", type=int
-    )
     train.option("--seed N", "the same numbers again, without workers (default: 0)", type=int)
     train.option("--resume", "go on with the training in DIR")
     train.option("--ray ADDRESS", "a Ray cluster that is running (default: started here)")
@@ -419,17 +460,6 @@ example:
         "of the algorithm, such as lr=0.001; may be repeated",
         type=training_value,
     )
-    corpora(commands, command)
-
-    stats = command(
-        "serve:stats",
-        "ask a running server what it has done",
-        "Asks a running server what it has done so far, for all compilers together.",
-        "example:\n  mlbridge stats unix:/tmp/policy.sock --json",
-    )
-    stats.add_argument("uri", metavar="URI", help=AT.replace("where", "where it listens"))
-    stats.option("--json", JSON)
-    return top
 
 
 def corpora(commands: Any, command: Callable[..., Parser]) -> None:

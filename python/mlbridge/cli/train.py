@@ -45,7 +45,7 @@ def settings_of(options: argparse.Namespace) -> Any:
     """What is asked for: the options over the file."""
     asked = configured(options.config) if options.config else {"options": {}}
     for name in ("environment", "algorithm", "steps", "workers", "seed"):
-        if (given := getattr(options, name)) is not None:
+        if (given := getattr(options, name, None)) is not None:
             asked[name] = given
     if "environment" not in asked:
         raise UsageError("the environment is missing: phase-ordering, a URI, or --config FILE")

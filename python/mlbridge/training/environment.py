@@ -44,7 +44,8 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
         self._reward = 0.0
 
-    def _vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    def vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Of an observation of the environment."""
         names = [*self.parts, MASK] if self.has_mask else self.parts
         return np.concatenate([seen[name].ravel().astype(np.float32) for name in names])
 
@@ -54,19 +55,24 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         """As of the environment."""
         seen, info = self.env.reset(seed=seed, options=options)
         self._reward = 0.0
-        return self._vector(seen), info
+        return self.vector(seen), info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """As of the environment."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         self._reward += reward
         if terminated or truncated:
-            totals = {"episodes": 1.0, "rewards": self._reward, "faults": float("fault" in info)}
-            if "oz_code_bytes" in info and "fault" not in info:
-                bytes_, oz = (max(1, info[name][0]) for name in ("code_bytes", "oz_code_bytes"))
-                totals |= {"sizes": 1.0, "log_over_oz": math.log(bytes_ / oz)}
-            info["totals"] = totals
-        return self._vector(seen), reward, terminated, truncated, info
+            info["totals"] = self.totals(info, self._reward)
+        return self.vector(seen), reward, terminated, truncated, info
+
+    @staticmethod
+    def totals(info: Mapping[str, Any], reward: float) -> dict[str, float]:
+        """How an episode went that ended with `info`."""
+        totals = {"episodes": 1.0, "rewards": reward, "faults": float("fault" in info)}
+        if "oz_code_bytes" in info and "fault" not in info:
+            bytes_, oz = (max(1, info[name][0]) for name in ("code_bytes", "oz_code_bytes"))
+            totals |= {"sizes": 1.0, "log_over_oz": math.log(bytes_ / oz)}
+        return totals
 
     def action_masks(self) -> NDArray[np.bool_]:
         """As of the environment."""

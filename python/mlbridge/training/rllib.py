@@ -95,7 +95,7 @@ class Trainer:
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
             own = {"num_cpus": max(1, workers + 1), "object_store_memory": 128 << 20}
-            ray.init(address=address or None, include_dashboard=False, log_to_driver=False,
+            ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
                      logging_level="warning", **({} if address else own))  # fmt: skip
         ray.tune.register_env(
             "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)

@@ -15,7 +15,8 @@ from ..errors import InvalidArgument, NotFound
 from .folder import Folder, Row, plot, replace
 
 LIGHT = "maskable-ppo"
-ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT)
+IMITATION = "imitation"
+ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT, IMITATION)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Settings:
 
 
 class Trainer(Protocol):
-    """sb3.Trainer or rllib.Trainer."""
+    """sb3.Trainer, rllib.Trainer or imitation.Trainer."""
 
     example: Any
 
@@ -59,6 +60,10 @@ def trainer(settings: Settings, address: str) -> Trainer:
             from . import sb3
 
             return sb3.Trainer(settings.environment, settings.options, **common)
+        if settings.algorithm == IMITATION:
+            from . import imitation
+
+            return imitation.Trainer(settings.environment, settings.options, **common)
         from . import rllib
 
         return rllib.Trainer(
@@ -80,6 +85,8 @@ def row_of(iteration: int, steps: int, totals: Mapping[str, float], seconds: flo
     row["reward"] = totals["rewards"] / episodes if episodes else None
     if sizes:
         row["over_oz"] = math.exp(totals["log_over_oz"] / sizes)
+    if "agreement" in totals:
+        row["agreement"] = totals["agreement"]
     return row | {"seconds": round(seconds, 2)}
 
 

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A network that learns to do what a teacher does."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import InvalidArgument
+from ..gym.layout import MASK
+from ..recording import Episode, Recording
+from .environment import PHASE_ORDERING, AsVector, make
+
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+DEFAULTS: dict[str, Any] = {
+    "teacher": "greedy",
+    "tries": 8,
+    "episodes": 8,
+    "epochs": 4,
+    "batch": 128,
+    "lr": 1e-3,
+    "hiddens": [128, 128],
+    "activation": "relu",
+}
+
+
+class _Network(nn.Module):
+    """Scales the observation as those of the first iteration were, then fully connected layers."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, length: int, hiddens: Sequence[int], activation: str, choices: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(length))
+        self.register_buffer("scale", torch.ones(length))
+        layers: list[Any] = []
+        for width in hiddens:
+            layers += [nn.Linear(length, width), ACTIVATIONS[activation]()]
+            length = width
+        self.layers = nn.Sequential(*layers, nn.Linear(length, choices))
+
+    def forward(self, vector: Tensor) -> Tensor:
+        values: Tensor = self.layers((vector - self.mean) * self.scale)
+        return values
+
+
+class Trainer:
+    """One iteration is some episodes of the teacher, then some epochs over all seen so far.
+
+    `teacher`: "greedy" tries so many allowed actions at each step (`tries`) and takes the one with
+    the best reward, which takes an environment that forks (docs/gymnasium.md); or the file of a
+    recording, or a list of such, whose every decision is learned.
+    """
+
+    def __init__(
+        self,
+        environment: str,
+        options: Mapping[str, Any],
+        *,
+        workers: int,
+        seed: int,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """`settings`: those of DEFAULTS. `workers`: compilers at once."""
+        if unknown := settings.keys() - DEFAULTS.keys():
+            raise InvalidArgument(f"imitation has no {', '.join(unknown)}; it has {list(DEFAULTS)}")
+        of = DEFAULTS | dict(settings)
+        torch.set_num_threads(1)
+        torch.manual_seed(seed)
+        if environment == PHASE_ORDERING and of["teacher"] == "greedy":
+            options = {"keep_states": True, **options}
+        self._settings, self._seed = of, seed
+        self._envs = [make(environment, options) for _ in range(max(1, workers))]
+        self.example = self._envs[0]
+        spaces: Any = self.example
+        length = spaces.observation_space.shape[0]
+        self._choices = int(spaces.action_space.n)
+        self._network = _Network(length, of["hiddens"], of["activation"], self._choices)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=of["lr"])
+        self._vectors = np.zeros((0, length), np.float32)
+        self._allowed = np.zeros((0, self._choices), np.bool_)
+        self._actions = np.zeros(0, np.int64)
+        self._iteration = 0
+        self._recorded = None if of["teacher"] == "greedy" else self._read(of["teacher"])
+
+    def iterate(self) -> tuple[int, Mapping[str, float]]:
+        """The decisions seen so far, and the totals of the teacher's new episodes."""
+        totals: Counter[str] = Counter()
+        if self._recorded is not None:
+            new, self._recorded = self._recorded, []
+        else:
+            count = self._settings["episodes"]
+            with ThreadPoolExecutor(len(self._envs)) as pool:
+                parts = [range(i, count, len(self._envs)) for i in range(len(self._envs))]
+                played = list(pool.map(self._played, self._envs, parts))
+            by_number = sorted((item for part in played for item in part), key=lambda i: i[0])
+            new = [decision for _, decisions, _ in by_number for decision in decisions]
+            for _, _, total in by_number:
+                totals.update(total)
+        self._add(new)
+        if self._iteration == 0:
+            self._rescale()
+        self._iteration += 1
+        steps = len(self._actions)
+        if self._settings["teacher"] != "greedy":  # each pass over the recordings counts
+            steps *= self._iteration
+        return steps, {**totals, "agreement": self._learn()}
+
+    def _add(self, decisions: Sequence[tuple[Any, Any, int]]) -> None:
+        if decisions:
+            vectors, masks, actions = zip(*decisions, strict=True)
+            self._vectors = np.concatenate([self._vectors, np.array(vectors, np.float32)])
+            self._allowed = np.concatenate([self._allowed, np.array(masks, np.bool_)])
+            self._actions = np.concatenate([self._actions, np.array(actions, np.int64)])
+        if not len(self._actions):
+            raise InvalidArgument(f"{self._settings['teacher']}: there is no decision to learn")
+
+    def _rescale(self) -> None:
+        self._network.mean.copy_(torch.from_numpy(self._vectors.mean(0)))
+        spread = np.maximum(self._vectors.std(0), 1e-3).astype(np.float32)
+        self._network.scale.copy_(torch.from_numpy(1 / spread))
+
+    def _learn(self) -> float:
+        """The share of the decisions that the network then makes as the teacher does."""
+        vectors, allowed, actions = map(
+            torch.from_numpy, (self._vectors, self._allowed, self._actions)
+        )
+        order = np.random.default_rng((self._seed, self._iteration))
+        for _ in range(self._settings["epochs"]):
+            for part in np.array_split(
+                order.permutation(len(actions)),
+                math.ceil(len(actions) / self._settings["batch"]),
+            ):
+                logits = self._network(vectors[part]).masked_fill(~allowed[part], -1e9)
+                self._optimizer.zero_grad()
+                loss: Any = nn.functional.cross_entropy(logits, actions[part])
+                loss.backward()
+                self._optimizer.step()
+        with torch.no_grad():
+            chosen = self._network(vectors).masked_fill(~allowed, -1e9).argmax(-1)
+        return float((chosen == actions).float().mean())
+
+    def _played(self, env: AsVector, numbers: Sequence[int]) -> list[tuple[int, Any, Any]]:
+        return [(number, *self._greedy(env, number)) for number in numbers]
+
+    def _greedy(self, env: AsVector, number: int) -> tuple[list[Any], dict[str, float]]:
+        """The decisions of an episode, and its totals."""
+        random = np.random.default_rng((self._seed, self._iteration, number))
+        inner: Any = env.unwrapped
+        seen, info = inner.reset(seed=int(random.integers(2**31)))
+        decisions: list[Any] = []
+        total, over = 0.0, False
+        while not over:
+            mask = inner.action_masks() if MASK in info else np.ones(self._choices, np.bool_)
+            vector, step = env.vector(seen), len(decisions)
+            candidates = random.permutation(np.flatnonzero(mask))[: self._settings["tries"]]
+            tried = {}
+            for action in map(int, candidates):
+                tried[action] = float(inner.step(action)[1])
+                if "fault" in inner.fork(step)[4]:
+                    return decisions, {"episodes": 1.0, "rewards": total, "faults": 1.0}
+            best = max(tried, key=lambda action: tried[action])
+            decisions.append((vector, mask, best))
+            seen, reward, terminated, truncated, info = inner.step(best)
+            total += float(reward)
+            over = terminated or truncated
+        return decisions, env.totals(info, total)
+
+    def _read(self, files: str | Sequence[str]) -> list[Any]:
+        decisions = []
+        for file in [files] if isinstance(files, str) else files:
+            recording = Recording(file)
+            for episode in recording.episodes():
+                decisions += [self._decision(episode, k) for k in range(len(episode))]
+        return decisions
+
+    def _decision(self, episode: Episode, k: int) -> tuple[NDArray[Any], NDArray[Any], int]:
+        observation, [action] = episode.observations[k], episode.actions[k].values()
+        missing = self.example.parts.keys() - observation.keys()
+        if missing:
+            raise InvalidArgument(f"the recording has no {', '.join(sorted(missing))}")
+        mask = observation.get(MASK, np.ones(self._choices)).ravel() > 0
+        return self.example.vector(observation), mask, int(action.ravel()[0])
+
+    def save(self, folder: Path) -> None:
+        """A checkpoint."""
+        state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
+        torch.save(state, folder / "network.pt")
+        np.savez(folder / "seen.npz", v=self._vectors, m=self._allowed, a=self._actions)
+        (folder / "state.json").write_text(json.dumps({"iteration": self._iteration}))
+
+    def load(self, folder: Path) -> None:
+        """Goes on from a checkpoint."""
+        state = torch.load(folder / "network.pt", weights_only=True)
+        self._network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        with np.load(folder / "seen.npz") as seen:
+            self._vectors, self._allowed, self._actions = seen["v"], seen["m"], seen["a"]
+        self._iteration = json.loads((folder / "state.json").read_text())["iteration"]
+        if self._recorded is not None:
+            self._recorded = []
+
+    def network(self) -> nn.Module:
+        """From vectors to a value for each choice."""
+        return self._network
+
+    def close(self) -> None:
+        """Ends the compilers."""
+        for env in self._envs:
+            env.close()
