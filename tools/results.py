@@ -194,7 +194,7 @@ def batching(path: Path, runs: Any) -> list[str]:
 
 
 def gym(path: Path, runs: Any) -> list[str]:
-    keys = ["way", "steps_per_second", "over_floor", "seconds_for_500_steps"]
+    keys = "way steps_per_second over_floor seconds_for_500_steps seconds_an_episode".split()
     return section(
         "Steps of an environment (`make bench`)",
         f"{measured(path)} The same actions on the same modules of the validation programs. Each"
@@ -202,8 +202,22 @@ def gym(path: Path, runs: Any) -> list[str]:
         " both in one opt without environment or driver. Medians of rounds; a ratio is that of the"
         " rates in one round.",
         table(
-            ["way", "steps a second", "over the floor", "s for 500 steps"],
+            ["way", "steps a second", "over the floor", "s for 500 steps", "s an episode"],
             [[run[key] for key in keys] for run in runs],
+        ),
+    )
+
+
+def deployment(path: Path, run: Any) -> list[str]:
+    return section(
+        "Compiling with a policy (`make bench`)",
+        f"{measured(path)} {run['modules']} modules of test-A, {run['steps']} decisions of"
+        " models/poset-rl's policy, the same ones in every way (`bench/deployment/run.py`)."
+        " `a process each` starts an embedder and opt for each step, `environment` is the"
+        " Gymnasium environment with ONNX Runtime in Python. Medians of rounds.",
+        table(
+            ["way", "seconds", "over native"],
+            [[way[key] for key in ("way", "seconds", "over_native")] for way in run["ways"]],
         ),
     )
 
@@ -411,6 +425,7 @@ def main() -> int:
         part(round_trip, "bench/round-trip.json"),
         part(batching, "bench/batching.json"),
         part(gym, "bench/gym.json"),
+        part(deployment, "bench/deployment.json"),
         part(attacks, "bench/attacks.json"),
         part(episodes, "bench/episodes.json"),
         part(served_builds, "programs/own-builds/served.json"),

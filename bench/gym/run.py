@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from mlbridge.gym import PhaseOrdering
 from programs.corpus import extracted
 
 STEPS = 12
-VECTORS = (2, 4)
+WORKERS = (1, 2, 4)
 PLACES = {
     "unix": "unix:{folder}/e",
     "shm": "shm:{folder}/e",
@@ -83,14 +83,17 @@ def one(place: str, modules: list[Path], sequence: list[int]) -> float:
             return in_turns(env, modules, sequence)
 
 
-def several(count: int, modules: list[Path], sequence: list[int]) -> float:
+def several(count: int, place: str, modules: list[Path], sequence: list[int]) -> float:
     """So many at once, a thread of this process for each."""
-    envs = [PhaseOrdering(modules, max_steps=STEPS) for _ in range(count)]
-    with ThreadPoolExecutor(count) as pool:
-        rates = list(pool.map(lambda env: in_turns(env, modules, sequence), envs))
-    for env in envs:
-        env.close()
-    return sum(rates)
+    with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as folder, ExitStack() as stack:
+        envs = []
+        for number in range(count):
+            env = stack.enter_context(closing(PhaseOrdering(modules, max_steps=STEPS)))
+            address = place.format(folder=folder, port=PORT + number)
+            env._session._worker.address = address.replace("/e", f"/e{number}")
+            envs.append(env)
+        with ThreadPoolExecutor(count) as pool:
+            return sum(pool.map(lambda env: in_turns(env, modules, sequence), envs))
 
 
 def alone(build: Path, modules: list[Path], sequence: list[int], *options: str) -> float:
@@ -145,8 +148,11 @@ def main() -> int:
     }
     for name, place in PLACES.items():
         ways[f"environment, {name}"] = partial(one, place, modules, sequence)
-    for count in VECTORS:
-        ways[f"{count} environments"] = partial(several, count, modules, sequence)
+    for count in WORKERS:
+        for name in ("grpc", "pipe"):
+            ways[f"{count} workers, {name}"] = partial(
+                several, count, PLACES[name], modules, sequence
+            )
     rates: dict[str, list[float]] = {name: [] for name in ways}
     with tqdm(total=options.rounds * len(ways), desc="gym", unit="turn") as bar:
         for _ in range(options.rounds):
@@ -162,6 +168,7 @@ def main() -> int:
                 statistics.median(a / b for a, b in zip(found, floor, strict=True)), 3
             ),
             "seconds_for_500_steps": round(500 / statistics.median(found), 2),
+            "seconds_an_episode": round(STEPS / statistics.median(found), 3),
         }
         for name, found in rates.items()
     ]

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,9 @@ def test_stable_baselines3s_own_check(module: Path) -> None:
     env.close()
 
 
-def test_several_agents_for_rllib() -> None:
+@pytest.fixture
+def unroller() -> Iterator[Any]:
+    """Two agents in a hierarchy, which RLlib drives."""
     from mlbridge.gym.rllib import CompilerMultiAgent
 
     served = Path(__file__).parents[1] / "gym" / "served.py"
@@ -123,8 +126,20 @@ def test_several_agents_for_rllib() -> None:
     def start(_: int, address: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, served, "unroller", address])
 
-    choices = {"select": 3, "unroll": 2}
-    env = CompilerMultiAgent({"start": start, "choices": choices})
+    env = CompilerMultiAgent({"start": start, "choices": {"select": 3, "unroll": 2}})
+    yield env
+    env.close()
+
+
+def test_rllibs_own_check(unroller: Any, caplog: pytest.LogCaptureFixture) -> None:
+    from ray.rllib.utils.pre_checks.env import check_multiagent_environments
+
+    check_multiagent_environments(unroller)
+    assert not caplog.records, "it only warns of some mistakes"
+
+
+def test_several_agents_for_rllib(unroller: Any) -> None:
+    env = unroller
     seen, _ = env.reset(seed=1, options={"seed": 5})
     turns, totals, over = [], dict.fromkeys(env.possible_agents, 0.0), False
     while not over:
@@ -138,4 +153,3 @@ def test_several_agents_for_rllib() -> None:
         over = terminated["__all__"] or truncated["__all__"]
     assert turns == ["select", "unroll"] * 3
     assert totals == {"select": -3.0, "unroll": 2.0}
-    env.close()

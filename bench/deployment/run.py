@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Seconds to compile the same modules with the same policy, asked in every way that there is.
+
+    run.py [--model FILE.onnx] [--modules N] [--rounds N] [--only SET]
+
+`stock` is plain -Oz, the floor. `environment` steps the Gymnasium environment and asks ONNX Runtime
+in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for each step, which is
+how the published POSET-RL began, without the time of its model. The others are stock clang with the
+plugin. Writes build/bench/deployment.json.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from shared import ROOT, parser, report, server, show
+
+sys.path.insert(0, str(ROOT))
+
+from mlbridge.gym import PhaseOrdering
+from programs.corpus import extracted
+from programs.plugin import compiled, plugin_flags
+
+SERVED = {
+    "grpc": "grpc:localhost:23721",
+    "pipe, json": "pipe:{folder}/pipe-json?serdes=json",
+    "pipe, bitstream": "pipe:{folder}/pipe",
+    "unix": "unix:{folder}/unix",
+    "shm": "shm:{folder}/shm",
+}
+
+
+class Bench:
+    """The policy, the modules, and how they are compiled."""
+
+    def __init__(self, model: Path, modules: list[Path], folder: Path) -> None:
+        self.model, self.modules, self.folder = model, modules, folder
+        properties = {p.key: p.value for p in onnx.load(str(model)).metadata_props}
+        listed = json.loads(properties["phase-ordering.actions"])
+        (folder / "actions.json").write_text(json.dumps(listed))
+        self.groups = {group["name"]: group["passes"] for group in listed["actions"]}
+        self.kind = properties.get("phase-ordering.observation", "counts")
+        self.orders = {module: self._order(module) for module in modules}
+
+    def compile(self, module: Path, *flags: str) -> None:
+        """By stock clang."""
+        command = ["clang-22", "-Oz", "-Wno-override-module", "-x", "ir", "-c", str(module)]
+        subprocess.run([*command, "-o", str(self.folder / "out.o"), *flags], check=True)
+
+    def _order(self, module: Path) -> list[str]:
+        """The groups that the policy chooses."""
+        log = self.folder / "log"
+        self.compile(module, *plugin_flags(f"native:{self.model}", "--log", str(log)))
+        (path,) = log.iterdir()
+        steps = [json.loads(line) for line in path.read_text().splitlines()[1:-1]]
+        path.unlink()
+        return [step["name"] for step in steps if step["name"] != "stop"]
+
+    def with_plugin(self, uri: str) -> Callable[[Path], None]:
+        """By clang, which asks the model there."""
+        flags = [*plugin_flags(uri), "-Werror=backend-plugin"]
+        return lambda module: self.compile(module, *flags)
+
+    def a_process_each(self, module: Path) -> None:
+        """Two processes for each step, and one for the code."""
+        before = module
+        for number, name in enumerate(self.orders[module]):
+            embed = ["llvm-ir2vec-22", "triplets", str(before), "-o", str(self.folder / "t")]
+            subprocess.run(embed, check=True)
+            after = self.folder / f"{number % 2}.bc"
+            run = ["opt-22", f"-passes={self.groups[name]}", str(before), "-o", str(after)]
+            subprocess.run(run, check=True)
+            before = after
+        self.compile(before, "-Xclang", "-disable-llvm-passes")
+
+    def environment(self) -> Callable[[Path], None]:
+        """The Gymnasium environment, and ONNX Runtime in this process."""
+        session = onnxruntime.InferenceSession(self.model, providers=["CPUExecutionProvider"])
+        names = [value.name for value in session.get_inputs()]
+        kind = {"ir2vec-flow-aware-1": "ir2vec", "ir2vec-symbolic-1": "ir2vec-symbolic"}
+        env = PhaseOrdering(
+            self.modules,
+            actions=self.folder / "actions.json",
+            observation=kind.get(self.kind, "counts"),
+        )
+        types = {spec.name: spec.type for spec in env.layout.signature.inputs}
+
+        def play(module: Path) -> None:
+            seen, _ = env.reset(options={"context": str(module), "seed": 0})
+            over = False
+            while not over:
+                inputs = {name: np.asarray(seen[name], types[name]) for name in names}
+                [action] = session.run(None, inputs)
+                seen, _, terminated, truncated, _ = env.step(int(action.item()))
+                over = terminated or truncated
+
+        play.close = env.close  # type: ignore[attr-defined]
+        return play
+
+
+def main() -> int:
+    """Measure, write, print."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, default=ROOT / "models/poset-rl/policy.onnx")
+    arguments.add_argument("--modules", type=int, default=24)
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--only", default="test-A", help="the set of programs")
+    options = arguments.parse_args()
+    found = sorted(extracted(options.only), key=lambda pair: (pair[0].bytes, pair[0].name))
+    modules = [path for _, path in random.Random(1).sample(found, options.modules)]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-bench-")))
+        bench = Bench(options.model, modules, folder)
+        played = bench.environment()
+        stack.enter_context(closing(played))  # type: ignore[type-var]
+        ways: dict[str, Callable[[Path], None]] = {
+            "stock -Oz": bench.compile,
+            "a process each": bench.a_process_each,
+            "environment": played,
+        }
+        for name, place in SERVED.items():
+            uri = place.format(folder=folder)
+            command = ["-m", "mlbridge", "serve", str(options.model), "--at", uri.partition("?")[0]]
+            stack.enter_context(server(command, waits=False))
+            ways[name] = bench.with_plugin(f"{uri}{'&' if '?' in uri else '?'}wait=30s")
+        shared = compiled(options.model, folder / "policy.so")
+        for name, uri in {
+            "onnx": f"onnx:{options.model}",
+            "native": f"native:{options.model}",
+            "aot": f"aot:{shared}",
+        }.items():
+            ways[name] = bench.with_plugin(uri)
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        with tqdm(total=options.rounds * len(ways), desc="deployment", unit="turn") as bar:
+            for _ in range(options.rounds):
+                for name, way in ways.items():
+                    start = time.perf_counter()
+                    for module in modules:
+                        way(module)
+                    seconds[name].append(time.perf_counter() - start)
+                    bar.update()
+    rows: list[dict[str, Any]] = [
+        {
+            "way": name,
+            "seconds": round(statistics.median(taken), 2),
+            "over_native": round(
+                statistics.median(a / b for a, b in zip(taken, seconds["native"], strict=True)),
+                3,
+            ),
+        }
+        for name, taken in seconds.items()
+    ]
+    steps = sum(len(order) for order in bench.orders.values())
+    report("deployment", {"modules": len(modules), "steps": steps, "ways": rows})
+    print(f"{len(modules)} modules, {steps} steps")
+    show(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
