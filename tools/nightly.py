@@ -95,7 +95,7 @@ def torch_exports(log: Path, _: float) -> bool:
 def training(log: Path, _: float) -> bool:
     """Every algorithm, small; many episodes with killed compilers; trainers' own checks."""
     train_venv.prepare()
-    tests = ["tests/training", "tests/gym", "models", "python/tests/test_loading.py"]
+    tests = ["tests/training", "tests/gym", "python/tests/test_loading.py"]
     return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", env=LONG)
 
 
