@@ -30,6 +30,10 @@ def run(options: argparse.Namespace) -> int:
         environment["corpus"] = places[0] if len(places) == 1 else places
     elif options.environment == "phase-ordering":
         raise UsageError("phase-ordering needs --corpus: modules, or a folder of them")
+    if options.observation:
+        environment["observation"] = options.observation
+    if options.vocabulary:
+        environment["vocabulary"] = os.path.abspath(options.vocabulary)
     try:
         from ..training.run import Settings, train
     except ImportError as error:
