@@ -5,7 +5,7 @@
 #define MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
 
 #include "actions.h"
-#include "ir_features.h"
+#include "observation.h"
 
 #include <mlbridge/environment.h>
 
@@ -32,6 +32,7 @@ struct EpisodeLog {
   std::string Source;
   std::string Model;       ///< URI
   std::string Observation; ///< its version
+  std::string Vocabulary;  ///< digest of the one that it needs, or empty
   std::string ActionsDigest;
   std::string Actions; ///< the list itself, as JSON text
   std::vector<Decision> Decisions;
@@ -83,17 +84,22 @@ std::string untouchable(const llvm::Module &M);
 /// One episode on one module. The module itself is not touched before commit().
 ///
 /// Observation: features float32[F], action_mask float32[A + 1], history float32[A + 1],
-/// step int64[1]; action: int64[1] in 0…A, where A, the number of groups, means stop.
+/// step int64[1], and unless counts are all that is observed embedding float32[D]; action: int64[1]
+/// in 0…A, where A, the number of groups, means stop.
 class PhaseOrderingEnvironment final : public Environment {
 public:
-  PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
+  /// `Vocabulary`: the file of the one for embeddings; empty: the built-in one.
+  PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
+                           std::string Vocabulary = {});
 
   /// Takes the list of actions from the model's metadata ("phase-ordering.actions"; the built-in
-  /// list if there is none), and gives the signature that follows from it. A list or a kind of
-  /// observation ("phase-ordering.observation") that cannot be used is reported by status().
+  /// list if there is none), and gives the signature that follows from it. A model observes the
+  /// kind that it states ("phase-ordering.observation"), or IR2Vec if it has an input `embedding`.
+  /// A list, kind or vocabulary ("phase-ordering.vocabulary") that cannot be used is reported by
+  /// status().
   const Signature &signatureFor(const Model &Policy);
-  /// The same with this list.
-  const Signature &useActions(llvm::StringRef Json);
+  /// The same with this list and kind.
+  const Signature &use(llvm::StringRef ActionsJson, Observer Of);
   const Status &status() const { return Metadata; }
 
   const Signature &signature() const override { return Sig; }
@@ -126,12 +132,15 @@ private:
     std::vector<float> History;
     std::vector<Decision> Decisions;
   };
+  Status observerFor(const Model &Policy, Observer &To) const;
   void observe(Observation &To);
   bool isAllowed(size_t Action) const;
 
   llvm::Module &M;
   llvm::ModuleAnalysisManager &MAM;
   const uint32_t MaxSteps;
+  const std::string VocabularyFile;
+  Observer Of;
   std::optional<ActionList> Actions;
   Signature Sig;
   Status Metadata;
@@ -160,7 +169,7 @@ private:
 class ServedEnvironment final : public Environment {
 public:
   ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
-                    std::string ActionsJson, bool KeepStates);
+                    std::string ActionsJson, Observer Of, bool KeepStates);
 
   /// Ok, or why the list of actions cannot be used.
   const Status &status() const { return Inner->status(); }
@@ -180,6 +189,7 @@ private:
   llvm::ModuleAnalysisManager &MAM;
   const uint32_t MaxSteps;
   const std::string ActionsJson;
+  const Observer Of;
   const bool KeepStates;
   std::string Path; ///< of `Loaded`
   std::unique_ptr<llvm::Module> Loaded;

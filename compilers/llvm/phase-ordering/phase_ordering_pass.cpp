@@ -30,6 +30,12 @@ static cl::opt<std::string> ServeUriOption(
 static cl::opt<std::string>
     ActionsOption("phase-ordering-actions", cl::value_desc("FILE"),
                   cl::desc("With -phase-ordering-serve: the groups of passes, as JSON"));
+static cl::opt<std::string>
+    ObservationOption("phase-ordering-observation", cl::init("counts"), cl::value_desc("KIND"),
+                      cl::desc("With -phase-ordering-serve: what is observed"));
+static cl::opt<std::string>
+    VocabularyOption("phase-ordering-vocabulary", cl::value_desc("FILE"),
+                     cl::desc("The vocabulary for IR2Vec instead of the built-in one"));
 static cl::opt<bool> KeepStatesOption("phase-ordering-keep-states",
                                       cl::desc("With -phase-ordering-serve: an episode can begin "
                                                "in a state of the last one"));
@@ -66,6 +72,12 @@ static Status checkOptions() {
   if (!ActionsOption.empty() && ServeUriOption.empty())
     return Status(Code::InvalidArgument, "-phase-ordering-actions is for -phase-ordering-serve; "
                                          "a model has the groups in its metadata");
+  if (ObservationOption != "counts" && ServeUriOption.empty())
+    return Status(Code::InvalidArgument, "-phase-ordering-observation is for "
+                                         "-phase-ordering-serve; a model says it in its metadata");
+  const ObservationKind *Kind = findObservation(ObservationOption);
+  if (!Kind || ObservationOption != Kind->Name)
+    return wrong("observation", "counts, ir2vec or ir2vec-symbolic", ObservationOption);
   if (MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
@@ -148,7 +160,12 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
                     "-phase-ordering-actions=" + ActionsOption + ": " + Read.getError().message());
     Actions = (*Read)->getBuffer().str();
   }
-  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions), KeepStatesOption);
+  mlbridge::Expected<Observer> Of =
+      Observer::make(*findObservation(ObservationOption), VocabularyOption);
+  if (!Of)
+    return Of.status();
+  ServedEnvironment Environment(M, MAM, MaxStepsOption, std::move(Actions), std::move(*Of),
+                                KeepStatesOption);
   if (!Environment.status())
     return Environment.status();
   ServerOptions Options;
@@ -193,7 +210,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
     giveUp(M, "no model was given (-phase-ordering-model=URI)");
     return false;
   }
-  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption);
+  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption, VocabularyOption);
   OpenOptions Opening;
   Opening.deadline = *parseDuration(DeadlineOption); // checkOptions has accepted it
   Opening.sharedBudget = true;
