@@ -19,6 +19,11 @@ def action_list(optimization: str) -> str:
     return os.path.join(PACKAGE, "plugins", f"{optimization}-actions.json")
 
 
+def vocabulary() -> str:
+    """The vocabulary for IR2Vec that the plugins have built in, whether or not it is there."""
+    return os.path.join(PACKAGE, "plugins", "ir2vec-vocabulary.json")
+
+
 def shipped_model(name: str) -> str:
     """The ONNX file of a shipped model ("phase-ordering-size"), whether or not it is there."""
     return os.path.join(PACKAGE, "models", name, "policy.onnx")

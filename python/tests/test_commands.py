@@ -35,7 +35,7 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 def test_the_commands_are_these() -> None:
     names = "compile corpus doctor flags inspect path record replay serve stats train validate"
-    assert [*names.split(), "wrapper"] == COMMANDS
+    assert [*names.split(), "vocabulary", "wrapper"] == COMMANDS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -72,6 +72,7 @@ def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture
     ("words", "says"),
     [
         ("flags phase-ordering --model onnx:/no/such/file", "is not there; expected an ONNX file"),
+        ("flags phase-ordering --vocabulary /no/such/file", "--vocabulary: there is no file /no/"),
         ("path nothing", "there is no optimization"),
         ("wrapper phase-ordering -o cc --compiler no-such-compiler", "state another"),
         ("serve /no/such/file.onnx --at unix:/tmp/s", "/no/such/file.onnx"),

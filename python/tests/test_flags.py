@@ -61,7 +61,7 @@ def test_all_options(
         capsys,
         *("--plugin", "plugin.so", "--model", "onnx:policy.onnx", "--max-steps", "7"),
         *("--deadline", "250ms", "--on-failure", "fail", "--log", "decisions"),
-        *("--levels", "O2,Oz"),
+        *("--levels", "O2,Oz", "--vocabulary", "policy.onnx"),
     )
     assert options(line) == {
         "fpass-plugin": f"{place}/plugin.so",
@@ -71,6 +71,7 @@ def test_all_options(
         "phase-ordering-on-failure": "fail",
         "phase-ordering-log": f"{place}/decisions",
         "phase-ordering-levels": "O2,Oz",
+        "phase-ordering-vocabulary": f"{place}/policy.onnx",
     }
     assert "'" not in line  # plain paths need no quotes, so that $CC without eval works too
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from served import started, starter
 
+import mlbridge.files
 import mlbridge.gym
 from mlbridge import InvalidArgument, Mismatch, NotFound, Unavailable, Unsupported
 from mlbridge.gym import CompilerEnv, CompilerVectorEnv, PhaseOrdering
@@ -57,12 +59,12 @@ def killed(env: CompilerEnv) -> None:
     process.wait()
 
 
-@pytest.mark.parametrize("which", ["phases", "countdown"])
+@pytest.mark.parametrize("which", ["counts", "ir2vec", "ir2vec-symbolic", "countdown"])
 def test_gymnasiums_own_check(corpus: Path, which: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of spaces without limits
-        if which == "phases":
-            made = gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=corpus)
+        if which != "countdown":
+            made = gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=corpus, observation=which)
             check_env(made.unwrapped)
         else:
             made = countdown()
@@ -116,6 +118,35 @@ def test_a_fork_goes_on_as_the_episode_did(corpus: Path, keep_states: bool) -> N
         killed(env)  # and with it what was kept
         env.fork(1)
         assert env.step(7)[1] == steps[1][1]
+
+
+def test_embeddings_take_the_place_of_counts(corpus: Path, tmp_path: Path) -> None:
+    shipped = json.loads(Path(mlbridge.files.vocabulary()).read_text())
+    short = {s: {n: vector[:7] for n, vector in v.items()} for s, v in shipped.items()}
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(short))
+    made = {}
+    for kind in ("ir2vec", "ir2vec-symbolic"):
+        for vocabulary in (None, own):
+            with contextlib.closing(
+                PhaseOrdering(corpus, observation=kind, vocabulary=vocabulary)
+            ) as env:
+                seen, info = env.reset(seed=3)
+                assert set(seen) == {"embedding", "action_mask", "history", "step"}
+                assert len(info["features"]) == 120
+                made[kind, vocabulary] = seen["embedding"], env.step(5)[0]["embedding"]
+                metadata = env.model_metadata
+                used = Path(vocabulary or mlbridge.files.vocabulary()).read_bytes()
+                assert metadata["phase-ordering.vocabulary"] == hashlib.sha256(used).hexdigest()
+        assert metadata["phase-ordering.observation"].startswith(kind)
+        for whole, part in zip(made[kind, None], made[kind, own], strict=True):
+            assert whole[:7].tobytes() == part.tobytes()
+    assert not np.array_equal(*made["ir2vec", None])
+    assert not np.array_equal(made["ir2vec", None][0], made["ir2vec-symbolic", None][0])
+    with pytest.raises(InvalidArgument, match="a vocabulary is for"):
+        PhaseOrdering(corpus, vocabulary=own)
+    with pytest.raises(NotFound, match="nowhere"):
+        PhaseOrdering(corpus, observation="ir2vec", vocabulary="/nowhere.json")
 
 
 def test_masked_and_impossible_actions(phases: PhaseOrdering) -> None:

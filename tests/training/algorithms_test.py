@@ -46,6 +46,7 @@ def decisions(model: str, module: Path, folder: Path) -> tuple[str, bytes]:
     ("algorithm", "more"),
     [
         ("maskable-ppo", ["--workers", "2"]),
+        ("maskable-ppo", ["--observation", "ir2vec"]),
         ("ppo", ["--workers", "1"]),
         ("appo", ["--workers", "1"]),
         ("dqn", ["--workers", "0"]),

@@ -8,6 +8,7 @@
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SourceMgr.h"
@@ -103,24 +104,51 @@ std::string untouchable(const Module &M) {
 }
 
 PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
-                                                   uint32_t MaxSteps)
-    : M(M), MAM(MAM), GivenSteps(MaxSteps) {
+                                                   uint32_t MaxSteps, std::string Vocabulary)
+    : M(M), MAM(MAM), GivenSteps(MaxSteps), VocabularyFile(std::move(Vocabulary)) {
   Log.Module = M.getModuleIdentifier();
   Log.Source = M.getSourceFileName();
-  Log.Observation = Features::Version.str();
+  Log.Observation = Of.version().str();
+}
+
+Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) const {
+  const std::optional<std::string> Stated = Policy.metadata("phase-ordering.observation");
+  const Signature *Own = Policy.modelSignature();
+  const bool Embeds = Own && Own->findInput("embedding") >= 0;
+  const ObservationKind *Kind =
+      findObservation(Stated ? StringRef(*Stated) : StringRef(Embeds ? "ir2vec" : "counts"));
+  if (!Kind || (Stated && *Stated != Kind->Version)) {
+    const auto Versions =
+        map_range(ObservationKinds, [](const ObservationKind &K) { return K.Version.str(); });
+    return Status(Code::Mismatch, "phase-ordering.observation: this plugin offers '" +
+                                      join(Versions, "', '") + "', the model wants '" + *Stated +
+                                      "'");
+  }
+  mlbridge::Expected<Observer> Made = Observer::make(*Kind, VocabularyFile);
+  if (!Made)
+    return Made.status();
+  To = std::move(*Made);
+  const std::optional<std::string> Digest = Policy.metadata("phase-ordering.vocabulary");
+  if (const embeddings::Vocabulary *V = To.vocabulary(); V && Digest && *Digest != V->digest())
+    return Status(Code::Mismatch,
+                  "phase-ordering.vocabulary: " +
+                      (VocabularyFile.empty() ? "the one in this plugin" : VocabularyFile) +
+                      " has the digest " + V->digest() + ", the model wants '" + *Digest + "'");
+  return Status();
 }
 
 const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
-  const std::optional<std::string> Observation = Policy.metadata("phase-ordering.observation");
-  if (Observation && *Observation != Features::Version)
-    Metadata = Status(Code::Mismatch, "phase-ordering.observation: this plugin offers '" +
-                                          Features::Version.str() + "', the model wants '" +
-                                          *Observation + "'");
-  return useActions(
-      Policy.metadata("phase-ordering.actions").value_or(ActionList::builtin().str()));
+  Observer Wanted;
+  Metadata = observerFor(Policy, Wanted);
+  return use(Policy.metadata("phase-ordering.actions").value_or(ActionList::builtin().str()),
+             std::move(Wanted));
 }
 
-const Signature &PhaseOrderingEnvironment::useActions(StringRef Json) {
+const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) {
+  Of = std::move(Wanted);
+  Log.Observation = Of.version().str();
+  const embeddings::Vocabulary *V = Of.vocabulary();
+  Log.Vocabulary = V ? V->digest() : "";
   llvm::Expected<ActionList> List = ActionList::parse(Json);
   if (!List) {
     Metadata = Status(Code::InvalidModel, toString(List.takeError()));
@@ -133,6 +161,8 @@ const Signature &PhaseOrderingEnvironment::useActions(StringRef Json) {
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),
                 TensorSpec::of<float>("action_mask", {Choices}),
                 TensorSpec::of<float>("history", {Choices}), TensorSpec::of<int64_t>("step", {1})};
+  if (V)
+    Sig.inputs.push_back(TensorSpec::of<float>("embedding", {int64_t(V->dimension())}));
   Sig.outputs = {TensorSpec::of<int64_t>("action", {1})};
   return Sig;
 }
@@ -231,6 +261,11 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
   FeaturesDigest = featuresDigest(Values);
   const Span<float> Vector = To.input<float>("features");
   llvm::copy(Values, Vector.begin());
+  if (Of.vocabulary()) {
+    const Span<float> Embedding = To.input<float>("embedding");
+    Of.embed(Copy->module(), {Embedding.data(), Embedding.size()});
+    FeaturesDigest = featuresDigest({Embedding.data(), Embedding.size()});
+  }
   const Span<float> Mask = To.input<float>("action_mask");
   for (size_t I = 0; I < Mask.size(); ++I)
     Mask[I] = isAllowed(I) ? 1.0f : 0.0f;
@@ -256,7 +291,9 @@ ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
 
 Metadata ServedEnvironment::metadata() const {
   Metadata Values;
-  Values["phase-ordering.observation"] = Features::Version.str();
+  Values["phase-ordering.observation"] = Options.Of.version().str();
+  if (const embeddings::Vocabulary *V = Options.Of.vocabulary())
+    Values["phase-ordering.vocabulary"] = V->digest();
   if (Options.KeepStates)
     Values["mlbridge.fork"] = "1";
   if (const ActionList *Actions = Inner->actions())
@@ -267,7 +304,7 @@ Metadata ServedEnvironment::metadata() const {
 void ServedEnvironment::useModule(Module &M) {
   Inner.reset(); // its copy belongs to what the analyses know
   Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Options.MaxSteps);
-  Inner->useActions(Options.ActionsJson);
+  Inner->use(Options.ActionsJson, Options.Of);
   if (Options.KeepStates)
     Inner->keepStates();
 }

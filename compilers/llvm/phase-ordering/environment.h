@@ -5,7 +5,7 @@
 #define MLBRIDGE_LLVM_PHASE_ORDERING_ENVIRONMENT_H
 
 #include "actions.h"
-#include "ir_features.h"
+#include "observation.h"
 
 #include <mlbridge/environment.h>
 
@@ -34,6 +34,7 @@ struct EpisodeLog {
   std::string Source;
   std::string Model;       ///< URI
   std::string Observation; ///< its version
+  std::string Vocabulary;  ///< digest of the one that it needs, or empty
   std::string ActionsDigest;
   std::string Actions; ///< the list itself, as JSON text
   std::vector<Decision> Decisions;
@@ -85,18 +86,23 @@ std::string untouchable(const llvm::Module &M);
 /// One episode on one module. The module itself is not touched before commit().
 ///
 /// Observation: features float32[F], action_mask float32[A + 1], history float32[A + 1],
-/// step int64[1]; action: int64[1] in 0…A, where A, the number of groups, means stop.
+/// step int64[1], and unless counts are all that is observed embedding float32[D]; action: int64[1]
+/// in 0…A, where A, the number of groups, means stop.
 class PhaseOrderingEnvironment final : public Environment {
 public:
-  /// `MaxSteps`: 0 takes what the list of actions says, or else DefaultMaxSteps.
-  PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps);
+  /// `MaxSteps`: 0 takes what the list of actions says, or else DefaultMaxSteps. `Vocabulary`: the
+  /// file of the one for embeddings; empty: the built-in one.
+  PhaseOrderingEnvironment(llvm::Module &M, llvm::ModuleAnalysisManager &MAM, uint32_t MaxSteps,
+                           std::string Vocabulary = {});
 
   /// Takes the list of actions from the model's metadata ("phase-ordering.actions"; the built-in
-  /// list if there is none), and gives the signature that follows from it. A list or a kind of
-  /// observation ("phase-ordering.observation") that cannot be used is reported by status().
+  /// list if there is none), and gives the signature that follows from it. A model observes the
+  /// kind that it states ("phase-ordering.observation"), or IR2Vec if it has an input `embedding`.
+  /// A list, kind or vocabulary ("phase-ordering.vocabulary") that cannot be used is reported by
+  /// status().
   const Signature &signatureFor(const Model &Policy);
-  /// The same with this list.
-  const Signature &useActions(llvm::StringRef Json);
+  /// The same with this list and kind.
+  const Signature &use(llvm::StringRef ActionsJson, Observer Of);
   const Status &status() const { return Metadata; }
 
   const Signature &signature() const override { return Sig; }
@@ -130,6 +136,7 @@ private:
     std::vector<float> History;
     std::vector<Decision> Decisions;
   };
+  Status observerFor(const Model &Policy, Observer &To) const;
   void observe(Observation &To);
   bool isAllowed(size_t Action) const;
   bool isOver() const;
@@ -138,6 +145,8 @@ private:
   llvm::ModuleAnalysisManager &MAM;
   const uint32_t GivenSteps;
   uint32_t MaxSteps = 0;
+  const std::string VocabularyFile;
+  Observer Of;
   std::optional<ActionList> Actions;
   Signature Sig;
   Status Metadata;
@@ -154,6 +163,7 @@ private:
 struct ServedOptions {
   uint32_t MaxSteps = 0; ///< as of PhaseOrderingEnvironment
   std::string ActionsJson;
+  Observer Of;
   bool KeepStates = false;
   std::string StateFile; ///< if not empty, the module is written there before each reply
 };

@@ -35,15 +35,17 @@ static void print(const EpisodeLog &Log, raw_ostream &OS) {
   llvm::Expected<json::Value> Actions = json::parse(Log.Actions);
   if (!Actions)
     consumeError(Actions.takeError());
-  OS << json::Value(json::Object{{"format", FormatName},
-                                 {"version", 1},
-                                 {"module", text(Log.Module)},
-                                 {"source", text(Log.Source)},
-                                 {"model", text(Log.Model)},
-                                 {"observation", Log.Observation},
-                                 {"actions_digest", Log.ActionsDigest},
-                                 {"actions", Actions ? *Actions : json::Value(nullptr)}})
-     << '\n';
+  json::Object Head{{"format", FormatName},
+                    {"version", 1},
+                    {"module", text(Log.Module)},
+                    {"source", text(Log.Source)},
+                    {"model", text(Log.Model)},
+                    {"observation", Log.Observation},
+                    {"actions_digest", Log.ActionsDigest},
+                    {"actions", Actions ? *Actions : json::Value(nullptr)}};
+  if (!Log.Vocabulary.empty())
+    Head["vocabulary"] = Log.Vocabulary;
+  OS << json::Value(std::move(Head)) << '\n';
   for (const auto &[Step, D] : enumerate(Log.Decisions))
     OS << json::Value(json::Object{{"step", int64_t(Step)},
                                    {"action", D.Action},
@@ -88,6 +90,7 @@ static bool readHeader(const json::Value &Line, EpisodeLog &Log) {
   raw_string_ostream(Log.Actions) << json::Value(json::Object(*Actions));
   return Map.map("module", Log.Module) && Map.map("source", Log.Source) &&
          Map.mapOptional("model", Log.Model) && Map.map("observation", Log.Observation) &&
+         Map.mapOptional("vocabulary", Log.Vocabulary) &&
          Map.map("actions_digest", Log.ActionsDigest);
 }
 

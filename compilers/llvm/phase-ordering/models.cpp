@@ -119,13 +119,14 @@ std::vector<std::string> logsIn(const std::string &Folder) {
 /// What one Runner replays.
 class Player {
 public:
-  Player(std::string Place, std::shared_ptr<const EpisodeLog> File, std::string Digest)
-      : Place(std::move(Place)), File(std::move(File)), ListDigest(std::move(Digest)) {}
+  Player(std::string Place, std::shared_ptr<const EpisodeLog> File, std::string Digest, bool Embeds)
+      : Place(std::move(Place)), File(std::move(File)), ListDigest(std::move(Digest)),
+        Embeds(Embeds) {}
 
   Status operator()(FunctionCall &Call) {
     const Span<int64_t> Action = Call.out<int64_t>("action");
-    const Span<const float> Features = Call.in<float>("features");
-    const std::string Digest = featuresDigest({Features.data(), Features.size()});
+    const Span<const float> Seen = Call.in<float>(Embeds ? "embedding" : "features");
+    const std::string Digest = featuresDigest({Seen.data(), Seen.size()});
     if (Action.empty())
       return failure(Code::Mismatch, "expected an output action");
     if (!Log)
@@ -180,6 +181,7 @@ private:
   std::string Place;
   std::shared_ptr<const EpisodeLog> File;
   std::string ListDigest;
+  bool Embeds; ///< whether the digests of the log are of embeddings
   std::shared_ptr<const EpisodeLog> Log;
   size_t Step = 0;
 };
@@ -209,10 +211,13 @@ static mlbridge::Expected<FunctionModel> replay(const Uri &From) {
   FunctionModel Model;
   Model.metadata["phase-ordering.actions"] = Read->Actions;
   Model.metadata["phase-ordering.observation"] = Read->Observation;
+  const bool Embeds = !Read->Vocabulary.empty();
+  if (Embeds)
+    Model.metadata["phase-ordering.vocabulary"] = Read->Vocabulary;
   const std::string Digest = Read->ActionsDigest;
   auto File = IsFolder ? nullptr : std::make_shared<const EpisodeLog>(std::move(*Read));
-  Model.newFunction = [Place = From.place, File, Digest]() -> Function {
-    return Player(Place, File, Digest);
+  Model.newFunction = [Place = From.place, File, Digest, Embeds]() -> Function {
+    return Player(Place, File, Digest, Embeds);
   };
   return Model;
 }

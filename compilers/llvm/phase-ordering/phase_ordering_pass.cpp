@@ -30,6 +30,12 @@ static cl::opt<std::string> ServeUriOption(
 static cl::opt<std::string>
     ActionsOption("phase-ordering-actions", cl::value_desc("FILE"),
                   cl::desc("With -phase-ordering-serve: the groups of passes, as JSON"));
+static cl::opt<std::string>
+    ObservationOption("phase-ordering-observation", cl::init("counts"), cl::value_desc("KIND"),
+                      cl::desc("With -phase-ordering-serve: what is observed"));
+static cl::opt<std::string>
+    VocabularyOption("phase-ordering-vocabulary", cl::value_desc("FILE"),
+                     cl::desc("The vocabulary for IR2Vec instead of the built-in one"));
 static cl::opt<bool> KeepStatesOption("phase-ordering-keep-states",
                                       cl::desc("With -phase-ordering-serve: an episode can begin "
                                                "in a state of the last one"));
@@ -71,6 +77,12 @@ static Status checkOptions() {
                                          "a model has the groups in its metadata");
   if (StateOption.getNumOccurrences() && ServeUriOption.empty())
     return Status(Code::InvalidArgument, "-phase-ordering-state is for -phase-ordering-serve");
+  if (ObservationOption != "counts" && ServeUriOption.empty())
+    return Status(Code::InvalidArgument, "-phase-ordering-observation is for "
+                                         "-phase-ordering-serve; a model says it in its metadata");
+  const ObservationKind *Kind = findObservation(ObservationOption);
+  if (!Kind || ObservationOption != Kind->Name)
+    return wrong("observation", "counts, ir2vec or ir2vec-symbolic", ObservationOption);
   if (MaxStepsOption.getNumOccurrences() && MaxStepsOption == 0)
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
@@ -145,7 +157,11 @@ static void remark(const Module &M, const EpisodeLog &Log) {
 
 /// Lets a driver play episodes until it leaves. Returns why that was not possible.
 static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
-  ServedOptions Choice{MaxStepsOption, ActionList::builtin().str(), KeepStatesOption, StateOption};
+  ServedOptions Choice;
+  Choice.MaxSteps = MaxStepsOption;
+  Choice.ActionsJson = ActionList::builtin().str();
+  Choice.KeepStates = KeepStatesOption;
+  Choice.StateFile = StateOption;
   if (!ActionsOption.empty()) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(ActionsOption);
     if (!Read)
@@ -153,6 +169,11 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
                     "-phase-ordering-actions=" + ActionsOption + ": " + Read.getError().message());
     Choice.ActionsJson = (*Read)->getBuffer().str();
   }
+  mlbridge::Expected<Observer> Of =
+      Observer::make(*findObservation(ObservationOption), VocabularyOption);
+  if (!Of)
+    return Of.status();
+  Choice.Of = std::move(*Of);
   ServedEnvironment Environment(M, MAM, std::move(Choice));
   if (!Environment.status())
     return Environment.status();
@@ -198,7 +219,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
     giveUp(M, "no model was given (-phase-ordering-model=URI)");
     return false;
   }
-  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption);
+  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption, VocabularyOption);
   OpenOptions Opening;
   Opening.deadline = *parseDuration(DeadlineOption); // checkOptions has accepted it
   Opening.sharedBudget = true;

@@ -193,6 +193,16 @@ def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     return model_uri(str(options.model), runtime)
 
 
+def vocabulary_of(options: argparse.Namespace) -> list[str]:
+    """The file of --vocabulary, which must be there, if it was given."""
+    if options.vocabulary is None:
+        return []
+    path = os.path.abspath(options.vocabulary)
+    if not os.path.isfile(path):
+        raise CommandError(f"--vocabulary: there is no file {path}")
+    return [path]
+
+
 def run(options: argparse.Namespace) -> int:
     """Print the line."""
     print(flags_line(options))
@@ -227,6 +237,7 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
     line = ["--start-no-unused-arguments", "-Xclang", f"-fpass-plugin={plugin}"]
     told = {
         "model": uri,
+        "vocabulary": next(iter(vocabulary_of(options)), None),
         "max-steps": options.max_steps,
         "deadline": options.deadline,
         "on-failure": options.on_failure,
@@ -247,7 +258,7 @@ def wrapper(options: argparse.Namespace) -> int:
     plugin = path_of(options.optimization, options.plugin)
     uri = model_of(options, files.find_onnx_runtime())
     attempt(options, plugin, uri)
-    needed = shlex.join([compiler, plugin, *needs(uri)])
+    needed = shlex.join([compiler, plugin, *vocabulary_of(options), *needs(uri)])
     command = shlex.join([compiler, *words(options, plugin, uri)])
     text = SCRIPT.format(needed=needed, command=command)
     try:

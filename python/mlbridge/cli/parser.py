@@ -152,6 +152,7 @@ def parser() -> Parser:
     model = Parser(add_help=False)
     model.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
     model.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
+    model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
@@ -412,6 +413,25 @@ example:
     tune.option("--at-once N", "trials (default: 1)", type=number_from_one, default=1)
     corpora(commands, command)
 
+    vocabulary = command(
+        "vocabulary",
+        "train a vocabulary for IR2Vec",
+        """\
+Trains the seed vectors from which LLVM's IR2Vec makes embeddings: llvm-ir2vec states what stands
+beside what in the modules and in what opt makes of them, and TransE finds the vectors. CORPUS is a
+corpus, or modules, or folders of them (docs/embeddings.md).""",
+        """\
+example:
+  mlbridge vocabulary mine --part training -o v.json
+  mlbridge train phase-ordering --corpus mine --observation ir2vec --vocabulary v.json -o p/""",
+    )
+    vocabulary.add_argument("corpus", metavar="CORPUS", nargs="+", help="what to learn from")
+    vocabulary.option("-o FILE", "the vocabulary, as JSON", dest="output", required=True)
+    vocabulary.option("--part NAME", "of the corpus", default="")
+    for name, preset in (("dimensions", 300), ("epochs", 1000), ("jobs", 2)):
+        vocabulary.option(f"--{name} N", f"default: {preset}", type=number_from_one, default=preset)
+    vocabulary.option("--seed N", "the same vocabulary again (default: 0)", type=int, default=0)
+
     stats = command(
         "serve:stats",
         "ask a running server what it has done",
@@ -439,6 +459,13 @@ def training_options(train: Parser) -> None:
         "a corpus (--option part=training: a part of it), modules, or a folder of them; may be "
         "repeated for modules",
     )
+    train.option(
+        "--observation",
+        "of phase-ordering: counts of its instructions (default), or its embedding by LLVM's "
+        "IR2Vec, flow-aware or symbolic",
+        choices=["counts", "ir2vec", "ir2vec-symbolic"],
+    )
+    train.option("--vocabulary FILE", "of `mlbridge vocabulary`, instead of the shipped one")
     train.option(
         "--algorithm",
         "maskable-ppo is Stable-Baselines3's, imitation learns from a teacher (--set teacher=FILE: "

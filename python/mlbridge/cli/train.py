@@ -56,6 +56,10 @@ def settings_of(options: argparse.Namespace) -> Any:
         asked["options"]["corpus"] = places[0] if len(places) == 1 else places
     elif asked["environment"] == "phase-ordering" and "corpus" not in asked["options"]:
         raise UsageError("phase-ordering needs --corpus: modules, or a folder of them")
+    if options.observation:
+        asked["options"]["observation"] = options.observation
+    if options.vocabulary:
+        asked["options"]["vocabulary"] = os.path.abspath(options.vocabulary)
     from ..training.run import Settings
 
     return Settings(**asked)

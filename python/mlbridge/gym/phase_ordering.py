@@ -14,16 +14,24 @@ from typing import Any
 
 from .. import files
 from .._core import Signature, TensorSpec
-from ..corpus import Corpus, is_corpus, names, open
+from ..corpus import Corpus
+from ..corpus.places import module_files, opened
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
 from ..rewards import Cache
+from ..vocabulary import read as read_vocabulary
 from .compiler import CompilerEnv
 from .objectives import Measure, Objective, objective_of
 
 FEATURES = 120
+EMBEDDING = "embedding"
 SIZES = ("code_bytes", "oz_code_bytes")  # what a model in the compiler does not see
-MODULES = (".bc", ".ll")
 RULES = ("repeat", "stop", "max_steps")  # of a list of groups
+#: Kinds of observation, and what models call them.
+OBSERVATIONS = {
+    "counts": "phase-ordering-counts-1",
+    "ir2vec": "ir2vec-flow-aware-1",
+    "ir2vec-symbolic": "ir2vec-symbolic-1",
+}
 
 
 class PhaseOrdering(CompilerEnv):
@@ -33,7 +41,8 @@ class PhaseOrdering(CompilerEnv):
     observation, groups and `stop`, the last action, are those of the phase-ordering plugin
     (compilers/llvm/phase-ordering/README.md). The reward is the decrease of the executable bytes of
     its object, divided by those at the reset; `info` has them as `code_bytes`, and as
-    `oz_code_bytes` those that plain -Oz gives.
+    `oz_code_bytes` those that plain -Oz gives. With IR2Vec, `embedding` takes the place of
+    `features`, which are then in `info`.
     """
 
     def __init__(
@@ -43,6 +52,7 @@ class PhaseOrdering(CompilerEnv):
         part: str = "",
         objective: str | Measure | Objective = "size",
         observation: str = "counts",
+        vocabulary: str | os.PathLike[str] | None = None,
         actions: str | os.PathLike[str] | None = None,
         max_steps: int | None = None,
         cache: str | os.PathLike[str] | None = None,
@@ -55,14 +65,21 @@ class PhaseOrdering(CompilerEnv):
         """`corpus`: a corpus of `mlbridge corpus add` (its name or folder, or what
         `mlbridge.corpus.open` gave), whose modules are extracted when their turn comes; or modules
         (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves them, or folders of
-        such. `part`: of the corpus. `actions`: a JSON file with other groups and rules, which may
-        state the limit of steps that `max_steps` overrides. `objective`: "size"; "throughput",
-        which llvm-mca predicts; "poset-rl", both; or one of mlbridge.gym.objectives, such as
-        `Time`; the measured ones keep their figures in `cache`, an SQLite file. `keep_states`:
-        `fork` resumes without taking steps again, at the price of a copy of the module for each
-        step; not where the objective is measured."""
-        if observation != "counts":
-            raise Unsupported(f"the observation is {observation!r}; there is only 'counts'")
+        such. `part`: of the corpus. `observation`: "counts", or the embedding of the module by
+        LLVM's IR2Vec: "ir2vec" (flow-aware) or "ir2vec-symbolic", with the vocabulary in a file
+        of `mlbridge vocabulary` or the shipped one. `actions`: a JSON file with other groups and
+        rules, which may state the limit of steps that `max_steps` overrides. `objective`: "size";
+        "throughput", which llvm-mca predicts; "poset-rl", both; or one of mlbridge.gym.objectives,
+        such as `Time`; the measured ones keep their figures in `cache`, an SQLite file.
+        `keep_states`: `fork` resumes without taking steps again, at the price of a copy of the
+        module for each step; not where the objective is measured."""
+        if observation not in OBSERVATIONS:
+            raise Unsupported(
+                f"the observation is {observation!r}; there is {', '.join(OBSERVATIONS)}"
+            )
+        embeds = observation != "counts"
+        if vocabulary is not None and not embeds:
+            raise InvalidArgument("a vocabulary is for the observations ir2vec and ir2vec-symbolic")
         self._objective = objective_of(objective, None if cache is None else Cache(cache))
         self._resumes = self._objective is None
         plugin = files.plugin("phase-ordering")
@@ -80,7 +97,7 @@ class PhaseOrdering(CompilerEnv):
         #: What a model file must say for the plugin to use it with these groups.
         self.model_metadata = {
             "phase-ordering.actions": text,
-            "phase-ordering.observation": "phase-ordering-counts-1",
+            "phase-ordering.observation": OBSERVATIONS[observation],
         }
         self._command = [
             *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
@@ -88,6 +105,17 @@ class PhaseOrdering(CompilerEnv):
         ]
         if max_steps is not None:
             self._command.append(f"-phase-ordering-max-steps={max_steps}")
+        inputs = []
+        if embeds:
+            # Stated even if it is the shipped one, so that the dimensions are those of this file.
+            words = Path(vocabulary or files.vocabulary()).absolute()
+            dimensions, digest = read_vocabulary(words)
+            inputs.append(TensorSpec(EMBEDDING, "float32", [dimensions]))
+            self.model_metadata["phase-ordering.vocabulary"] = digest
+            self._command += [
+                f"-phase-ordering-observation={observation}",
+                f"-phase-ordering-vocabulary={words}",
+            ]
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
         self._states: tempfile.TemporaryDirectory[str] | None = None
@@ -97,7 +125,7 @@ class PhaseOrdering(CompilerEnv):
         choices = len(self.actions)
         super().__init__(
             start=self._started,
-            contexts=list(self._modules) if found else modules(corpus),
+            contexts=list(self._modules) if found else module_files(corpus),
             prepare=self._prepared,
             signature=Signature(
                 [
@@ -105,11 +133,12 @@ class PhaseOrdering(CompilerEnv):
                     TensorSpec("action_mask", "float32", [choices]),
                     TensorSpec("history", "float32", [choices]),
                     TensorSpec("step", "int64", [1]),
+                    *inputs,
                     *(TensorSpec(name, "int64", [1]) for name in SIZES),
                 ],
                 [TensorSpec("action", "int64", [1])],
             ),
-            aside=SIZES,
+            aside=(*SIZES, "features") if embeds else SIZES,
             deadline=deadline,
             retries=retries,
             render_mode=render_mode,
@@ -177,36 +206,3 @@ def read_actions(path: Path) -> str:
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidModel(f"{path}: not a list of actions: {error!r}") from None
     return json.dumps({"version": 1, "actions": groups, **rules}, separators=(",", ":"))
-
-
-def opened(corpus: Any, part: str) -> Corpus | None:
-    """The part of a corpus, None if it is something else."""
-    if isinstance(corpus, str) and not Path(corpus).exists() and corpus in names():
-        corpus = open(corpus)
-    elif isinstance(corpus, (str, os.PathLike)) and is_corpus(Path(corpus)):
-        corpus = open(Path(corpus))
-    if isinstance(corpus, Corpus):
-        found = corpus.part(part) if part else corpus
-        if not len(found):
-            raise NotFound(f"{corpus.path}: there is no module")
-        return found
-    if part:
-        raise InvalidArgument(f"{corpus} is no corpus, which alone has parts such as '{part}'")
-    return None
-
-
-def modules(corpus: Any) -> list[str]:
-    """The modules in files and folders, sorted in each folder."""
-    places = [corpus] if isinstance(corpus, (str, os.PathLike)) else corpus
-    found: list[str] = []
-    for place in map(Path, places):
-        if place.is_dir():
-            inside = sorted(p for p in place.rglob("*") if p.suffix in MODULES)
-        elif place.is_file():
-            inside = [place]
-        else:
-            raise NotFound(f"{place} is not there; expected modules or a folder of them")
-        found += [str(path.absolute()) for path in inside]
-    if not found:
-        raise NotFound(f"{corpus}: there is no module (.bc or .ll)")
-    return found

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import Unsupported
 from ..gym import CompilerEnv, PhaseOrdering
 from ..gym.layout import MASK
+from ..gym.phase_ordering import EMBEDDING
 
 PHASE_ORDERING = "phase-ordering"
 
@@ -22,6 +23,9 @@ PHASE_ORDERING = "phase-ordering"
 class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
     """The inputs but the mask, in alphabetical order, as one vector of float32. With `masked` the
     mask, if there is one, is the end of it; `has_mask` says so.
+
+    `compressed` ones, embeddings by IR2Vec, whose sums grow exponentially along chains of
+    instructions, are sign(x) log(1 + |x|); an exported network does the same.
 
     `info["totals"]` of the last step says how the episode went, in figures that add up: `episodes`,
     `rewards`, `faults`, and where bytes are measured `sizes` and `log_over_oz`.
@@ -37,6 +41,8 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         assert isinstance(env.observation_space, spaces.Dict)
         entries = env.observation_space.spaces
         self.parts = {name: entries[name].shape or () for name in sorted(entries) if name != MASK}
+        of_modules = isinstance(env.unwrapped, PhaseOrdering)
+        self.compressed = {EMBEDDING} & self.parts.keys() if of_modules else set()
         length = sum(math.prod(shape) for shape in self.parts.values())
         self.has_mask = masked and MASK in entries
         if self.has_mask:
@@ -47,7 +53,10 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
     def vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Of an observation of the environment."""
         names = [*self.parts, MASK] if self.has_mask else self.parts
-        return np.concatenate([seen[name].ravel().astype(np.float32) for name in names])
+        values = {name: seen[name].ravel().astype(np.float32) for name in names}
+        for name in self.compressed:
+            values[name] = np.sign(x := values[name]) * np.log1p(np.abs(x))
+        return np.concatenate(list(values.values()))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

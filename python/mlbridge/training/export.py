@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,15 @@ class Policy(nn.Module):
     """The inputs of the pass by name, concatenated as they were in training; the allowed action
     with the largest value out."""
 
-    def __init__(self, network: nn.Module, signature: Signature, parts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        signature: Signature,
+        parts: Mapping[str, Any],
+        compressed: Collection[str],
+    ) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.compressed = network, compressed
         self.parts = list(parts)
         self.inputs = [s.name for s in signature.inputs if s.name in parts or s.name == MASK]
         self.shape = list(signature.outputs[0].shape)
@@ -34,6 +40,9 @@ class Policy(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         """The action."""
         given = dict(zip(self.inputs, inputs, strict=True))
+        for name in self.compressed:
+            x = given[name].float()
+            given[name] = torch.sign(x) * torch.log(1 + torch.abs(x))
         values = self.network(torch.cat([given[n].reshape(-1).float() for n in self.parts])[None])
         if MASK in given:
             values = torch.where(given[MASK].reshape(1, -1) > 0, values, MASKED)
@@ -46,15 +55,16 @@ def export(
     parts: Mapping[str, Any],
     metadata: Mapping[str, str],
     path: Path,
+    compressed: Collection[str] = (),
 ) -> None:
     """Writes the file, if ONNX Runtime decides as PyTorch does on random observations.
 
-    `network` maps a batch of vectors to a value for each choice.
+    `network` maps a batch of vectors to a value for each choice. `compressed`: as of AsVector.
     """
     import onnx
     import onnxruntime
 
-    policy = Policy(network.eval().cpu(), signature, parts).eval()
+    policy = Policy(network.eval().cpu(), signature, parts, compressed).eval()
     specs = {s.name: s for s in signature.inputs if s.name in policy.inputs}
     random = np.random.default_rng(0)
 

@@ -164,7 +164,7 @@ def _exported(settings: Settings, of: Trainer, rows: list[Row], path: Path) -> P
         f"{settings.algorithm}, seed {settings.seed}, {last['steps']} steps"
     )
     file = path / "policy.onnx"
-    export(of.network(), signature, env.parts, metadata, file)
+    export(of.network(), signature, env.parts, metadata, file, env.compressed)
     replace(path / "README.md", card(settings, rows))
     return file
 

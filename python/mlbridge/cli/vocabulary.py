@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge vocabulary`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import Error
+from .common import DONE, CommandError
+
+
+def run(options: argparse.Namespace) -> int:
+    """Collect triplets, train, write; one line says what came of it."""
+    from .. import vocabulary
+
+    places = options.corpus[0] if len(options.corpus) == 1 else options.corpus
+    try:
+        graph = vocabulary.collect(places, options.part, jobs=options.jobs, progress=True)
+        trained = vocabulary.train(
+            graph,
+            dimensions=options.dimensions,
+            epochs=options.epochs,
+            seed=options.seed,
+            progress=True,
+        )
+        digest = vocabulary.save(trained, Path(options.output))
+    except Error as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        raise CommandError(f"interrupted; {options.output} was not written") from None
+    print(
+        f"{options.output}: {options.dimensions} dimensions, of {graph.modules} modules, "
+        f"{graph.counted} triplets, {len(graph.triplets)} of them distinct, {trained.entities} "
+        f"entities that occur; loss {trained.loss:.4f}, mean reciprocal rank "
+        f"{trained.mean_reciprocal_rank:.4f}, hits at 10 {trained.hits_at_10:.4f}; digest {digest}"
+    )
+    return DONE

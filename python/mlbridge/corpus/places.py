@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What may be meant where modules are asked for: a corpus, or files and folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgument, NotFound
+from .store import Corpus, is_corpus, names, open
+
+SUFFIXES = (".bc", ".ll")
+
+
+def opened(corpus: Any, part: str) -> Corpus | None:
+    """The part of a corpus, None if it is something else."""
+    if isinstance(corpus, str) and not Path(corpus).exists() and corpus in names():
+        corpus = open(corpus)
+    elif isinstance(corpus, (str, os.PathLike)) and is_corpus(Path(corpus)):
+        corpus = open(Path(corpus))
+    if isinstance(corpus, Corpus):
+        found = corpus.part(part) if part else corpus
+        if not len(found):
+            raise NotFound(f"{corpus.path}: there is no module")
+        return found
+    if part:
+        raise InvalidArgument(f"{corpus} is no corpus, which alone has parts such as '{part}'")
+    return None
+
+
+def module_files(corpus: Any) -> list[str]:
+    """The modules in files and folders, sorted in each folder."""
+    places = [corpus] if isinstance(corpus, (str, os.PathLike)) else corpus
+    found: list[str] = []
+    for place in map(Path, places):
+        if place.is_dir():
+            inside = sorted(p for p in place.rglob("*") if p.suffix in SUFFIXES)
+        elif place.is_file():
+            inside = [place]
+        else:
+            raise NotFound(f"{place} is not there; expected modules or a folder of them")
+        found += [str(path.absolute()) for path in inside]
+    if not found:
+        raise NotFound(f"{corpus}: there is no module (.bc or .ll)")
+    return found
