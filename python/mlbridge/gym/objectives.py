@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from ..measuring import run
-from ..rewards import Cache, Throughput, run_time
+from ..rewards import Cache, Size, Throughput, run_time
 
 NAMES = ("size", "throughput", "poset-rl")
 
@@ -45,6 +45,8 @@ class Saved:
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
         """Measures both."""
+        if isinstance(self._measure, (Size, Throughput)):
+            self._measure = self._measure.fixed(module)
         self._baseline = self._measure.baseline(module)
         self._last = self._measure.value(state)
         info |= {"value": self._last, "baseline": self._baseline}
@@ -68,6 +70,8 @@ class PosetRL:
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
         """Measures the cycles."""
+        if isinstance(self._throughput, Throughput):
+            self._throughput = self._throughput.fixed(module)
         self._cycles = self._first_cycles = self._throughput.value(state)
         self._bytes = _first(info["code_bytes"])
         self._range = max(1, self._bytes - _first(info["oz_code_bytes"]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -50,6 +51,7 @@ class PhaseOrdering(CompilerEnv):
         corpus: str | os.PathLike[str] | Corpus | Sequence[str | os.PathLike[str]],
         *,
         part: str = "",
+        largest: int | None = None,
         objective: str | Measure | Objective = "size",
         observation: str = "counts",
         vocabulary: str | os.PathLike[str] | None = None,
@@ -65,7 +67,8 @@ class PhaseOrdering(CompilerEnv):
         """`corpus`: a corpus of `mlbridge corpus add` (its name or folder, or what
         `mlbridge.corpus.open` gave), whose modules are extracted when their turn comes; or modules
         (bitcode or text) as `clang -Oz -Xclang -disable-llvm-passes` leaves them, or folders of
-        such. `part`: of the corpus. `observation`: "counts", or the embedding of the module by
+        such. `part`: of the corpus, and `largest`: its modules with at most so many bytes of
+        bitcode. `observation`: "counts", or the embedding of the module by
         LLVM's IR2Vec: "ir2vec" (flow-aware) or "ir2vec-symbolic", with the vocabulary in a file
         of `mlbridge vocabulary` or the shipped one. `actions`: a JSON file with other groups and
         rules, which may state the limit of steps that `max_steps` overrides. `objective`: "size";
@@ -120,8 +123,15 @@ class PhaseOrdering(CompilerEnv):
             self._command.append("-phase-ordering-keep-states")
         self._states: tempfile.TemporaryDirectory[str] | None = None
         self._corpus = found = opened(corpus, part)
+        if largest is not None and found is None:
+            raise InvalidArgument(f"{corpus} is no corpus, which alone knows how large modules are")
+        most = math.inf if largest is None else largest
         #: The modules of a corpus by where they are extracted to.
-        self._modules = {str(found.place(m)): m for m in found} if found else {}
+        self._modules = {}
+        if found is not None:
+            self._modules = {str(found.place(m)): m for m in found if m.bytes <= most}
+        if found and not self._modules:
+            raise NotFound(f"{found.path}: no module has at most {largest} bytes")
         choices = len(self.actions)
         super().__init__(
             start=self._started,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Self
 
 from ..elf import executable_bytes, is_object
 from ..errors import InvalidArgument, PolicyFailed, Unsupported
@@ -64,6 +66,14 @@ class _Measure:
         self._clang = clang
         self._cache = cache
         self._timeout = timeout
+        self._target: list[str] | None = None
+
+    def fixed(self, module: Place) -> Self:
+        """The same for modules of the target of this one, which are then not asked for theirs."""
+        made = copy.copy(self)
+        with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
+            made._target = _target(self, os.fspath(module), _content(module), folder)
+        return made
 
     def value(self, file: Place) -> float:
         """Of a module (bitcode or text) on which passes have run; none is run any more."""
@@ -78,10 +88,7 @@ class _Measure:
         return Reward(self.value(file), self.baseline(module), self.unit)
 
     def _cached(self, file: Place, *flags: str) -> float:
-        try:
-            content = Path(file).read_bytes()
-        except OSError as error:
-            raise InvalidArgument(f"{file} can't be read: {error.strerror}") from None
+        content = _content(file)
         name = os.fspath(file)
         if self._cache is None:
             return self._measure(name, content, flags)
@@ -214,6 +221,13 @@ def run_time(
     return Timed(median(seconds[True]), median(seconds[False]), "s", ratio)
 
 
+def _content(file: Place) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"{file} can't be read: {error.strerror}") from None
+
+
 @functools.cache
 def _version_of(tool: str) -> str:
     return run([tool, "--version"], timeout=60.0).stdout.text
@@ -221,6 +235,8 @@ def _version_of(tool: str) -> str:
 
 def _target(measure: _Measure, name: str, content: bytes, folder: str) -> list[str]:
     """The option for the module's own target, which clang would replace by its own."""
+    if measure._target is not None:
+        return measure._target
     head = content
     if content[:2] == b"BC" or content[:4] == b"\xde\xc0\x17\x0b":
         Path(folder, "module").write_bytes(content)
