@@ -4,8 +4,8 @@ through JSON, fuzzers, random networks, soaks.
 
     tools/nightly.py [--minutes N] [--only CAMPAIGN]
 
-Each campaign has its share of the minutes, 40 unless given; what of it has no end of its own, goes
-on as long. The others, and building what is not there, take some 20 more. Each has a log in
+Each campaign has its share of the minutes, 30 unless given; what of it has no end of its own, goes
+on as long. The others, and building what is not there, take some 25 more. Each has a log in
 build/nightly/; results are in build/nightly/summary.json.
 """
 
@@ -96,7 +96,7 @@ def training(log: Path, _: float) -> bool:
     """Every algorithm, small; many episodes with killed compilers; trainers' own checks."""
     train_venv.prepare()
     tests = ["tests/training", "tests/gym", "python/tests/test_loading.py"]
-    return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", env=LONG)
+    return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", "--durations=12", env=LONG)
 
 
 def sampled_tests(log: Path, _: float) -> bool:
@@ -104,7 +104,18 @@ def sampled_tests(log: Path, _: float) -> bool:
     sanitizers, every fault, TensorFlow's models by every engine."""
     if build("dev", []) != 0 or build("asan", ["hostile_models_test", "killed_server_test"]) != 0:
         return False
-    good = run(log, PYTHON, "-m", "pytest", "tests/faults", "tests/tensorflow", "-m", "", env=LONG)
+    good = run(
+        log,
+        PYTHON,
+        "-m",
+        "pytest",
+        "tests/faults",
+        "tests/tensorflow",
+        "-m",
+        "",
+        "--durations=12",
+        env=LONG,
+    )
     for preset in ("dev", "asan"):
         command = ["ctest", "--preset", preset, "-L", "slow", "--parallel", str(jobs())]
         good &= run(log, *command, env=LONG)
@@ -163,8 +174,8 @@ def main() -> int:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=40,
-        help="for campaigns without an end; the others and the builds take some 20 more",
+        default=30,
+        help="for campaigns without an end; the others and the builds take some 25 more",
     )
     parser.add_argument("--only", choices=sorted(CAMPAIGNS))
     arguments = parser.parse_args()
