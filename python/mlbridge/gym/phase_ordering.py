@@ -18,6 +18,7 @@ from ..corpus.places import module_files, opened
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
 from ..vocabulary import read as read_vocabulary
 from .compiler import CompilerEnv
+from .session import OtherSignature
 
 FEATURES = 120
 EMBEDDING = "embedding"
@@ -95,16 +96,17 @@ class PhaseOrdering(CompilerEnv):
             *(opt, "-load-pass-plugin", plugin, "-passes=phase-ordering", "-disable-output"),
             *(f"-phase-ordering-max-steps={max_steps}", f"-phase-ordering-actions={listed}"),
         ]
+        self._vocabulary = Path()  # of embeddings
         inputs = []
         if embeds:
             # Stated even if it is the shipped one, so that the dimensions are those of this file.
-            words = Path(vocabulary or files.vocabulary()).absolute()
-            dimensions, digest = read_vocabulary(words)
+            self._vocabulary = Path(vocabulary or files.vocabulary()).absolute()
+            dimensions, digest = read_vocabulary(self._vocabulary)
             inputs.append(TensorSpec(EMBEDDING, "float32", [dimensions]))
             self.model_metadata["phase-ordering.vocabulary"] = digest
             self._command += [
                 f"-phase-ordering-observation={observation}",
-                f"-phase-ordering-vocabulary={words}",
+                f"-phase-ordering-vocabulary={self._vocabulary}",
             ]
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
@@ -141,6 +143,9 @@ class PhaseOrdering(CompilerEnv):
     def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
         module = self._session.context  # whose target is that of the process
         place = address.partition("?")[0]  # options are the driver's
+        digest = self.model_metadata.get("phase-ordering.vocabulary")
+        if digest is not None and read_vocabulary(self._vocabulary)[1] != digest:
+            raise OtherSignature(f"{self._vocabulary} has changed; its digest was {digest}")
         check = [self._command[0], "-passes=verify", "-disable-output", module]
         done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
