@@ -97,9 +97,16 @@ def test_replay_gives_the_same_bytes(phases: PhaseOrdering) -> None:
         phases.restore("{}")
 
 
-@pytest.mark.parametrize("keep_states", [True, False])
-def test_a_fork_goes_on_as_the_episode_did(corpus: Path, keep_states: bool) -> None:
-    with contextlib.closing(PhaseOrdering(corpus, keep_states=keep_states)) as env:
+@pytest.mark.parametrize(
+    ("keep_states", "observation"), [(True, "counts"), (False, "counts"), (True, "ir2vec")]
+)
+def test_a_fork_goes_on_as_the_episode_did(
+    corpus: Path, keep_states: bool, observation: str
+) -> None:
+    seen = "features" if observation == "counts" else "embedding"
+    with contextlib.closing(
+        PhaseOrdering(corpus, keep_states=keep_states, observation=observation)
+    ) as env:
         env.reset(seed=2)
         with pytest.raises(InvalidArgument, match="step 1 of 0"):
             env.fork(1)
@@ -107,7 +114,7 @@ def test_a_fork_goes_on_as_the_episode_did(corpus: Path, keep_states: bool) -> N
         before = int(steps[1][0]["step"][0])
         forked = env.fork(2)
         assert forked[0]["step"][0] == before
-        assert np.array_equal(forked[0]["features"], steps[1][0]["features"])
+        assert np.array_equal(forked[0][seen], steps[1][0][seen])
         again = [env.step(action) for action in (4, 9, 2)]
         for one, other in zip(steps[2:], again, strict=True):
             assert one[1] == other[1]
@@ -143,6 +150,13 @@ def test_embeddings_take_the_place_of_counts(corpus: Path, tmp_path: Path) -> No
             assert whole[:7].tobytes() == part.tobytes()
     assert not np.array_equal(*made["ir2vec", None])
     assert not np.array_equal(made["ir2vec", None][0], made["ir2vec-symbolic", None][0])
+    with contextlib.closing(PhaseOrdering(corpus, observation="ir2vec", vocabulary=own)) as env:
+        env.reset()
+        own.write_text(json.dumps(short) + " ")
+        killed(env)
+        env.step(5)
+        with pytest.raises(Mismatch, match=r"own\.json has changed"):
+            env.reset()
     with pytest.raises(InvalidArgument, match="a vocabulary is for"):
         PhaseOrdering(corpus, vocabulary=own)
     with pytest.raises(NotFound, match="nowhere"):

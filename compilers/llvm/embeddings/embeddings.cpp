@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/IR2Vec.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
@@ -37,6 +38,8 @@ constexpr Part Parts[] = {{"Opcodes", LLVMs::MaxOpcodes, 1.0F},
                           {"Types", LLVMs::MaxCanonicalTypeIDs, 0.5F},
                           {"Arguments", LLVMs::MaxOperandKinds, 0.2F},
                           {"Arguments", LLVMs::MaxPredicateKinds, 0.2F}};
+
+constexpr uint64_t MostBytes = 64 << 20;
 
 Status wrong(const Twine &Message) {
   return Status(Code::InvalidModel, "vocabulary: " + Message.str());
@@ -121,9 +124,21 @@ Expected<Vocabulary> Vocabulary::parse(StringRef Json) {
 }
 
 Expected<Vocabulary> Vocabulary::read(const std::string &Path) {
+  const auto Wrong = [&](Code C, const std::string &Why) {
+    return Status(C, "vocabulary: " + Path + ": " + Why);
+  };
+  // What is no file might have no end, or no beginning.
+  sys::fs::file_status Kind;
+  if (std::error_code EC = sys::fs::status(Path, Kind))
+    return Wrong(Code::NotFound, EC.message());
+  if (Kind.type() != sys::fs::file_type::regular_file)
+    return Wrong(Code::NotFound, "not a regular file");
+  if (Kind.getSize() > MostBytes)
+    return Wrong(Code::LimitExceeded, "expected at most " + std::to_string(MostBytes) +
+                                          " bytes, got " + std::to_string(Kind.getSize()));
   ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(Path);
   if (!Read)
-    return Status(Code::NotFound, "vocabulary: " + Path + ": " + Read.getError().message());
+    return Wrong(Code::NotFound, Read.getError().message());
   Expected<Vocabulary> Made = parse((*Read)->getBuffer());
   return Made ? Made : Made.status().withContext(Path);
 }

@@ -31,7 +31,7 @@ public:
   /// a section that is missing or has no name that LLVM knows, vectors of different lengths, a
   /// number that is not finite), Unsupported (this LLVM has no IR2Vec).
   static Expected<Vocabulary> parse(llvm::StringRef Json);
-  /// The same of a file; NotFound if it cannot be read.
+  /// The same of a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
   static Expected<Vocabulary> read(const std::string &Path);
   /// The one that is built in: vocabulary.json, read on the first call.
   static const Expected<Vocabulary> &builtin();

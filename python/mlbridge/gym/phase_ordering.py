@@ -22,6 +22,7 @@ from ..rewards import Cache
 from ..vocabulary import read as read_vocabulary
 from .compiler import CompilerEnv
 from .objectives import Measure, Objective, objective_of
+from .session import OtherSignature
 
 FEATURES = 120
 EMBEDDING = "embedding"
@@ -108,16 +109,17 @@ class PhaseOrdering(CompilerEnv):
         ]
         if max_steps is not None:
             self._command.append(f"-phase-ordering-max-steps={max_steps}")
+        self._vocabulary = Path()  # of embeddings
         inputs = []
         if embeds:
             # Stated even if it is the shipped one, so that the dimensions are those of this file.
-            words = Path(vocabulary or files.vocabulary()).absolute()
-            dimensions, digest = read_vocabulary(words)
+            self._vocabulary = Path(vocabulary or files.vocabulary()).absolute()
+            dimensions, digest = read_vocabulary(self._vocabulary)
             inputs.append(TensorSpec(EMBEDDING, "float32", [dimensions]))
             self.model_metadata["phase-ordering.vocabulary"] = digest
             self._command += [
                 f"-phase-ordering-observation={observation}",
-                f"-phase-ordering-vocabulary={words}",
+                f"-phase-ordering-vocabulary={self._vocabulary}",
             ]
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
@@ -162,6 +164,9 @@ class PhaseOrdering(CompilerEnv):
     def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
         module = self._session.context  # whose target is that of the process
         place = address.partition("?")[0]  # options are the driver's
+        digest = self.model_metadata.get("phase-ordering.vocabulary")
+        if digest is not None and read_vocabulary(self._vocabulary)[1] != digest:
+            raise OtherSignature(f"{self._vocabulary} has changed; its digest was {digest}")
         check = [self._command[0], "-passes=verify", "-disable-output", module]
         done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
 import subprocess
@@ -211,6 +212,25 @@ def test_a_vocabulary_that_cannot_be_used(compiler: Compiler, name: str) -> None
     assert done.stderr.count("\n") == 1
     assert "warning: phase-ordering: " in done.stderr and expected in done.stderr
     assert str(path) in done.stderr and "left to the usual passes" in done.stderr
+
+
+def test_a_vocabulary_that_is_no_file(compiler: Compiler) -> None:
+    fifo, sparse = compiler.folder / "fifo", compiler.folder / "sparse"
+    os.mkfifo(fifo)
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)
+    for path, expected in (
+        (fifo, "not a regular file"),
+        (compiler.folder, "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
+        (sparse, "limit exceeded: vocabulary"),
+    ):
+        done = compiler.run(
+            *("opt-22", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
+            *(*observing("ir2vec", path), f"-phase-ordering-serve=unix:{compiler.folder}/s"),
+            *("-disable-output", module_of(compiler, "words.c")),
+        )
+        assert done.stderr.count("\n") == 1 and expected in done.stderr
 
 
 def network(folder: Path, dimensions: int, **metadata: str) -> Path:
