@@ -209,12 +209,16 @@ def gym(path: Path, runs: Any) -> list[str]:
 
 
 def deployment(path: Path, run: Any) -> list[str]:
+    sizes, over = run["sizes"], run["sizes"]["over_oz"]
     return section(
         "Compiling with a policy (`make bench`)",
         f"{measured(path)} {run['modules']} modules of test-A, {run['steps']} decisions of"
         " models/poset-rl's policy, the same ones in every way (`bench/deployment/run.py`)."
         " `a process each` starts an embedder and opt for each step, `environment` is the"
-        " Gymnasium environment with ONNX Runtime in Python. Medians of rounds.",
+        " Gymnasium environment with ONNX Runtime in Python. Medians of rounds. Code of"
+        f" {sizes['modules']} modules of {over['count']} programs: {sizes['policy']} bytes against"
+        f" {sizes['stock']} with -Oz; geometric mean of the programs {over['mean']:.3f}"
+        f" [{over['low']:.3f}, {over['high']:.3f}].",
         table(
             ["way", "seconds", "over native"],
             [[way[key] for key in ("way", "seconds", "over_native")] for way in run["ways"]],

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Seconds to compile the same modules with the same policy, asked in every way that there is.
 
-    run.py [--model FILE.onnx] [--modules N] [--rounds N] [--only SET]
+    run.py [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N] [--only SET]
 
 `stock` is plain -Oz, the floor. `environment` steps the Gymnasium environment and asks ONNX Runtime
 in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for each step, which is
 how the published POSET-RL began, without the time of its model. The others are stock clang with the
-plugin. Writes build/bench/deployment.json.
+plugin. Then `--sizes` modules are compiled once with and once without the policy, for their bytes
+of code. Writes build/bench/deployment.json.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from shared import ROOT, parser, report, server, show
 
 sys.path.insert(0, str(ROOT))
 
+from mlbridge.corpus import Module
+from mlbridge.elf import executable_bytes
 from mlbridge.gym import PhaseOrdering
+from mlbridge.measuring import Ratio
 from programs.corpus import extracted
 from programs.plugin import compiled, plugin_flags
 
@@ -58,10 +62,12 @@ class Bench:
         self.kind = properties.get("phase-ordering.observation", "counts")
         self.orders = {module: self._order(module) for module in modules}
 
-    def compile(self, module: Path, *flags: str) -> None:
-        """By stock clang."""
+    def compile(self, module: Path, *flags: str) -> Path:
+        """The object, by stock clang."""
         command = ["clang-22", "-Oz", "-Wno-override-module", "-x", "ir", "-c", str(module)]
-        subprocess.run([*command, "-o", str(self.folder / "out.o"), *flags], check=True)
+        made = self.folder / "out.o"
+        subprocess.run([*command, "-o", str(made), *flags], check=True)
+        return made
 
     def _order(self, module: Path) -> list[str]:
         """The groups that the policy chooses."""
@@ -72,7 +78,29 @@ class Bench:
         path.unlink()
         return [step["name"] for step in steps if step["name"] != "stop"]
 
-    def with_plugin(self, uri: str) -> Callable[[Path], None]:
+    def sizes(self, found: list[tuple[Module, Path]]) -> dict[str, Any]:
+        """Bytes of code with the policy over those without, by program."""
+        flags = plugin_flags(f"native:{self.model}")
+        totals: dict[str, list[int]] = {}
+        for module, path in tqdm(found, desc="sizes", unit="module"):
+            total = totals.setdefault(module.program, [0, 0])
+            for which, options in enumerate(([], flags)):
+                made = self.compile(path, *options)
+                total[which] += executable_bytes(made.read_bytes(), str(made))
+        of_all = [sum(total[which] for total in totals.values()) for which in (0, 1)]
+        by_program = {name: asked / max(1, stock) for name, (stock, asked) in totals.items()}
+        ratio = Ratio.of(by_program.values())
+        assert ratio is not None
+        print(f"bytes over -Oz: {ratio} (geometric mean of {ratio.count} programs)")
+        return {
+            "modules": len(found),
+            "stock": of_all[0],
+            "policy": of_all[1],
+            "over_oz": ratio.as_json(),
+            "programs": by_program,
+        }
+
+    def with_plugin(self, uri: str) -> Callable[[Path], Path]:
         """By clang, which asks the model there."""
         flags = [*plugin_flags(uri), "-Werror=backend-plugin"]
         return lambda module: self.compile(module, *flags)
@@ -119,17 +147,19 @@ def main() -> int:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, default=ROOT / "models/poset-rl/policy.onnx")
     arguments.add_argument("--modules", type=int, default=24)
+    arguments.add_argument("--sizes", type=int, default=200)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--only", default="test-A", help="the set of programs")
     options = arguments.parse_args()
     found = sorted(extracted(options.only), key=lambda pair: (pair[0].bytes, pair[0].name))
-    modules = [path for _, path in random.Random(1).sample(found, options.modules)]
+    sample = random.Random(1).sample(found, max(options.modules, options.sizes))
+    modules = [path for _, path in sample[: options.modules]]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-bench-")))
         bench = Bench(options.model, modules, folder)
         played = bench.environment()
         stack.enter_context(closing(played))  # type: ignore[type-var]
-        ways: dict[str, Callable[[Path], None]] = {
+        ways: dict[str, Callable[[Path], object]] = {
             "stock -Oz": bench.compile,
             "a process each": bench.a_process_each,
             "environment": played,
@@ -155,6 +185,7 @@ def main() -> int:
                         way(module)
                     seconds[name].append(time.perf_counter() - start)
                     bar.update()
+        sizes = bench.sizes(sample[: options.sizes])
     rows: list[dict[str, Any]] = [
         {
             "way": name,
@@ -167,7 +198,7 @@ def main() -> int:
         for name, taken in seconds.items()
     ]
     steps = sum(len(order) for order in bench.orders.values())
-    report("deployment", {"modules": len(modules), "steps": steps, "ways": rows})
+    report("deployment", {"modules": len(modules), "steps": steps, "ways": rows, "sizes": sizes})
     print(f"{len(modules)} modules, {steps} steps")
     show(rows)
     return 0

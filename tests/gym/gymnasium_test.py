@@ -53,7 +53,7 @@ def played(env: CompilerEnv, seed: int) -> tuple[list[int], float, bool, dict[st
 
 
 def killed(env: CompilerEnv) -> None:
-    process = env._session._worker.process
+    process = env.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -32,7 +32,7 @@ def episode(env: PhaseOrdering, number: int, kill_at: int | None) -> tuple[int, 
     _, info = env.reset(options={"context": module, "seed": seed})
     for step in range(100):
         if step == kill_at:
-            process = env._session._worker.process
+            process = env.process
             assert process is not None
             os.kill(process.pid, signal.SIGKILL)
         allowed = info["action_mask"].nonzero()[0]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -139,6 +140,11 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     def render(self) -> str | None:
         """The episode so far, a line for each step, if the render mode is "ansi"."""
         return None if self.render_mode is None else self._session.shown(self.name_of)
+
+    @property
+    def process(self) -> subprocess.Popen[Any] | None:
+        """The compiler that `start` started last."""
+        return self._session.process
 
     def name_of(self, action: Any) -> str:
         """An action for people."""

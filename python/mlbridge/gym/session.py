@@ -63,6 +63,11 @@ class Session:
         self._bad: dict[str, str] = {}
         self._is_open = False  # the compiler has the episode of `actions`
 
+    @property
+    def process(self) -> subprocess.Popen[Any] | None:
+        """The compiler that was started last."""
+        return self._worker.process
+
     def driver(self) -> Driver:
         """Connected; the compiler is started if need be."""
         if not self._worker.address:
