@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "code_size.h"
 
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
@@ -10,7 +11,9 @@
 
 using namespace llvm;
 
-Expected<uint64_t> mlbridge::phase_ordering::codeSize(const Module &M) {
+namespace mlbridge::phase_ordering {
+
+static Error generate(const Module &M, CodeGenFileType Kind, raw_pwrite_stream &Out) {
   std::string Why;
   const Triple &For = M.getTargetTriple();
   const Target *T = TargetRegistry::lookupTarget(For, Why);
@@ -18,17 +21,24 @@ Expected<uint64_t> mlbridge::phase_ordering::codeSize(const Module &M) {
     return createStringError(Why);
   TargetOptions Options;
   Options.FunctionSections = false;
+  Options.MCOptions.AsmVerbose = true; // comments say where functions begin
   const std::unique_ptr<TargetMachine> TM(
       T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
   if (!TM)
     return createStringError("no code generator for " + For.str());
   const std::unique_ptr<Module> Copy = CloneModule(M);
+  legacy::PassManager Passes;
+  if (TM->addPassesToEmitFile(Passes, Out, nullptr, Kind))
+    return createStringError("LLVM cannot write such files for " + For.str());
+  Passes.run(*Copy);
+  return Error::success();
+}
+
+Expected<uint64_t> codeSize(const Module &M) {
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
-  legacy::PassManager Passes;
-  if (TM->addPassesToEmitFile(Passes, Out, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("LLVM cannot write object files for " + For.str());
-  Passes.run(*Copy);
+  if (Error E = generate(M, CodeGenFileType::ObjectFile, Out))
+    return E;
   const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
   Expected<std::unique_ptr<object::ObjectFile>> Made =
       object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
@@ -40,3 +50,23 @@ Expected<uint64_t> mlbridge::phase_ordering::codeSize(const Module &M) {
       Size += Section.getSize();
   return Size;
 }
+
+Error writeModule(const Module &M, StringRef Path) {
+  SmallVector<char, 0> Bytes;
+  raw_svector_ostream Out(Bytes);
+  if (!Path.ends_with(".s"))
+    WriteBitcodeToFile(M, Out);
+  else if (Error E = generate(M, CodeGenFileType::AssemblyFile, Out))
+    return E;
+  std::error_code Failed;
+  raw_fd_ostream File(Path, Failed);
+  if (!Failed) {
+    File << Out.str();
+    File.close();
+    Failed = File.error();
+    File.clear_error(); // or LLVM ends the process
+  }
+  return Failed ? createStringError(Path + ": " + Failed.message()) : Error::success();
+}
+
+} // namespace mlbridge::phase_ordering

@@ -11,6 +11,9 @@ namespace mlbridge::phase_ordering {
 /// module, for the module's own target. Errors: there is no such target in this process.
 llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
 
+/// Writes bitcode, or the assembly of the same code if the path ends with ".s".
+llvm::Error writeModule(const llvm::Module &M, llvm::StringRef Path);
+
 } // namespace mlbridge::phase_ordering
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -368,24 +367,10 @@ Status ServedEnvironment::reset(Observation &First) {
   return Measured;
 }
 
-Status ServedEnvironment::writeState() const {
-  std::error_code Error;
-  raw_fd_ostream Out(Options.StateFile, Error);
-  if (!Error) {
-    WriteBitcodeToFile(Inner->module(), Out);
-    Out.close();
-    Error = Out.error();
-    Out.clear_error(); // or LLVM ends the process
-  }
-  if (Error)
-    return Status(Code::Internal, Options.StateFile + ": " + Error.message());
-  return Status();
-}
-
 Status ServedEnvironment::measure(Observation &To) {
   if (!Options.StateFile.empty())
-    if (Status S = writeState(); !S)
-      return S;
+    if (Error E = writeModule(Inner->module(), Options.StateFile))
+      return Status(Code::Internal, toString(std::move(E)));
   const mlbridge::Expected<uint64_t> Bytes = measured(Inner->module());
   if (!Bytes)
     return Bytes.status();
@@ -398,9 +383,10 @@ Status ServedEnvironment::measure(Observation &To) {
 Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = Inner->step(Chosen, Next); !S)
     return S;
-  if (Inner->isDone() && !Inner->isTruncated()) { // stop changes nothing
-    setReward(0);
+  if (Inner->isDone() && !Inner->isTruncated())
     setDone();
+  if (Inner->log().Decisions.back().Action == Inner->actions()->size()) { // stop changes nothing
+    setReward(0);
     return Status();
   }
   const int64_t Before = Size;

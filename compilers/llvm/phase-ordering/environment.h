@@ -165,7 +165,7 @@ struct ServedOptions {
   std::string ActionsJson;
   Observer Of;
   bool KeepStates = false;
-  std::string StateFile; ///< if not empty, the module is written there before each reply
+  std::string StateFile; ///< if not empty, writeModule is called before each reply
 };
 
 /// For training: an environment that is driven from outside, for as many episodes as the driver
@@ -206,7 +206,6 @@ private:
   std::unique_ptr<PhaseOrderingEnvironment> Inner;
   Signature Sig;
   Status measure(Observation &To);
-  Status writeState() const;
 
   int64_t FirstSize = 0, Size = 0;
   std::optional<int64_t> OzSize; ///< of the module that episodes begin with

@@ -13,6 +13,7 @@ from ..errors import InvalidArgument
 from ..measuring import run
 from ..rewards import Cache, Size, Throughput, run_time
 
+BITCODE, ASSEMBLY = ".bc", ".s"
 NAMES = ("size", "throughput", "poset-rl")
 
 
@@ -30,6 +31,9 @@ class Measure(Protocol):
 class Objective(Protocol):
     """What a step is worth. `info` is what the environment gives; objectives may add to it."""
 
+    #: What the file `state` shall be, ".bc" or ".s" (assembly).
+    reads: str
+
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
         """An episode on `module`, which is now as `state`."""
 
@@ -42,6 +46,7 @@ class Saved:
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
+        self.reads = ASSEMBLY if isinstance(measure, Throughput) else BITCODE
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
         """Measures both."""
@@ -67,6 +72,7 @@ class PosetRL:
 
     def __init__(self, throughput: Measure) -> None:
         self._throughput = throughput
+        self.reads = ASSEMBLY if isinstance(throughput, Throughput) else BITCODE
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
         """Measures the cycles."""
@@ -106,6 +112,7 @@ class Time:
     ) -> None:
         self._link, self._run = link, run
         self._repeat, self._clang, self._timeout = repeat, clang, timeout
+        self.reads = BITCODE
         self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-time-")
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:

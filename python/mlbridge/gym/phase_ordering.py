@@ -175,7 +175,7 @@ class PhaseOrdering(CompilerEnv):
         if self._objective is not None:
             if self._states is None:
                 self._states = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
-            command.append(f"-phase-ordering-state={self._states.name}/state.bc")
+            command.append(f"-phase-ordering-state={self._state}")
         return subprocess.Popen(
             [*command, module],
             stdin=subprocess.DEVNULL,
@@ -192,8 +192,8 @@ class PhaseOrdering(CompilerEnv):
 
     @property
     def _state(self) -> Path:
-        assert self._states is not None
-        return Path(self._states.name, "state.bc")
+        assert self._states is not None and self._objective is not None
+        return Path(self._states.name, "state" + self._objective.reads)
 
     def close(self) -> None:
         """End the compiler. May be called twice."""

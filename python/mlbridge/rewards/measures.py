@@ -139,7 +139,7 @@ class Throughput(_Measure):
     It takes a function for a straight line of instructions in a loop: no branch is taken, no cache
     misses, and a call takes 100 cycles. So it compares versions of the same code, and no programs.
     With `bound` nothing is simulated: it is the least that the processor's units allow for
-    (BlockRThroughput), found in a tenth of the time.
+    (BlockRThroughput), found in a tenth of the time. `value` takes assembly (.s) as well.
     """
 
     unit = "cycles"
@@ -171,9 +171,12 @@ class Throughput(_Measure):
         if is_object(content[:18]):
             raise Unsupported(f"{name} is an object; llvm-mca needs a module")
         with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
-            target = _target(self, name, content, folder)
-            self._compiled(name, content, folder, flags, *target, "-S")
-            text = Path(folder, "out").read_text(encoding="utf-8", errors="surrogateescape")
+            if name.endswith(".s"):
+                text, target = content.decode(errors="surrogateescape"), self._target or []
+            else:
+                target = _target(self, name, content, folder)
+                self._compiled(name, content, folder, flags, *target, "-S")
+                text = Path(folder, "out").read_text(encoding="utf-8", errors="surrogateescape")
             marked, count = _regions(text)
             if count == 0:
                 return 0.0
