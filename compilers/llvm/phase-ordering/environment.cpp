@@ -352,9 +352,11 @@ Status ServedEnvironment::reset(Observation &First) {
     return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
   if (!OzSize) {
     WorkingCopy Copy(M, MAM);
-    PassBuilder Builder;
-    if (Error E = runPipeline(Builder, "default<Oz>", Copy.module(), MAM))
-      return Status(Code::Internal, toString(std::move(E)));
+    PipelineTuningOptions AsClang; // the text "default<Oz>" has neither vectorizer
+    AsClang.LoopVectorization = false;
+    AsClang.SLPVectorization = true;
+    PassBuilder Builder(nullptr, AsClang);
+    Builder.buildPerModuleDefaultPipeline(OptimizationLevel::Oz).run(Copy.module(), MAM);
     const mlbridge::Expected<uint64_t> Bytes = measured(Copy.module());
     if (!Bytes)
       return Bytes.status();
