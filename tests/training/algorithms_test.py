@@ -70,19 +70,19 @@ def test_from_modules_to_clang(
 
 @pytest.mark.parametrize("algorithm", ["maskable-ppo", "ppo", "dqn"])
 def test_the_same_seed_gives_the_same_numbers(module: Path, tmp_path: Path, algorithm: str) -> None:
-    first = trained(algorithm, 1100, module, tmp_path / "a", "--seed", "5")
-    assert first == trained(algorithm, 1100, module, tmp_path / "b", "--seed", "5")
+    first = trained(algorithm, 600, module, tmp_path / "a", "--seed", "5")
+    assert first == trained(algorithm, 600, module, tmp_path / "b", "--seed", "5")
 
 
 def test_killed_and_resumed(module: Path, tmp_path: Path) -> None:
-    asked = command("ppo", 1500, module, tmp_path / "t")
+    asked = command("ppo", 1100, module, tmp_path / "t")
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline().startswith("iteration 1, ")
         os.kill(process.pid, signal.SIGKILL)
-    rows = trained("ppo", 1500, module, tmp_path / "t", "--resume")
+    rows = trained("ppo", 1100, module, tmp_path / "t", "--resume")
     assert [row["iteration"] for row in rows] == list(range(1, len(rows) + 1))
-    assert rows[-1]["steps"] >= 1500
+    assert rows[-1]["steps"] >= 1100
 
 
 def test_a_machine_that_disappears(module: Path, tmp_path: Path) -> None:
