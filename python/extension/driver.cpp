@@ -18,8 +18,10 @@ struct PyDriver {
       raise({Code::Closed, "the driver is closed"});
     return *driver;
   }
+  /// While a call runs, it is done when that ends.
   void close() {
-    if (!driver)
+    closes = busy.load(std::memory_order_acquire);
+    if (!driver || closes)
       return;
     Driver gone = std::move(*driver);
     driver.reset();
@@ -30,6 +32,21 @@ struct PyDriver {
   std::string uri;
   ForkGuard fork;
   std::atomic<bool> busy{false};
+  bool closes = false; ///< guarded by the GIL
+};
+
+/// A call that releases the GIL.
+struct Call {
+  explicit Call(PyDriver &self) : self(self), exclusive(self.busy, "the driver") {}
+  ~Call() {
+    exclusive.end();
+    if (self.closes)
+      self.close();
+  }
+  Call(const Call &) = delete;
+
+  PyDriver &self;
+  Exclusive exclusive;
 };
 
 using ActionOutputs = TensorsOf<Driver, &Driver::action, &Driver::resizeAction>;
@@ -56,14 +73,14 @@ Arrays observationOf(Driver &driver) {
 
 Arrays reset(PyDriver &self, const std::string &context, uint64_t seed) {
   Driver &driver = self.open();
-  const Exclusive exclusive(self.busy, "the driver");
+  const Call call(self);
   check(withoutGil([&] { return driver.reset(context, seed); }));
   return observationOf(driver);
 }
 
 nb::typed<nb::tuple, Arrays, double, bool> step(PyDriver &self, const nb::object &action) {
   Driver &driver = self.open();
-  const Exclusive exclusive(self.busy, "the driver");
+  const Call call(self);
   ActionOutputs outputs(driver);
   if (Status stored = storeOutputs(action.ptr(), driver.signature(), outputs); !stored)
     raise({Code::InvalidArgument, stored.message()});
@@ -116,7 +133,7 @@ void bindDriver(nb::module_ &m) {
           [](PyDriver &self) {
             nb::typed<nb::dict, nb::str, Arrays> observations;
             Driver &driver = self.open();
-            const Exclusive exclusive(self.busy, "the driver");
+            const Call call(self);
             const size_t acted = driver.agent();
             for (size_t i = 0; i < agentCount(driver); ++i)
               if (driver.showLast(i))
@@ -138,11 +155,13 @@ void bindDriver(nb::module_ &m) {
           "steps", [](PyDriver &self) { return self.open().steps(); },
           "Actions applied in this episode.")
       .def_prop_ro(
-          "closed", [](const PyDriver &self) { return !self.driver; },
+          "closed", [](const PyDriver &self) { return !self.driver || self.closes; },
           "Whether close() was called.")
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
-      .def("close", &PyDriver::close, "Disconnects; the environment is told. May be called twice.");
+      .def("close", &PyDriver::close,
+           "Disconnects; the environment is told. May be called twice. While another thread is in a "
+           "call, this returns, and it is done when that call ends.");
   defineWith(driver);
 }
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
-from .errors import InvalidModel, NotFound
+from .errors import NotFound
 from .recording import Recording
+
+_log = logging.getLogger("mlbridge")
 
 
 def steps(recording: str | os.PathLike[str] | Recording) -> Any:
@@ -16,7 +19,8 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     Columns: `number` (of the episode in the file), `agent`, `episode`, `context`, `step`, `time`
     (seconds since the recording began), `wait` (seconds until the answer), `reward`, `outcome`
     ("OK", a Code's name, or null if the end is not in the file), and each tensor by its name: a
-    value if it has no dimensions, else its elements in row-major order. Raises as Recording does.
+    value if it has no dimensions, else its elements in row-major order. Of a damaged recording, the
+    rows before the damage, with a warning in the log `mlbridge`. Raises as Recording does.
     """
     try:
         import pyarrow as pa
@@ -37,6 +41,6 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
                 row[name] = value.item() if value.ndim == 0 else value.ravel().tolist()
             rows.append(row)
     if source.damage:
-        raise InvalidModel(f"{source.path}: {source.damage}")
+        _log.warning("%s: %s; the table has what is before", source.path, source.damage)
     names = dict.fromkeys([*fixed, *(name for row in rows for name in row)])
     return pa.table({name: [row.get(name) for row in rows] for name in names})

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -28,6 +29,8 @@ from numpy.typing import NDArray
 from .corpus.places import module_files, opened
 from .corpus.store import write
 from .errors import InvalidArgument, InvalidModel, NotFound
+
+_log = logging.getLogger("mlbridge")
 
 TOOL, OPT = "llvm-ir2vec-22", "opt-22"
 #: Of each module as it is, and as these pipelines leave it: an episode sees both kinds of IR.
@@ -79,8 +82,8 @@ class Training:
 def collect(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = False) -> Graph:
     """The triplets of the modules in a corpus or a part of it, or in files and folders.
 
-    NotFound if LLVM's tools are not there, InvalidModel if one cannot read a module. `progress`
-    shows a bar.
+    A module that they cannot read is left out, with a warning in the log `mlbridge`. NotFound if
+    LLVM's tools are not there, InvalidModel if there is no module. `progress` shows a bar.
     """
     for tool in (TOOL, OPT):
         if shutil.which(tool) is None:
@@ -101,18 +104,34 @@ def collect(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = Fals
         return count, distinct
 
     modules: Sequence[Any] = list(found) if found is not None else module_files(corpus)
+
+    bad: list[str] = []
+
+    def tried(module: Any) -> tuple[int, set[bytes]] | None:
+        try:
+            return of(module)
+        except InvalidModel as error:
+            bad.append(str(error))
+            _log.warning("left out: %s", error)
+            return None
+
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            done = list(_shown(pool.map(of, modules), len(modules), "triplets", "module", progress))
+            done = list(
+                _shown(pool.map(tried, modules), len(modules), "triplets", "module", progress)
+            )
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    lines = set[bytes]().union(*(distinct for _, distinct in done))
+    good = [one for one in done if one is not None]
+    if not good:
+        raise InvalidModel(f"no module can be read: {bad[0]}")
+    lines = set[bytes]().union(*(distinct for _, distinct in good))
     triplets = np.array(sorted([int(n) for n in line.split()] for line in lines), np.int64)
     if not len(triplets):
         raise InvalidModel(f"{corpus}: its modules have no instruction")
-    counted = sum(count for count, _ in done)
-    return Graph(len(modules), counted, triplets.reshape(-1, 3), names)
+    counted = sum(count for count, _ in good)
+    return Graph(len(good), counted, triplets.reshape(-1, 3), names)
 
 
 def _run(command: Sequence[str], given: bytes, name: str) -> bytes:
@@ -258,5 +277,6 @@ def read(path: str | os.PathLike[str]) -> tuple[int, str]:
         StopIteration,
         RecursionError,
     ) as error:
-        raise InvalidModel(f"{path}: not a vocabulary of IR2Vec: {error!r}") from None
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise InvalidModel(f"{path}: not a vocabulary of IR2Vec: {why}") from None
     return len(vector), hashlib.sha256(data).hexdigest()

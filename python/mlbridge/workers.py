@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import random
 import subprocess
@@ -54,6 +55,17 @@ def addresses(pattern: str, count: int) -> list[str]:
 def pause(attempt: int) -> float:
     """Seconds before retry `attempt`, from 1: exponential back-off with full jitter and a cap."""
     return random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt, 20)))
+
+
+def said(process: subprocess.Popen[Any] | None) -> str:
+    """What a process that has ended wrote to standard error, if that is a file."""
+    stream = None if process is None else process.stderr
+    if stream is None or not stream.seekable():
+        return ""
+    stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4000))
+    text = stream.read()
+    lines = (text if isinstance(text, str) else text.decode(errors="replace")).splitlines()
+    return f": {lines[-1][:500]}" if lines else ""
 
 
 @dataclass
@@ -109,6 +121,7 @@ class Worker:
                 if code is not None:
                     raise Unavailable(
                         f"{self.address}: its process ended with {code} before it listened"
+                        f"{said(self.process)}"
                     ) from error
                 if turn >= left:
                     raise

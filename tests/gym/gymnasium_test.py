@@ -163,6 +163,20 @@ def test_embeddings_take_the_place_of_counts(corpus: Path, tmp_path: Path) -> No
         PhaseOrdering(corpus, observation="ir2vec", vocabulary="/nowhere.json")
 
 
+@pytest.mark.parametrize("end", ["stop", "limit"])
+def test_a_fork_of_an_episode_that_is_over(corpus: Path, end: str) -> None:
+    with contextlib.closing(PhaseOrdering(corpus, keep_states=True, max_steps=3)) as env:
+        env.reset(seed=2)
+        first = env.step(1)
+        steps = [2, len(env.actions) - 1] if end == "stop" else [2, 3]
+        last = [env.step(action) for action in steps][-1]
+        assert last[2] == (end == "stop") and last[3] == (end == "limit")
+        env.fork(0)
+        again = env.step(1)
+        assert again[1:4] == first[1:4] and again[4]["code_bytes"] == first[4]["code_bytes"]
+        assert not env.step(2)[2], "it goes on"
+
+
 def test_masked_and_impossible_actions(phases: PhaseOrdering) -> None:
     with pytest.raises(gymnasium.error.ResetNeeded):
         phases.step(0)
@@ -320,6 +334,93 @@ def test_a_vector_outlives_a_killed_compiler(corpus: Path, kind: Any) -> None:
     assert list(observation["step"][:, 0]) == [3, 0, 3], "the one was reset"
     vector.close()
     vector.close()
+
+
+def test_a_vector_after_wrong_arguments(corpus: Path) -> None:
+    vector = CompilerVectorEnv([lambda: PhaseOrdering(corpus)] * 2)
+    with pytest.raises(InvalidArgument, match="1 seeds for 2"):
+        vector.reset(seed=[1])
+    vector.reset(seed=(1, 2))
+    for wrong in ([99, 2], [1], "ab"):
+        with pytest.raises(InvalidArgument, match="not in"):
+            vector.step(np.array(wrong))
+    observation, _, _, truncated, _ = vector.step(np.array([1, 2]))
+    assert list(observation["step"][:, 0]) == [1, 1] and not truncated.any()
+    vector.close()
+
+
+def test_a_vector_that_is_closed_in_a_step(corpus: Path) -> None:
+    vector = CompilerVectorEnv([lambda: PhaseOrdering(corpus)] * 2)
+    vector.reset(seed=1)
+    processes = [env.unwrapped.process for env in vector.envs]
+    for env in vector.envs:
+        os.kill(env.unwrapped.process.pid, signal.SIGSTOP)
+    for number in range(2):
+        vector._ahead(number, "step", 1)
+    vector.close()
+    assert all(process.poll() is not None for process in processes)
+    assert all(env.unwrapped.process is None for env in vector.envs)
+
+
+def test_a_compiler_that_is_broken(corpus: Path, tmp_path: Path) -> None:
+    opt = tmp_path / "opt"
+    for script, message in (
+        ("echo LLVM version 14.0.6", "no opt of LLVM 22"),
+        ("kill -9 $$", "ended by signal 9"),
+        ("exec sleep 60", "took more than 1 s"),
+    ):
+        opt.write_text(f"#!/bin/sh\n{script}\n")
+        opt.chmod(0o755)
+        env = PhaseOrdering(corpus, opt=str(opt), retries=1, deadline=1)
+        with contextlib.closing(env), pytest.raises(mlbridge.Error, match=message):
+            env.reset()
+        assert not env._session._bad, "no module is at fault"
+    opt.chmod(0o644)
+    env = PhaseOrdering(corpus, opt=str(opt))
+    with contextlib.closing(env), pytest.raises(Unsupported, match="can't be run"):
+        env.reset()
+
+
+def test_modules_for_two_machines(corpus: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.bc"
+    flags = ["--target=aarch64-linux-gnu", "-Oz", "-Xclang", "-disable-llvm-passes"]
+    source = tmp_path / "other.c"
+    source.write_text("int f(int x) { int y = x; return y + 1; }")
+    subprocess.run(["clang-22", *flags, "-emit-llvm", "-c", "-o", other, source], check=True)
+    (tmp_path / "empty.bc").touch()
+    with contextlib.closing(PhaseOrdering([tmp_path / "empty.bc", other, corpus / "f0.bc"])) as env:
+        names = {env.reset(seed=seed)[1]["context"] for seed in range(8)}
+    assert names == {str(other), str(corpus / "f0.bc")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version is 2"),
+        ({"actions": []}, "one group or more"),
+        ({"actions": [{"name": "a", "passes": "sroa"}] * 2}, "different names"),
+        ({"actions": [{"name": "a"}]}, "'passes' is missing"),
+        ({"max_steps": "3"}, "max_steps is '3'"),
+        ({"stop": "no"}, "stop is 'no'"),
+        ({"max_step": 3}, "there is no max_step"),
+    ],
+)
+def test_lists_that_are_none(
+    corpus: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    listed = tmp_path / "actions.json"
+    good = {"version": 1, "actions": [{"name": "a", "passes": "function(sroa)"}]}
+    listed.write_text(json.dumps(good | change))
+    with pytest.raises(mlbridge.InvalidModel, match=message):
+        PhaseOrdering(corpus, actions=listed)
+
+
+def test_a_pass_that_llvm_does_not_know(corpus: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "actions.json"
+    listed.write_text('{"version": 1, "actions": [{"name": "a", "passes": "no-such-pass"}]}')
+    env = PhaseOrdering(corpus, actions=listed, retries=0)
+    with contextlib.closing(env), pytest.raises(Unavailable, match="no-such-pass"):
+        env.reset()
 
 
 def test_vectors_of_both_kinds_give_the_same(corpus: Path) -> None:

@@ -190,6 +190,7 @@ void PhaseOrderingEnvironment::resume(size_t Steps, Observation &First) {
   Feature = From.Feature;
   History = std::move(From.History);
   Log.Decisions = std::move(From.Decisions);
+  Log.End = Outcome::Failed;
   observe(First);
 }
 
@@ -385,7 +386,9 @@ Status ServedEnvironment::measure(Observation &To) {
 Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = Inner->step(Chosen, Next); !S)
     return S;
-  if (Inner->isDone() && !Inner->isTruncated())
+  // Not isDone(): a resumed episode would still be over.
+  const Outcome End = Inner->log().End;
+  if (End == Outcome::Stop)
     setDone();
   if (Inner->log().Decisions.back().Action == Inner->actions()->size()) { // stop changes nothing
     setReward(0);
@@ -395,7 +398,7 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = measure(Next); !S)
     return S;
   setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
-  if (Inner->isTruncated())
+  if (End == Outcome::Limit)
     setTruncated();
   return Status();
 }

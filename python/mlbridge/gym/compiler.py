@@ -32,7 +32,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     `action_space.sample(mask)` takes, `action_masks()` what MaskablePPO asks for.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - of Gymnasium's interface
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - of Gymnasium's interface
 
     def __init__(
         self,
@@ -166,6 +166,8 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         if it has died since, the steps are taken again. Returns what the last of them gave, but a
         resumed state has no reward.
         """
+        if not self._session.context and not self._session.rewards:
+            raise InvalidArgument("there is no episode to fork: call reset first")
         if not 0 <= step <= len(self._session.actions):
             raise InvalidArgument(f"step {step} of {len(self._session.actions)}")
         options, actions = read_state(self.state())
@@ -184,8 +186,12 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     ) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         observation, info = self.reset(options=options)
         last = (observation, 0.0, False, False, info)
-        for action in actions:
+        for number, action in enumerate(actions):
+            if last[2] or last[3]:
+                why = info.get("fault", "the episode was over")
+                raise InvalidArgument(f"{len(actions)} actions, but after {number}: {why}")
             last = self.step(self.layout.action(action))
+            info = last[4]
         return last
 
 

@@ -146,8 +146,10 @@ class Time:
 
 def objective_of(name: str | Measure | Objective, cache: Cache | None) -> Objective | None:
     """None for the compiler's own reward, "size"."""
-    if not isinstance(name, str):
-        return name if isinstance(name, Objective) else Saved(name)
+    if isinstance(name, Objective):
+        return name
+    if not isinstance(name, str) and hasattr(name, "value") and hasattr(name, "baseline"):
+        return Saved(name)
     if name == "size":
         return None
     if name == "throughput":

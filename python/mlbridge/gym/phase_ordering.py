@@ -17,12 +17,12 @@ from .. import files
 from .._core import Signature, TensorSpec
 from ..corpus import Corpus
 from ..corpus.places import module_files, opened
-from ..errors import InvalidArgument, InvalidModel, NotFound, Unsupported
+from ..errors import InvalidArgument, InvalidModel, NotFound, Unavailable, Unsupported
 from ..rewards import Cache
 from ..vocabulary import read as read_vocabulary
 from .compiler import CompilerEnv
 from .objectives import Measure, Objective, objective_of
-from .session import OtherSignature
+from .session import CompilerBroken, OtherSignature
 
 FEATURES = 120
 EMBEDDING = "embedding"
@@ -90,10 +90,13 @@ class PhaseOrdering(CompilerEnv):
         for path, how in ((opt, "Debian: llvm-22"), (plugin, "mlbridge doctor says how to get it")):
             if shutil.which(path, mode=os.F_OK) is None:
                 raise NotFound(f"{path} is not there ({how})")
+        if not deadline > 0:
+            raise InvalidArgument(f"deadline is {deadline}, expected more than 0 seconds")
+        self._deadline, self._checked = deadline, False
         if max_steps is not None and max_steps < 1:
             raise InvalidArgument(f"max_steps is {max_steps}, expected 1 or more")
-        listed = files.action_list("phase-ordering") if actions is None else os.fspath(actions)
-        text = read_actions(Path(listed))
+        listed = Path(actions or files.action_list("phase-ordering")).absolute()
+        text = read_actions(listed)
         self.actions: list[str] = [
             *(group["name"] for group in json.loads(text)["actions"]),
             "stop",
@@ -152,6 +155,7 @@ class PhaseOrdering(CompilerEnv):
             ),
             aside=(*SIZES, "features") if embeds else SIZES,
             deadline=deadline,
+            wait=deadline,
             retries=retries,
             render_mode=render_mode,
         )
@@ -167,21 +171,44 @@ class PhaseOrdering(CompilerEnv):
         digest = self.model_metadata.get("phase-ordering.vocabulary")
         if digest is not None and read_vocabulary(self._vocabulary)[1] != digest:
             raise OtherSignature(f"{self._vocabulary} has changed; its digest was {digest}")
-        check = [self._command[0], "-passes=verify", "-disable-output", module]
-        done = subprocess.run(check, capture_output=True, text=True, timeout=600, check=False)
-        if done.returncode:
-            raise InvalidModel(f"{module}: {' '.join(done.stderr.split())}")
+        if not self._checked:
+            version = self._asked("--version")
+            if "LLVM version 22" not in version.stdout:
+                raise CompilerBroken(f"{self._command[0]} is no opt of LLVM 22")
+            self._checked = True
+        read = self._asked("-passes=verify", "-disable-output", module)
+        if read.returncode:
+            raise InvalidModel(f"{module}: {' '.join(read.stderr.split()) or 'opt refuses it'}")
         command = [*self._command, f"-phase-ordering-serve={place}"]
         if self._objective is not None:
             if self._states is None:
                 self._states = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
             command.append(f"-phase-ordering-state={self._state}")
-        return subprocess.Popen(
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        process: subprocess.Popen[Any] = subprocess.Popen(
             [*command, module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            stderr=said,
             start_new_session=True,  # Ctrl-C is for the trainer
         )
+        process.stderr = said
+        return process
+
+    def _asked(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """opt, run to its end."""
+        command = [self._command[0], *options]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=self._deadline, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"{command[0]} took more than {self._deadline:g} s") from None
+        except OSError as error:
+            raise CompilerBroken(f"{command[0]} can't be run: {error.strerror}") from None
+        if done.returncode < 0:
+            raise Unavailable(f"{command[0]} was ended by signal {-done.returncode}")
+        return done
 
     def _begun(self, info: dict[str, Any]) -> None:
         if self._objective is not None:
@@ -212,12 +239,29 @@ def read_actions(path: Path) -> str:
     try:
         listed = json.loads(path.read_text())
         groups, rules = listed["actions"], {k: listed[k] for k in RULES if k in listed}
-        if not all(isinstance(group["name"], str) for group in groups):
-            raise ValueError("a name is not a string")
-        if rules.get("repeat", "later") not in ("later", "never", "always"):
-            raise ValueError(f"repeat is {rules['repeat']!r}")
+        if unknown := listed.keys() - {"version", "actions", *RULES}:
+            raise ValueError(f"there is no {', '.join(sorted(unknown))}")
+        if listed.get("version") != 1:
+            raise ValueError(f"version is {listed.get('version')!r}, expected 1")
+        names = [group["name"] for group in groups]
+        if not names or len(set(names)) < len(names) or "stop" in names:
+            raise ValueError("expected one group or more, with different names, and none 'stop'")
+        if not all(isinstance(group[key], str) for group in groups for key in ("name", "passes")):
+            raise ValueError("a name or passes are not a string")
+        repeat, stop = rules.get("repeat", "later"), rules.get("stop", True)
+        if repeat not in ("later", "never", "always"):
+            raise ValueError(f"repeat is {repeat!r}")
+        if not isinstance(stop, bool):
+            raise ValueError(f"stop is {stop!r}")
+        steps = rules.get("max_steps", 1)
+        if type(steps) is not int or not 1 <= steps <= 100_000:
+            raise ValueError(f"max_steps is {steps!r}, expected 1 to 100000")
+        if not stop and repeat == "later" and len(names) == 1:
+            raise ValueError("a single group that may not be repeated needs stop")
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidModel(f"{path}: not a list of actions: {error!r}") from None
+    except KeyError as error:
+        raise InvalidModel(f"{path}: not a list of actions: {error} is missing") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidModel(f"{path}: not a list of actions: {error}") from None
     return json.dumps({"version": 1, "actions": groups, **rules}, separators=(",", ":"))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._core import Signature
 from ..driving import Driver
-from ..errors import Error, InvalidArgument, Mismatch
+from ..errors import Cancelled, Error, InvalidArgument, Mismatch, Unsupported
 from ..workers import FAULTS, Worker, pause
 
 _log = logging.getLogger("mlbridge")
@@ -31,6 +31,10 @@ Start = Callable[[int, str], "subprocess.Popen[Any]"]
 
 class OtherSignature(Mismatch):
     """The compiler that was started is not what the spaces were made for."""
+
+
+class CompilerBroken(Unsupported):
+    """No module is at fault."""
 
 
 class Session:
@@ -53,6 +57,8 @@ class Session:
     ) -> None:
         if not contexts:
             raise InvalidArgument("no context to reset to")
+        if retries < 0:
+            raise InvalidArgument(f"retries is {retries}, expected 0 or more")
         self.contexts = list(contexts)
         self.context, self.seed = "", 0
         self.actions: list[Any] = []  #: of the episode, as JSON can hold them
@@ -62,6 +68,7 @@ class Session:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._bad: dict[str, str] = {}
         self._is_open = False  # the compiler has the episode of `actions`
+        self._closed = False
 
     @property
     def process(self) -> subprocess.Popen[Any] | None:
@@ -89,13 +96,14 @@ class Session:
         """
         options = options or {}
         wanted = options.get("context")
+        self._closed = False
         while True:
             left = [context for context in self.contexts if context not in self._bad]
             drawn = left[int(random.integers(len(left)))]
-            self.context = self._prepare(str(drawn if wanted is None else wanted))
             self.seed = int(options.get("seed", random.integers(2**63)))
             self.actions, self.rewards, self._is_open = [], [], False
             try:
+                self.context = self._prepare(str(drawn if wanted is None else wanted))
                 driver, observation = self._reset(expected)
                 if not driver.done:
                     begun(observation)
@@ -103,14 +111,17 @@ class Session:
                     return driver, observation
                 raise InvalidArgument(f"'{self.context}': there is nothing to decide")
             except Error as error:
-                always = (*FAULTS, OtherSignature)
+                always = (*FAULTS, OtherSignature, CompilerBroken, Cancelled)
                 if isinstance(error, always) or wanted is not None or len(left) == 1:
                     raise
                 self._bad[drawn] = str(error)
                 _log.warning("left out from now on: %s: %s", drawn, error)
 
     def _reset(self, expected: Mapping[str, Signature]) -> tuple[Driver, dict[str, NDArray[Any]]]:
+        other_target = False
         for attempt in range(self._retries + 1):
+            if self._closed:
+                raise Cancelled("the environment was closed")
             try:
                 driver = self.driver()
                 if signatures(driver) != expected:
@@ -118,6 +129,13 @@ class Session:
                         f"{driver.uri} serves {signatures(driver)}, expected {expected}"
                     )
                 return driver, driver.reset(self.context, seed=self.seed)
+            except OtherSignature:
+                raise
+            except Mismatch:  # for the target of another module: start a compiler for this one
+                self._drop()
+                if other_target or self._uri or attempt == self._retries:
+                    raise
+                other_target = True
             except FAULTS as fault:
                 self._drop()
                 if attempt == self._retries:
@@ -167,7 +185,8 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the compiler. May be called twice."""
+        """End the compiler. May be called twice, and while another thread waits for it."""
+        self._closed = True
         self._drop()
         if self._folder is not None:
             self._folder.cleanup()

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.vector.utils import iterate
+
+from ..errors import InvalidArgument
 
 
 class _Ahead(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -54,22 +57,44 @@ class CompilerVectorEnv(SyncVectorEnv):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in each, all at once."""
+        if seed is not None and not isinstance(seed, int):
+            seed = list(seed)
+            if len(seed) != self.num_envs:
+                raise InvalidArgument(f"{len(seed)} seeds for {self.num_envs} environments")
         if "reset_mask" not in (options or {}):
             for i in range(self.num_envs):
                 one = seed[i] if isinstance(seed, list) else None if seed is None else seed + i
                 self._ahead(i, "reset", seed=one, options=options)
-        return super().reset(seed=seed, options=options)
+        with self._drained():
+            return super().reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """A step of each, all at once; those whose episode is over begin another one."""
+        if not self.action_space.contains(actions):
+            raise InvalidArgument(f"the actions {actions!r} are not in {self.action_space}")
         for i, action in enumerate(iterate(self.action_space, actions)):
             if self._autoreset_envs[i]:
                 self._ahead(i, "reset")
             else:
                 self._ahead(i, "step", action)
-        return super().step(actions)
+        with self._drained():
+            return super().step(actions)
+
+    @contextlib.contextmanager
+    def _drained(self) -> Iterator[None]:
+        """No call is left that nobody waits for."""
+        try:
+            yield
+        except BaseException:
+            ahead: Any = self.envs
+            for env in ahead:
+                future, env.future = env.future, None
+                if future is not None and not future.cancel():
+                    future.exception()
+            raise
 
     def close_extras(self, **options: Any) -> None:
         """End the compilers."""
         super().close_extras(**options)
-        self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
+        super().close_extras(**options)  # what a thread had just started
