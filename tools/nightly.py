@@ -4,7 +4,7 @@ through JSON, fuzzers, random networks, soaks.
 
     tools/nightly.py [--minutes N] [--only CAMPAIGN]
 
-Each campaign has its share of the minutes, 30 unless given; what of it has no end of its own, goes
+Each campaign has its share of the minutes, 20 unless given; what of it has no end of its own, goes
 on as long. The others, and building what is not there, take some 25 more. Each has a log in
 build/nightly/; results are in build/nightly/summary.json.
 """
@@ -174,7 +174,7 @@ def main() -> int:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=30,
+        default=20,
         help="for campaigns without an end; the others and the builds take some 25 more",
     )
     parser.add_argument("--only", choices=sorted(CAMPAIGNS))

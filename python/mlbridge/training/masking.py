@@ -14,6 +14,7 @@ from gymnasium import spaces
 from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 from torch import Tensor
 
 OBS, LOGITS = "obs", "action_dist_inputs"
@@ -47,7 +48,8 @@ class _MaskedPolicy(_Masked):
     def _masked(self, forward: str, batch: Batch, **options: Any) -> Batch:
         inner, mask = self._split(batch)
         found: Batch = getattr(super(), forward)(inner, **options)
-        found[LOGITS] = torch.where(mask, found[LOGITS], FORBIDDEN)
+        for key in found.keys() & {LOGITS, TARGET_NETWORK_ACTION_DIST_INPUTS}:
+            found[key] = torch.where(mask, found[key], FORBIDDEN)
         return found
 
     def compute_values(self, batch: Batch, embeddings: Any = None) -> Any:
