@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from running import MLBRIDGE, Command, disassembled
 
-from conftest import MLBRIDGE, Command, disassembled
 from mlbridge import corpus
 
 MAKEFILE = """

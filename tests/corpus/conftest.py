@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import MLBRIDGE, Command
 
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
-MLBRIDGE = (sys.executable, "-m", "mlbridge")
 SOURCES = {
     "a.c": "int twice(int x) { return x * 2; }\n",
     "b.c": "int f(int x) { return x % 7; }\nint main(void) { return f(7); }\n",
@@ -52,11 +49,3 @@ def command(program: Path) -> Command:
         return done
 
     return run
-
-
-def disassembled(path: Path) -> str:
-    """A module as text."""
-    done = subprocess.run(
-        ["llvm-dis-22", "-o", "-", path], capture_output=True, text=True, check=True
-    )
-    return done.stdout

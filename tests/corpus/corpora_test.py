@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+from running import Command
 
-from conftest import Command
 from mlbridge import InvalidArgument, NotFound, corpus
 from mlbridge.gym import PhaseOrdering
 

@@ -9,8 +9,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from running import Command
 
-from conftest import Command
 from mlbridge import InvalidModel, NotFound, Unsupported, corpus
 from mlbridge.corpus import adding, packages
 from mlbridge.elf import file_executable_bytes
