@@ -159,9 +159,10 @@ void bindDriver(nb::module_ &m) {
           "Whether close() was called.")
       .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
-      .def("close", &PyDriver::close,
-           "Disconnects; the environment is told. May be called twice. While another thread is in a "
-           "call, this returns, and it is done when that call ends.");
+      .def(
+          "close", &PyDriver::close,
+          "Disconnects; the environment is told. May be called twice. While another thread is in a "
+          "call, this returns, and it is done when that call ends.");
   defineWith(driver);
 }
 

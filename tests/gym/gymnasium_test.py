@@ -340,7 +340,7 @@ def test_a_vector_after_wrong_arguments(corpus: Path) -> None:
     vector = CompilerVectorEnv([lambda: PhaseOrdering(corpus)] * 2)
     with pytest.raises(InvalidArgument, match="1 seeds for 2"):
         vector.reset(seed=[1])
-    vector.reset(seed=(1, 2))
+    vector.reset(seed=[1, 2])
     for wrong in ([99, 2], [1], "ab"):
         with pytest.raises(InvalidArgument, match="not in"):
             vector.step(np.array(wrong))
@@ -352,14 +352,15 @@ def test_a_vector_after_wrong_arguments(corpus: Path) -> None:
 def test_a_vector_that_is_closed_in_a_step(corpus: Path) -> None:
     vector = CompilerVectorEnv([lambda: PhaseOrdering(corpus)] * 2)
     vector.reset(seed=1)
-    processes = [env.unwrapped.process for env in vector.envs]
-    for env in vector.envs:
+    envs: list[Any] = list(vector.envs)
+    processes = [env.unwrapped.process for env in envs]
+    for env in envs:
         os.kill(env.unwrapped.process.pid, signal.SIGSTOP)
     for number in range(2):
         vector._ahead(number, "step", 1)
     vector.close()
     assert all(process.poll() is not None for process in processes)
-    assert all(env.unwrapped.process is None for env in vector.envs)
+    assert all(env.unwrapped.process is None for env in envs)
 
 
 def test_a_compiler_that_is_broken(corpus: Path, tmp_path: Path) -> None:
