@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mlbridge import Unavailable
+from mlbridge.training.run import Settings, train
 
 pytestmark = pytest.mark.nightly
 
@@ -83,6 +87,94 @@ def test_killed_and_resumed(module: Path, tmp_path: Path) -> None:
     rows = trained("ppo", 1100, module, tmp_path / "t", "--resume")
     assert [row["iteration"] for row in rows] == list(range(1, len(rows) + 1))
     assert rows[-1]["steps"] >= 1100
+
+
+def workers_of(trainer: int) -> list[int]:
+    """The processes below it that have started an opt."""
+    parent, names = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            before, _, after = file.read_text().rpartition(")")
+            pid = int(file.parent.name)
+            parent[pid], names[pid] = int(after.split()[1]), before.partition("(")[2]
+
+    def below(pid: int) -> bool:
+        return pid in parent and (parent[pid] == trainer or below(parent[pid]))
+
+    above = {parent[pid] for pid, name in names.items() if name == "opt-22" and below(pid)}
+    return sorted(above - {trainer})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "workers"), [("ppo", 1), ("maskable-ppo", 2)], ids=["ray", "forkserver"]
+)
+def test_a_worker_that_is_killed(
+    module: Path, tmp_path: Path, algorithm: str, workers: int
+) -> None:
+    asked = command(algorithm, 4000, module, tmp_path / "t", "--workers", str(workers))
+    with subprocess.Popen(
+        asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        while not process.stdout.readline().startswith("iteration 1, "):
+            assert process.poll() is None
+        os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+        _, said = process.communicate(timeout=600)
+    if algorithm == "ppo":
+        assert process.returncode == 0, said[-3000:]
+        rows = (tmp_path / "t" / "progress.jsonl").read_text()
+        assert "NaN" not in rows
+    else:
+        assert process.returncode == 1
+        assert said.splitlines()[-1].endswith("--resume goes on from the last checkpoint")
+        trained(algorithm, 4000, module, tmp_path / "t", "--workers", "2", "--resume")
+
+
+def served(uri: str, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, Path(__file__).with_name("unsound.py"), uri, *more])
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "maskable-ppo", "imitation"])
+@pytest.mark.parametrize("what", ["reward", "observation"])
+def test_what_is_not_finite_is_a_fault(tmp_path: Path, algorithm: str, what: str) -> None:
+    uri = f"unix:{tmp_path}/e.sock"
+    train = [sys.executable, "-m", "mlbridge", "train", uri, "--algorithm", algorithm]
+    with served(uri, what) as environment:
+        done = subprocess.run(
+            [*train, "--steps", "100", "-o", str(tmp_path / "t")], capture_output=True, check=False
+        )
+        environment.kill()
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [json.loads(line) for line in (tmp_path / "t" / "progress.jsonl").open()]
+    assert sum(row["faults"] for row in rows) == sum(row["episodes"] for row in rows) > 0
+    assert {row["reward"] for row in rows} == {0}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "setting", "message"),
+    [
+        ("ppo", "nosuch=1", "nosuch"),
+        ("dqn", "lr=abc", "lr of dqn is 'abc'; expected a number"),
+        ("maskable-ppo", "n_steps=abc", "n_steps of maskable-ppo is 'abc'; expected int"),
+        ("maskable-ppo", "learning_rate=-1", "Invalid learning rate: -1"),
+        ("imitation", "tries=0", "tries is 0; expected a number from 1"),
+        ("imitation", "lr=abc", "lr is 'abc'; expected a number"),
+    ],
+)
+def test_settings_that_an_algorithm_does_not_take(
+    module: Path, tmp_path: Path, algorithm: str, setting: str, message: str
+) -> None:
+    asked = command(algorithm, 100, module, tmp_path, "--set", setting)
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1]
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
+        train(
+            Settings("phase-ordering", options={"corpus": "x.bc"}), tmp_path, address="127.0.0.1:9"
+        )
 
 
 def test_a_machine_that_disappears(module: Path, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +139,37 @@ def test_another_training_is_refused(learner: Any, tmp_path: Path) -> None:
         train(Settings("phase-ordering", "ppo", seed=3), tmp_path, resume=True)
     (tmp_path / "settings.json").write_text("{")
     with pytest.raises(InvalidModel, match=r"settings\.json"):
+        train(SETTINGS, tmp_path, resume=True)
+
+
+def test_a_start_that_fails_leaves_no_training(
+    learner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise AssertionError("n_stepz:\n  no such setting")
+
+    with monkeypatch.context() as patch:
+        module = SimpleNamespace(Trainer=failing)
+        patch.setattr(mlbridge.training.run, "_module", lambda _: module)
+        message = "^ppo on phase-ordering: n_stepz: no such setting$"
+        with pytest.raises(InvalidArgument, match=message):
+            train(replace(SETTINGS, settings={"n_stepz": 1}), tmp_path)
+    assert not (tmp_path / "settings.json").exists()
+    learner("iterate 0")
+    with pytest.raises(Killed):  # before there is anything to go on with
+        train(replace(SETTINGS, seed=3), tmp_path)
+    learner()
+    train(SETTINGS, tmp_path)
+    assert json.loads((tmp_path / "settings.json").read_text())["seed"] == 0
+
+
+@pytest.mark.parametrize("damaged", ["checkpoint-5/second", "checkpoint-5/iteration.json"])
+def test_a_damaged_checkpoint(learner: Any, tmp_path: Path, damaged: str) -> None:
+    learner()
+    train(SETTINGS, tmp_path)
+    (tmp_path / damaged).write_text("{")
+    learner()
+    with pytest.raises(InvalidModel, match=r"checkpoint-5.*cannot be read"):
         train(SETTINGS, tmp_path, resume=True)
 
 

@@ -406,7 +406,8 @@ example:
     training_options(tune)
     tune.option(
         "--search NAME=RANGE ...",
-        "a setting to draw: LOW..HIGH, or choices A,B,C; also of `algorithm` and `seed`",
+        "a setting to draw: LOW..HIGH (whole numbers: 1..5), or choices A,B,C; also of `algorithm` "
+        "and `seed`",
         type=search_range,
     )
     tune.option("--trials N", "(default: 8)", type=number_from_one, default=8)

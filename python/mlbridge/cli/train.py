@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,12 @@ def configured(file: str) -> dict[str, Any]:
         known = {"environment", "algorithm", "steps", "workers", "seed", "options", "settings"}
         if not isinstance(settings, dict) or settings.keys() - known:
             raise ValueError(f"expected an object with {', '.join(sorted(known))}")
+        for name in ("options", "settings"):
+            if not isinstance(given := settings.setdefault(name, {}), dict):
+                raise ValueError(f"{name} is {given!r}; expected an object")
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: {error}") from None
-    options = settings.setdefault("options", {})
+    options = settings["options"]
     for name, given in options.items():
         beside = Path(file).parent / str(given)
         if isinstance(given, str) and name in PATHS and beside.exists():
@@ -43,14 +48,14 @@ def configured(file: str) -> dict[str, Any]:
 
 def settings_of(options: argparse.Namespace) -> Any:
     """What is asked for: the options over the file."""
-    asked = configured(options.config) if options.config else {"options": {}}
+    asked = configured(options.config) if options.config else {"options": {}, "settings": {}}
     for name in ("environment", "algorithm", "steps", "workers", "seed"):
         if (given := getattr(options, name, None)) is not None:
             asked[name] = given
     if "environment" not in asked:
         raise UsageError("the environment is missing: phase-ordering, a URI, or --config FILE")
     asked["options"] |= dict(options.option)
-    asked["settings"] = asked.get("settings", {}) | dict(options.set)
+    asked["settings"] |= dict(options.set)
     if options.corpus:
         places = [os.path.abspath(p) if os.path.exists(p) else p for p in options.corpus]
         asked["options"]["corpus"] = places[0] if len(places) == 1 else places
@@ -62,7 +67,23 @@ def settings_of(options: argparse.Namespace) -> Any:
         asked["options"]["vocabulary"] = os.path.abspath(options.vocabulary)
     from ..training.run import Settings
 
-    return Settings(**asked)
+    try:
+        return Settings(**asked)
+    except Error as error:
+        raise UsageError(str(error)) from None
+
+
+@contextmanager
+def one_line(output: str) -> Iterator[None]:
+    """How trainings in a folder fail."""
+    try:
+        yield
+    except Error as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        raise CommandError(f"interrupted; --resume goes on with {output}") from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or output}: {error.strerror or error}") from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         parts = [f"{key} {number:.4g}" for key, number in row.items() if number is not None]
         print(", ".join(parts), flush=True)
 
-    try:
+    with one_line(options.output):
         file = train(
             settings,
             Path(options.output),
@@ -82,11 +103,5 @@ def run(options: argparse.Namespace) -> int:
             address=options.ray or "",
             shown=shown,
         )
-    except Error as error:
-        raise CommandError(str(error)) from None
-    except KeyboardInterrupt:
-        raise CommandError(f"interrupted; --resume goes on with {options.output}") from None
-    except OSError as error:
-        raise CommandError(f"{error.filename or options.output}: {error.strerror}") from None
     print(file)
     return DONE

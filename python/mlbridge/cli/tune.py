@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import Error
-from .common import DONE, CommandError
-from .train import settings_of
+from .common import DONE
+from .train import one_line, settings_of
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         reward = "none" if row["reward"] is None else f"{row['reward']:.4f}"
         return f"{row['name']}  reward {reward}  steps {row['steps']}  {drawn}"
 
-    try:
+    with one_line(options.output):
         rows = search(
             settings,
             dict(options.search),
@@ -35,12 +34,6 @@ def run(options: argparse.Namespace) -> int:
             address=options.ray or "",
             shown=lambda row: print(line(dict(row)), flush=True),
         )
-    except Error as error:
-        raise CommandError(str(error)) from None
-    except KeyboardInterrupt:
-        raise CommandError(f"interrupted; --resume goes on with {options.output}") from None
-    except OSError as error:
-        raise CommandError(f"{error.filename or options.output}: {error.strerror}") from None
     print("best:")
     for row in rows[:5]:
         print(line(row))

@@ -16,8 +16,10 @@ from ..errors import Unsupported
 from ..gym import CompilerEnv, PhaseOrdering
 from ..gym.layout import MASK
 from ..gym.phase_ordering import EMBEDDING
+from .checks import checked
 
 PHASE_ORDERING = "phase-ordering"
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -26,6 +28,9 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     `compressed` ones, embeddings by IR2Vec, whose sums grow exponentially along chains of
     instructions, are sign(x) log(1 + |x|); an exported network does the same.
+
+    A reward or observation that float32 cannot hold, such as NaN, is a fault: the episode is
+    truncated with `info["fault"]`, the reward 0 and the observation of the step before.
 
     `info["totals"]` of the last step says how the episode went, in figures that add up: `episodes`,
     `rewards`, `faults`, and where bytes are measured `sizes` and `log_over_oz`.
@@ -44,16 +49,20 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         of_modules = isinstance(env.unwrapped, PhaseOrdering)
         self.compressed = {EMBEDDING} & self.parts.keys() if of_modules else set()
         length = sum(math.prod(shape) for shape in self.parts.values())
-        self.has_mask = masked and MASK in entries
+        self._choices = int(env.action_space.n)
+        self._masks = MASK in entries
+        self.has_mask = masked and self._masks
         if self.has_mask:
-            length += int(env.action_space.n)
+            length += self._choices
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
         self._reward = 0.0
+        self._before, self._sound = np.zeros(length, np.float32), True
 
     def vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Of an observation of the environment."""
         names = [*self.parts, MASK] if self.has_mask else self.parts
-        values = {name: seen[name].ravel().astype(np.float32) for name in names}
+        with np.errstate(over="ignore"):
+            values = {name: seen[name].ravel().astype(np.float32) for name in names}
         for name in self.compressed:
             values[name] = np.sign(x := values[name]) * np.log1p(np.abs(x))
         return np.concatenate(list(values.values()))
@@ -61,18 +70,25 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """As of the environment."""
+        """As of the environment. If the observation is not finite it is zeros, and the first step
+        is the fault."""
         seen, info = self.env.reset(seed=seed, options=options)
-        self._reward = 0.0
-        return self.vector(seen), info
+        vector = self.vector(seen)
+        self._sound = bool(np.isfinite(vector).all())
+        self._reward, self._before = 0.0, vector if self._sound else np.zeros_like(vector)
+        return self._before, info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """As of the environment."""
         seen, reward, terminated, truncated, info = self.env.step(action)
-        self._reward += reward
+        vector = self.vector(seen)
+        if not (self._sound and abs(reward) <= LARGEST and np.isfinite(vector).all()):
+            info.setdefault("fault", f"the reward {reward} or the observation is not finite")
+            vector, reward, terminated, truncated = self._before, 0.0, False, True
+        self._reward, self._before = self._reward + reward, vector
         if terminated or truncated:
             info["totals"] = self.totals(info, self._reward)
-        return self.vector(seen), reward, terminated, truncated, info
+        return vector, reward, terminated, truncated, info
 
     @staticmethod
     def totals(info: Mapping[str, Any], reward: float) -> dict[str, float]:
@@ -84,13 +100,19 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         return totals
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """As of the environment."""
-        masks: NDArray[np.bool_] = self.env.action_masks()
+        """As of the environment; all are allowed if it has no mask."""
+        masks: NDArray[np.bool_] = (
+            self.env.action_masks() if self._masks else np.ones(self._choices, np.bool_)
+        )
         return masks
 
 
 def make(environment: str, options: Mapping[str, Any], *, masked: bool = False) -> AsVector:
-    """One environment: "phase-ordering" with the options of PhaseOrdering, or a URI."""
+    """One environment: "phase-ordering" with the options of PhaseOrdering, or a URI.
+
+    InvalidArgument if there is no such option, or it is of another type."""
     if environment == PHASE_ORDERING:
+        checked(PhaseOrdering.__init__, options, environment)
         return AsVector(PhaseOrdering(**options), masked)
+    checked(CompilerEnv.__init__, options, environment)
     return AsVector(CompilerEnv(environment, **options), masked)

@@ -37,34 +37,28 @@ class Folder:
             yield
 
     def begin(self, settings: Mapping[str, Any], resume: bool) -> list[Row]:
-        """The rows so far. Settings must be those that the folder was begun with."""
-        stated = json.loads(json.dumps(settings))
-        file = self.path / SETTINGS
-        if not file.exists():
-            replace(file, json.dumps(stated, indent=1) + "\n")
-            return []
-        known = self._read(file)
-        if not resume:
-            raise InvalidArgument(f"{self.path} has a training already: --resume goes on with it")
-        if other := [key for key in stated if key in known and known[key] != stated[key]]:
-            key = other[0]
-            raise InvalidArgument(
-                f"{self.path} was begun with {key} {known[key]!r}, not {stated[key]!r}"
-            )
+        """The rows so far. Without a checkpoint the training is a new one; otherwise the settings
+        must be those that it was begun with."""
         checkpoint = self.checkpoint()
         rows = []
-        if checkpoint is not None and (self.path / PROGRESS).exists():
-            done = self._read(checkpoint / "iteration.json")["iteration"]
-            lines = (self.path / PROGRESS).read_text().splitlines()
-            rows = [json.loads(line) for line in lines if line.endswith("}")][:done]
+        if checkpoint is not None:
+            if not resume:
+                raise InvalidArgument(
+                    f"{self.path} has a training already: --resume goes on with it"
+                )
+            same(self.path, settings)
+            done = read(checkpoint / "iteration.json", lambda text: json.loads(text)["iteration"])
+            rows = read(
+                self.path / PROGRESS,
+                lambda text: [json.loads(line) for line in text.splitlines()[:done]],
+            )
         replace(self.path / PROGRESS, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
-    def _read(self, file: Path) -> Any:
-        try:
-            return json.loads(file.read_text())
-        except (OSError, ValueError) as error:
-            raise InvalidModel(f"{file}: cannot be read: {error}") from None
+    def keep(self, settings: Mapping[str, Any]) -> None:
+        """Writes the settings of a new training, whose trainer has started."""
+        if self.checkpoint() is None:
+            replace(self.path / SETTINGS, json.dumps(settings, indent=1) + "\n")
 
     def checkpoint(self) -> Path | None:
         """The folder of the last checkpoint that is complete."""
@@ -86,6 +80,24 @@ class Folder:
         part.rename(self.path / f"{CHECKPOINT}-{number}")
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
+
+
+def same(path: Path, settings: Mapping[str, Any]) -> None:
+    """InvalidArgument unless the settings are those that a folder was begun with."""
+    known = read(path / SETTINGS, lambda text: dict(json.loads(text)))
+    stated = json.loads(json.dumps(settings))
+    for key in stated:
+        if key in known and known[key] != stated[key]:
+            was, now = known[key], stated[key]
+            raise InvalidArgument(f"{path} was begun with {key} {was!r}, not {now!r}")
+
+
+def read(file: Path, parse: Callable[[str], Any]) -> Any:
+    """What a file says; InvalidModel if it cannot be read."""
+    try:
+        return parse(file.read_text())
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise InvalidModel(f"{file}: cannot be read: {error}") from None
 
 
 def replace(path: Path, text: str) -> None:

@@ -34,6 +34,19 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+def configured(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """With the defaults. InvalidArgument for what is none of them, or of another type."""
+    for name, value in settings.items():
+        if name not in DEFAULTS:
+            raise InvalidArgument(f"imitation has no '{name}'; it has {', '.join(DEFAULTS)}")
+        if type(DEFAULTS[name]) is int and (type(value) is not int or value < 1):
+            raise InvalidArgument(f"{name} is {value!r}; expected a number from 1")
+    made = DEFAULTS | dict(settings)
+    if not isinstance(made["lr"], int | float) or not 0 < made["lr"] < math.inf:
+        raise InvalidArgument(f"lr is {made['lr']!r}; expected a number above 0")
+    return made
+
+
 class _Network(nn.Module):
     """Scales the observation as those of the first iteration were, then fully connected layers."""
 
@@ -73,9 +86,7 @@ class Trainer:
         settings: Mapping[str, Any],
     ) -> None:
         """`settings`: those of DEFAULTS. `workers`: compilers at once."""
-        if unknown := settings.keys() - DEFAULTS.keys():
-            raise InvalidArgument(f"imitation has no {', '.join(unknown)}; it has {list(DEFAULTS)}")
-        of = DEFAULTS | dict(settings)
+        of = configured(settings)
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         if environment == PHASE_ORDERING and of["teacher"] == "greedy":
@@ -158,21 +169,21 @@ class Trainer:
         """The decisions of an episode, and its totals."""
         random = np.random.default_rng((self._seed, self._iteration, number))
         inner: Any = env.unwrapped
-        seen, info = inner.reset(seed=int(random.integers(2**31)))
+        vector, info = env.reset(seed=int(random.integers(2**31)))
         decisions: list[Any] = []
         total, over = 0.0, False
         while not over:
-            mask = inner.action_masks() if MASK in info else np.ones(self._choices, np.bool_)
-            vector, step = env.vector(seen), len(decisions)
+            mask, step = env.action_masks(), len(decisions)
             candidates = random.permutation(np.flatnonzero(mask))[: self._settings["tries"]]
             tried = {}
             for action in map(int, candidates):
-                tried[action] = float(inner.step(action)[1])
+                _, reward, _, _, info = env.step(action)
+                tried[action] = -math.inf if "fault" in info else float(reward)
                 if "fault" in inner.fork(step)[4]:
                     return decisions, {"episodes": 1.0, "rewards": total, "faults": 1.0}
             best = max(tried, key=lambda action: tried[action])
             decisions.append((vector, mask, best))
-            seen, reward, terminated, truncated, info = inner.step(best)
+            vector, reward, terminated, truncated, info = env.step(best)
             total += float(reward)
             over = terminated or truncated
         return decisions, env.totals(info, total)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from torch import Tensor, nn
 
+from ..errors import InvalidArgument
+from .cluster import connect
 from .environment import make
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
 
@@ -58,6 +62,17 @@ def config_of(algorithm: str) -> AlgorithmConfig:
     return dqn.reporting(min_sample_timesteps_per_iteration=500)
 
 
+def configured(algorithm: str, settings: Mapping[str, Any]) -> AlgorithmConfig:
+    """With the settings. RLlib raises TypeError for names that it does not have."""
+    config = config_of(algorithm)
+    others = dict(settings)
+    shape = {f"fcnet_{k}": others.pop(k) for k in ("hiddens", "activation") if k in others}
+    for name, value in others.items():
+        if isinstance(getattr(config, name, None), int | float) and isinstance(value, str):
+            raise InvalidArgument(f"{name} of {algorithm} is {value!r}; expected a number")
+    return config.training(**others).rl_module(model_config=DefaultModelConfig(**shape))
+
+
 class _Values(nn.Module):
     """The logits of a policy, or the advantages of DQN."""
 
@@ -75,7 +90,7 @@ class _Values(nn.Module):
 
 
 class Trainer:
-    """One iteration is one of RLlib's. Environments that fail are started again."""
+    """One iteration is one of RLlib's. Env runners that die are started again."""
 
     def __init__(
         self,
@@ -91,29 +106,29 @@ class Trainer:
         """`workers`: remote env runners; 0 keeps all in this process, which the same seed then
         makes reproducible. `address`: of a Ray cluster that is there."""
         self._algorithm = algorithm
-        self.example = make(environment, options, masked=True)
-        self._owns_ray = not ray.is_initialized()
-        if self._owns_ray:
-            own = {"num_cpus": max(1, workers + 1), "object_store_memory": 128 << 20}
-            ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
-                     logging_level="warning", **({} if address else own))  # fmt: skip
-        ray.tune.register_env(
-            "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
-        )
-        config = (
-            config_of(algorithm)
-            .environment("mlbridge")
-            .env_runners(num_env_runners=workers)
-            .fault_tolerance(restart_failed_env_runners=True, restart_failed_sub_environments=True)
-            .callbacks(_Ended)
-            .debugging(seed=seed, log_level="ERROR")
-        )
-        others = dict(settings)
-        shape = {f"fcnet_{k}": others.pop(k) for k in ("hiddens", "activation") if k in others}
-        module = MASKED[algorithm] if self.example.has_mask else None
-        spec = {"rl_module_spec": RLModuleSpec(module_class=module)} if module else {}
-        config = config.rl_module(model_config=DefaultModelConfig(**shape), **spec)
-        self._algo = config.training(**others).build_algo()
+        config = configured(algorithm, settings)
+        with ExitStack() as started:
+            self.example = make(environment, options, masked=True)
+            started.callback(self.example.close)
+            if not ray.is_initialized():
+                started.callback(ray.shutdown)
+                connect(address, workers + 1)
+            ray.tune.register_env(
+                "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
+            )
+            config = (
+                config.environment("mlbridge")
+                .env_runners(num_env_runners=workers)
+                .fault_tolerance(restart_failed_env_runners=True)
+                .callbacks(_Ended)
+                .debugging(seed=seed, log_level="ERROR")
+            )
+            if self.example.has_mask:
+                module = RLModuleSpec(module_class=MASKED[algorithm])
+                config = config.rl_module(rl_module_spec=module)
+            self._algo = config.build_algo()
+            started.callback(self._algo.stop)
+            self._started = started.pop_all()
         buffer = getattr(self._algo, "local_replay_buffer", None)
         if buffer is not None:
             buffer.rng = np.random.default_rng(seed)  # RLlib does not seed it
@@ -123,7 +138,7 @@ class Trainer:
         found = self._algo.train()
         totals: dict[str, float] = {}
         for key, value in found["env_runners"].items():
-            if key.startswith(OURS):
+            if key.startswith(OURS) and not math.isnan(value):  # of no episode
                 totals[key.removeprefix(OURS)] = float(value)
         return int(found["num_env_steps_sampled_lifetime"]), totals
 
@@ -141,7 +156,4 @@ class Trainer:
 
     def close(self) -> None:
         """Ends the compilers, and Ray if it was started here."""
-        self._algo.stop()
-        self.example.close()
-        if self._owns_ray:
-            ray.shutdown()
+        self._started.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import InvalidArgument, NotFound
+from ..errors import Error, InvalidArgument, InvalidModel, NotFound
+from .checks import named, one_line
 from .folder import Folder, Row, plot, replace
 
 LIGHT = "maskable-ppo"
 IMITATION = "imitation"
 ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT, IMITATION)
+ACTIVATIONS = ("relu", "tanh")
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,31 @@ class Settings:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for what no training has."""
+
+        def expect(name: str, value: Any, is_it: bool, what: str) -> None:
+            if not is_it:
+                raise InvalidArgument(f"{name} is {value!r}; expected {what}")
+
+        def is_number(value: Any, least: int) -> bool:
+            return type(value) is int and least <= value <= MOST
+
+        for name, least in (("steps", 1), ("workers", 0), ("seed", 0)):
+            value = getattr(self, name)
+            expect(name, value, is_number(value, least), f"a number from {least} to {MOST}")
+        for name in ("options", "settings"):
+            value = getattr(self, name)
+            expect(name, value, isinstance(value, Mapping), "an object")
+        uri, algorithm = self.environment, self.algorithm
+        expect("environment", uri, isinstance(uri, str), "phase-ordering or a URI")
+        expect("algorithm", algorithm, algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
+        widths = self.settings.get("hiddens", [])
+        are_widths = isinstance(widths, list | tuple) and all(is_number(w, 1) for w in widths)
+        expect("hiddens", widths, are_widths, "a list of numbers, such as [64,64]")
+        activation = self.settings.get("activation", "relu")
+        expect("activation", activation, activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
 
 
 class Trainer(Protocol):
@@ -45,34 +74,35 @@ class Trainer(Protocol):
 
 
 def trainer(settings: Settings, address: str) -> Trainer:
-    """Starts it. NotFound says what to install."""
+    """Starts it. NotFound says what to install, InvalidArgument what it does not take."""
     common: dict[str, Any] = {
         "workers": settings.workers,
         "seed": settings.seed,
         "settings": settings.settings,
     }
-    if settings.algorithm not in ALGORITHMS:
-        raise InvalidArgument(
-            f"algorithm {settings.algorithm!r}; there are {', '.join(ALGORITHMS)}"
+    if settings.algorithm not in (LIGHT, IMITATION):
+        common |= {"algorithm": settings.algorithm, "address": address}
+    with named(f"{settings.algorithm} on {settings.environment}"):
+        made: Trainer = _module(settings.algorithm).Trainer(
+            settings.environment, settings.options, **common
         )
+    return made
+
+
+def check(settings: Settings) -> None:
+    """InvalidArgument for settings that the algorithm does not have; starts nothing."""
+    module, given = _module(settings.algorithm), settings.settings
+    with named(settings.algorithm):
+        if settings.algorithm in (LIGHT, IMITATION):
+            module.configured(given)
+        else:
+            module.configured(settings.algorithm, given)
+
+
+def _module(algorithm: str) -> Any:
+    name = {LIGHT: "sb3", IMITATION: "imitation"}.get(algorithm, "rllib")
     try:
-        if settings.algorithm == LIGHT:
-            from . import sb3
-
-            return sb3.Trainer(settings.environment, settings.options, **common)
-        if settings.algorithm == IMITATION:
-            from . import imitation
-
-            return imitation.Trainer(settings.environment, settings.options, **common)
-        from . import rllib
-
-        return rllib.Trainer(
-            settings.environment,
-            settings.options,
-            algorithm=settings.algorithm,
-            address=address,
-            **common,
-        )
+        return importlib.import_module(f".{name}", __package__)
     except ImportError as error:
         raise NotFound(f"training needs pip install 'mlbridge[train]' ({error})") from None
 
@@ -118,7 +148,8 @@ def train(
         try:
             checkpoint = folder.checkpoint()
             if checkpoint is not None:
-                of.load(checkpoint)
+                _load(of, checkpoint)
+            folder.keep(stated)
             before = rows[-1]["seconds"] if rows else 0.0
             start = time.monotonic()
             with _events(path) as write:
@@ -133,6 +164,15 @@ def train(
             return _exported(settings, of, rows, path)
         finally:
             of.close()
+
+
+def _load(of: Trainer, checkpoint: Path) -> None:
+    try:
+        of.load(checkpoint)
+    except Error:
+        raise
+    except Exception as error:  # libraries raise what they like for a damaged file
+        raise InvalidModel(f"{checkpoint}: cannot be read: {one_line(error)}") from error
 
 
 @contextlib.contextmanager

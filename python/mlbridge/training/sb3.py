@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from torch import Tensor, nn
 
+from ..errors import Closed, Error
+from .checks import checked
 from .environment import make
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
@@ -31,6 +34,29 @@ class _Ended(BaseCallback):
         for info in self.locals["infos"]:
             self.totals.update(info.get("totals", {}))
         return True
+
+
+@contextmanager
+def _workers() -> Iterator[None]:
+    """Closed if one of them is gone."""
+    try:
+        yield
+    except Error:
+        raise
+    except (ConnectionError, EOFError):
+        raise Closed("a worker has ended; --resume goes on from the last checkpoint") from None
+
+
+def configured(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the network and what MaskablePPO gets."""
+    given = dict(settings)
+    shape: dict[str, Any] = {}
+    if "hiddens" in given:
+        shape["net_arch"] = given.pop("hiddens")
+    if "activation" in given:
+        shape["activation_fn"] = ACTIVATIONS[given.pop("activation")]
+    checked(MaskablePPO.__init__, given, "maskable-ppo")
+    return shape, given
 
 
 class _Values(nn.Module):
@@ -56,28 +82,26 @@ class Trainer:
         settings: Mapping[str, Any],
     ) -> None:
         """`settings`: of MaskablePPO, and `hiddens` and `activation` of its network."""
+        shape, given = configured(settings)
         torch.set_num_threads(1)
         self.example = make(environment, options)
         makers = [lambda: make(environment, options)] * max(1, workers)
-        given = dict(settings)
-        shape: dict[str, Any] = {}
-        if "hiddens" in given:
-            shape["net_arch"] = given.pop("hiddens")
-        if "activation" in given:
-            shape["activation_fn"] = ACTIVATIONS[given.pop("activation")]
         kind = SubprocVecEnv if workers > 1 else DummyVecEnv
+        with _workers():
+            self._vector = kind(makers)
         self._model = MaskablePPO(
             "MlpPolicy",
-            kind(makers),
+            self._vector,
             policy_kwargs=shape,
             **{"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": seed, **given},
         )
 
     def iterate(self) -> tuple[int, Mapping[str, float]]:
-        """The steps so far, and the totals of the episodes that ended."""
+        """The steps so far, and the totals of the episodes that ended. Closed if a worker ended."""
         ended = _Ended()
         steps = self._model.n_steps * self._model.n_envs
-        self._model.learn(steps, ended, reset_num_timesteps=False)
+        with _workers():
+            self._model.learn(steps, ended, reset_num_timesteps=False)
         return int(self._model.num_timesteps), ended.totals
 
     def save(self, folder: Path) -> None:
@@ -86,7 +110,7 @@ class Trainer:
 
     def load(self, folder: Path) -> None:
         """Goes on from a checkpoint."""
-        self._model = MaskablePPO.load(folder / "model.zip", env=self._model.get_env())
+        self._model = MaskablePPO.load(folder / "model.zip", env=self._vector)
 
     def network(self) -> nn.Module:
         """From vectors to a value for each choice."""
@@ -94,5 +118,10 @@ class Trainer:
 
     def close(self) -> None:
         """Ends the compilers."""
-        self._model.get_env().close()
+        vector: Any = self._vector
+        if not getattr(vector, "waiting", False):  # or it may wait for a worker for ever
+            with suppress(ConnectionError, EOFError):
+                vector.close()
+        for process in getattr(vector, "processes", ()):
+            process.terminate()
         self.example.close()

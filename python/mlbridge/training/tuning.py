@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgument, NotFound, PolicyFailed
-from .folder import Folder, replace
-from .run import ALGORITHMS, Settings, train
+from .folder import SETTINGS, Folder, replace, same
+from .run import Settings, check, train
 
 TRIALS, BEST = "trials", "best.json"
 SEARCHED = ("algorithm", "seed")  # of Settings itself; others are settings of the algorithm
@@ -22,40 +25,72 @@ SEARCHED = ("algorithm", "seed")  # of Settings itself; others are settings of t
 
 def drawn_from(text: str) -> Any:
     """What `--search NAME=…` says: "A..B" is drawn from, logarithmically if both are positive and
-    B is at least 10 A; "A,B,C" are choices. Raises InvalidArgument."""
+    B is at least 10 A, and in whole numbers if both are such; "A,B,C" are choices. Raises
+    InvalidArgument."""
     from ray import tune
 
     if ".." in text:
         try:
-            low, high = (float(end) for end in text.split(".."))
+            low, high = (number(end) for end in text.split(".."))
         except ValueError:
             raise InvalidArgument(f"'{text}' is no range; expected LOW..HIGH") from None
         if not low < high or not math.isfinite(high - low):
             raise InvalidArgument(f"the range {text} is empty")
-        return (
-            tune.loguniform(low, high) if low > 0 and high >= 10 * low else tune.uniform(low, high)
-        )
+        logarithmic = low > 0 and high >= 10 * low
+        if isinstance(low, int) and isinstance(high, int):
+            return (tune.lograndint if logarithmic else tune.randint)(low, high + 1)
+        return (tune.loguniform if logarithmic else tune.uniform)(low, high)
     try:
         choices = json.loads(f"[{text}]")
     except ValueError:
         choices = text.split(",")
+    if not choices:
+        raise InvalidArgument(f"'{text}' has no choices")
     return tune.choice(choices)
+
+
+def number(text: str) -> int | float:
+    """A whole number, or another one."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def changed(settings: Settings, drawn: Mapping[str, Any]) -> Settings:
+    """Those of a trial."""
+    own = {key: value for key, value in drawn.items() if key in SEARCHED}
+    others = {key: value for key, value in drawn.items() if key not in SEARCHED}
+    return with_changes(settings, **own, settings={**settings.settings, **others})
+
+
+def every(settings: Settings, space: Mapping[str, Any]) -> list[Settings]:
+    """Those of each algorithm with each choice, and with the ends of each range."""
+
+    def ends(domain: Any) -> list[Any]:
+        return getattr(domain, "categories", None) or [domain.lower, domain.upper]
+
+    algorithms = ends(space["algorithm"]) if "algorithm" in space else [settings.algorithm]
+    return [
+        changed(settings, {"algorithm": algorithm, name: end})
+        for algorithm in algorithms
+        for name, domain in space.items()
+        for end in ends(domain)
+    ]
 
 
 def one(settings: Settings, folder: Path, drawn: Mapping[str, Any], name: str) -> None:
     """A trial; Ray Tune hears of each iteration."""
     from ray import tune
 
-    own = {key: value for key, value in drawn.items() if key in SEARCHED}
-    others = {key: value for key, value in drawn.items() if key not in SEARCHED}
-    asked = with_changes(settings, **own, settings={**settings.settings, **others})
+    asked = changed(settings, drawn)
     place = folder / TRIALS / name
 
     def shown(row: Mapping[str, Any]) -> None:
         reward = row["reward"]
         tune.report({**row, "reward": -math.inf if reward is None else reward})
 
-    train(asked, place, resume=(place / "settings.json").exists(), shown=shown)
+    train(asked, place, resume=True, shown=shown)
 
 
 def search(
@@ -74,10 +109,8 @@ def search(
 
     Each trains in PATH/trials/NAME, like `train`; PATH/best.json has the list, PATH/policy.onnx the
     best policy. ASHA ends trials whose reward is behind. `shown` gets a trial's row when it ends.
-    Errors: as of `train`; PolicyFailed if every trial failed.
+    Errors: as of `train`, before any trial starts; PolicyFailed if every trial failed.
     """
-    if settings.algorithm not in ALGORITHMS:
-        raise InvalidArgument(f"algorithm {settings.algorithm!r}; there are {ALGORITHMS}")
     if settings.workers:
         raise InvalidArgument("a trial has no workers: run more trials at once instead")
     if not drawn:
@@ -87,14 +120,27 @@ def search(
         import ray
         from ray import tune
         from ray.tune.schedulers import ASHAScheduler
+
+        from .cluster import connect
+        from .environment import make
     except ImportError as error:
         raise NotFound(f"tuning needs pip install 'mlbridge[train]' ({error})") from None
     space = {name: drawn_from(text) for name, text in drawn.items()}
+    for asked in every(settings, space):
+        check(asked)
+    make(settings.environment, settings.options).close()
+    stated = {**asdict(settings), "search": dict(drawn), "trials": trials, "at_once": at_once}
     path = path.resolve()
     with Folder(path).locked():
         state = path / "ray"
-        if state.exists() and not resume:
-            raise InvalidArgument(f"{path} has a search already: --resume goes on with it")
+        if any(file.stat().st_size for file in state.glob("*/result.json")):
+            if not resume:
+                raise InvalidArgument(f"{path} has a search already: --resume goes on with it")
+            same(path, stated)
+        else:  # no trial came as far as an iteration
+            shutil.rmtree(state, ignore_errors=True)
+            shutil.rmtree(path / TRIALS, ignore_errors=True)
+            replace(path / SETTINGS, json.dumps(stated, indent=1) + "\n")
 
         def trainable(config: dict[str, Any]) -> None:
             one(settings, path, config, tune.get_context().get_trial_id())
@@ -105,9 +151,8 @@ def search(
 
         owns = not ray.is_initialized()
         if owns:
-            here = {"num_cpus": at_once, "object_store_memory": 128 << 20}
-            ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
-                     logging_level="error", **({} if address else here))  # fmt: skip
+            connect(address, at_once)
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # the rows say why a trial failed
         try:
             # Beyond the last step, or it would end trials before they have written their policy.
             most = 4 * settings.steps
@@ -133,7 +178,7 @@ def search(
         finally:
             if owns:
                 ray.shutdown()
-        return _kept(path, results)
+        return ranked(path, results)
 
 
 def row_of(name: str, last: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +191,8 @@ def row_of(name: str, last: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict
     }
 
 
-def _kept(path: Path, results: Sequence[Any]) -> list[dict[str, Any]]:
+def ranked(path: Path, results: Sequence[Any]) -> list[dict[str, Any]]:
+    """The rows of a search's results, which it writes with the best policy."""
     rows, failed = [], []
     for result in results:
         last = result.metrics or {}
@@ -155,10 +201,11 @@ def _kept(path: Path, results: Sequence[Any]) -> list[dict[str, Any]]:
             rows.append(row)
         else:
             why = str(result.error or "no episode ended").strip().splitlines()[-1]
+            why = re.sub(r"^mlbridge\.errors\.\w+: ", "", why)
             failed.append({**row, "reward": None, "error": why})
     if not rows:
         raise PolicyFailed(f"no trial gave a reward: {failed[0]['error']}")
-    rows.sort(key=lambda row: row["reward"], reverse=True)
+    rows.sort(key=lambda row: (-row["reward"], row["name"]))
     rows += failed
     replace(path / BEST, json.dumps(rows, indent=1) + "\n")
     for row in rows:  # one that ended early has no file

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ray, here or where it runs already."""
+
+from __future__ import annotations
+
+import ray
+
+from ..errors import Unavailable
+from .checks import one_line
+
+
+def connect(address: str, cpus: int) -> None:
+    """To the cluster at `address`; without one Ray is started here, for so many processes. The
+    caller ends it by `ray.shutdown`. Unavailable if no cluster is there."""
+    own = {"num_cpus": cpus, "object_store_memory": 128 << 20}
+    try:
+        ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
+                 logging_level="error", **({} if address else own))  # fmt: skip
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        if not address:
+            raise
+        raise Unavailable(f"no Ray cluster answers at {address}: {one_line(error)}") from error
