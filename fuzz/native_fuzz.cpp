@@ -18,10 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (outcome.status)
     return 0;
   // NotFound is a file of external data that isn't there; InvalidArgument one that isn't a file.
+  // Those of a Constant are opened when the model is bound.
   const Code code = outcome.status.code();
-  const bool isRight =
-      isRefusal(code) ||
-      (!outcome.isOpen && (code == Code::NotFound || code == Code::InvalidArgument));
+  const bool isRight = isRefusal(code) || code == Code::NotFound ||
+                       (!outcome.isOpen && code == Code::InvalidArgument);
   if (isRight && !outcome.status.message().empty())
     return 0;
   std::fprintf(stderr, "refused with the wrong code or no message: %s\n",
