@@ -78,6 +78,27 @@ def test_the_same_seed_gives_the_same_numbers(module: Path, tmp_path: Path, algo
     assert first == trained(algorithm, 600, module, tmp_path / "b", "--seed", "5")
 
 
+def test_appos_old_policy_obeys_the_mask() -> None:
+    """Without it APPO's learner dies in a thread of its own, of which RLlib says nothing."""
+    import numpy as np
+    import torch
+    from gymnasium import spaces
+    from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    from mlbridge.training.masking import MaskedAPPO
+
+    module = MaskedAPPO(
+        observation_space=spaces.Box(-np.inf, np.inf, (5,), np.float32),
+        action_space=spaces.Discrete(3),
+        model_config=DefaultModelConfig(),
+        catalog_class=PPOCatalog,
+    )
+    module.make_target_networks()
+    [found] = module.forward_target({"obs": torch.tensor([[2.0, 3.0, 1.0, 0.0, 1.0]])}).values()
+    assert (found > -1e8).tolist() == [[True, False, True]]
+
+
 def test_killed_and_resumed(module: Path, tmp_path: Path) -> None:
     asked = command("ppo", 1100, module, tmp_path / "t")
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
