@@ -191,11 +191,10 @@ def test_settings_that_an_algorithm_does_not_take(
     assert message in done.stderr.splitlines()[-1]
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there(module: Path, tmp_path: Path) -> None:
+    settings = Settings("phase-ordering", options={"corpus": str(module)})
     with pytest.raises(Unavailable, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
-        train(
-            Settings("phase-ordering", options={"corpus": "x.bc"}), tmp_path, address="127.0.0.1:9"
-        )
+        train(settings, tmp_path, address="127.0.0.1:9")
 
 
 def test_a_machine_that_disappears(module: Path, tmp_path: Path) -> None:
