@@ -11,26 +11,19 @@ from pathlib import Path
 
 import onnx
 import pytest
+from modules import SUM, unoptimized
 
 from mlbridge.gym import PhaseOrdering
 from mlbridge.training.run import Settings
 
 HERE = Path(__file__).resolve().parent
 POLICY = HERE / "policy.onnx"
-SOURCE = """
-int sum(const int *values, int count) {
-  int total = 0;
-  for (int i = 0; i < count; ++i)
-    total += values[i] * 3;
-  return total;
-}
-"""
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("poset-rl") / "sum.c"
-    file.write_text(SOURCE)
+    file.write_text(SUM)
     return file
 
 
@@ -64,11 +57,8 @@ def test_the_model_carries_its_list() -> None:
 @pytest.mark.parametrize("name", ["double-dqn", "ppo"])
 def test_the_settings_make_an_environment(name: str, source: Path) -> None:
     settings = Settings(**json.loads((HERE / f"{name}.json").read_text()))
-    module = source.with_suffix(".bc")
-    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o"]
-    subprocess.run(["clang-22", *flags, str(module), str(source)], check=True)
     options = dict(settings.options) | {"actions": HERE / settings.options["actions"]}
-    env = PhaseOrdering(module, **options)
+    env = PhaseOrdering(unoptimized(source), **options)
     _, info = env.reset(seed=1)
     assert info["cycles"] > 0 and not info["action_mask"][-1], "no early stop"
     env.close()

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from modules import unoptimized
 from served import started, starter
 
 import mlbridge.files
@@ -217,9 +217,7 @@ def test_what_a_step_is_worth(corpus: Path, tmp_path: Path) -> None:
 def test_a_measured_program(tmp_path: Path) -> None:
     source = tmp_path / "main.c"
     source.write_text('#include <stdio.h>\nint main(void) { return puts("4") < 0; }\n')
-    module = tmp_path / "main.bc"
-    flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o"]
-    subprocess.run(["clang-22", *flags, module, source], check=True)
+    module = unoptimized(source)
     good = Time("clang-22 $OBJECT -o $PROGRAM", repeat=2)
     with contextlib.closing(PhaseOrdering(module, objective=good)) as env:
         env.reset(seed=1)
@@ -383,11 +381,9 @@ def test_a_compiler_that_is_broken(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_modules_for_two_machines(corpus: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.bc"
-    flags = ["--target=aarch64-linux-gnu", "-Oz", "-Xclang", "-disable-llvm-passes"]
     source = tmp_path / "other.c"
     source.write_text("int f(int x) { int y = x; return y + 1; }")
-    subprocess.run(["clang-22", *flags, "-emit-llvm", "-c", "-o", other, source], check=True)
+    other = unoptimized(source, "--target=aarch64-linux-gnu")
     (tmp_path / "empty.bc").touch()
     with contextlib.closing(PhaseOrdering([tmp_path / "empty.bc", other, corpus / "f0.bc"])) as env:
         names = {env.reset(seed=seed)[1]["context"] for seed in range(8)}

@@ -11,6 +11,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error, InvalidArgument
 
+#: Of networks: what users call them, and torch.nn.
+ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh"}
+
 
 def checked(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
     """InvalidArgument if `call` has no such parameters, or of other types; `what` is it called."""

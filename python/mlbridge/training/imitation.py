@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from ..errors import InvalidArgument
 from ..gym.layout import MASK
 from ..recording import Episode, Recording
+from .checks import ACTIVATIONS
 from .environment import PHASE_ORDERING, AsVector, make
 
-ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 DEFAULTS: dict[str, Any] = {
     "teacher": "greedy",
     "tries": 8,
@@ -59,7 +59,7 @@ class _Network(nn.Module):
         self.register_buffer("scale", torch.ones(length))
         layers: list[Any] = []
         for width in hiddens:
-            layers += [nn.Linear(length, width), ACTIVATIONS[activation]()]
+            layers += [nn.Linear(length, width), getattr(nn, ACTIVATIONS[activation])()]
             length = width
         self.layers = nn.Sequential(*layers, nn.Linear(length, choices))
 

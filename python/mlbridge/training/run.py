@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
-from .checks import named, one_line
+from .checks import ACTIVATIONS, named, one_line
 from .folder import Folder, Row, plot, replace
 
 LIGHT = "maskable-ppo"
 IMITATION = "imitation"
 ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT, IMITATION)
-ACTIVATIONS = ("relu", "tanh")
 MOST = 2**31 - 1
 
 

@@ -16,10 +16,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from torch import Tensor, nn
 
 from ..errors import Closed, Error
-from .checks import checked
+from .checks import ACTIVATIONS, checked
 from .environment import make
 
-ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 STEPS = 256  # of an environment in an iteration
 
 
@@ -54,7 +53,7 @@ def configured(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     if "hiddens" in given:
         shape["net_arch"] = given.pop("hiddens")
     if "activation" in given:
-        shape["activation_fn"] = ACTIVATIONS[given.pop("activation")]
+        shape["activation_fn"] = getattr(nn, ACTIVATIONS[given.pop("activation")])
     checked(MaskablePPO.__init__, given, "maskable-ppo")
     return shape, given
 
