@@ -48,10 +48,11 @@ class _Learner(APPOTorchLearner):
         of_others = threading.excepthook
 
         def ended(what: Any) -> None:
-            if what.thread is not self._learner_thread:
-                return of_others(what)
-            self._died = what.exc_value
-            self._agg_event.set()  # for which `update` may be waiting
+            if what.thread is self._learner_thread:
+                self._died = what.exc_value
+                self._agg_event.set()  # for which `update` may be waiting
+            else:
+                of_others(what)
 
         threading.excepthook = ended
 
