@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from running import Command
 
-from mlbridge import InvalidArgument, NotFound, corpus
+from mlbridge import InvalidArgument, InvalidModel, NotFound, corpus
+from mlbridge.corpus import store
 from mlbridge.gym import PhaseOrdering
 
 SCRIPT = "clang-22 -c a.c; clang-22 -c b.c; clang++-22 -c c.cc"
@@ -106,3 +107,35 @@ def test_phase_ordering_takes_a_corpus(command: Command, mine: corpus.Corpus) ->
         PhaseOrdering(info["context"], part="demo")
     with pytest.raises(NotFound, match="is not there"):
         PhaseOrdering("other")
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "changed", "gone"])
+def test_a_damaged_shard_of_an_environment(
+    command: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    for name in ("a.c", "b.c"):  # each addition has a shard of its own
+        command("add", "mine", "--", "clang-22", "-c", name)
+    mine = corpus.open("mine")
+    lost, left = mine
+    shards = [mine.path / store.SHARDS / f"{module.shard}.parquet" for module in mine]
+    whole = shards[0].read_bytes()
+    middle = len(whole) // 3
+    for shard in shards:
+        if damage == "gone":
+            shard.unlink()
+        else:
+            changed = whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :]
+            shard.write_bytes({"cut": whole[:middle], "empty": b"", "changed": changed}[damage])
+        env = PhaseOrdering("mine")
+        if shard == shards[0]:  # the other one is enough
+            contexts = {env.reset(seed=seed)[1]["context"] for seed in range(6)}
+            assert contexts == {str(mine.place(left))}
+            [said] = [r.message for r in caplog.records if "left out from now on" in r.message]
+            assert shard.name in said
+            with pytest.raises((InvalidModel, NotFound), match=shard.name):
+                env.reset(options={"context": str(mine.place(lost))})
+            mine.place(left).unlink()
+        else:
+            with pytest.raises((InvalidModel, NotFound), match=r"\.parquet"):
+                env.reset(seed=1)
+        env.close()

@@ -67,6 +67,16 @@ def test_a_vocabulary(modules: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len({tuple(vector) for vector in vectors}) == len(vectors), "it tells all apart"
 
 
+def test_a_folder_that_is_not_there_is_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "none" / "v.json"
+    assert main(["vocabulary", str(tmp_path / "no.bc"), "-o", str(output)]) == 1
+    said = f"mlbridge vocabulary: -o: {output} can't be written: no such folder, or not yours\n"
+    assert capsys.readouterr().err == said
+    assert not output.parent.exists()
+
+
 def test_training_fits_the_triplets(modules: Path) -> None:
     both = vocabulary.collect(modules)
     part = vocabulary.collect(corpus.open(modules).part("training"), jobs=1)

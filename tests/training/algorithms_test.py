@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +33,7 @@ def trained(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> 
     asked = command(algorithm, steps, module, out, *more)
     done = subprocess.run(asked, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "warning" not in done.stderr.lower(), "which nobody who trains can heed"
     rows = [json.loads(line) for line in (out / "progress.jsonl").read_text().splitlines()]
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
 
@@ -127,7 +130,9 @@ def workers_of(trainer: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "workers"), [("ppo", 1), ("maskable-ppo", 2)], ids=["ray", "forkserver"]
+    ("algorithm", "workers"),
+    [("ppo", 1), ("appo", 1), ("maskable-ppo", 2)],
+    ids=["ray", "ray-with-a-learner", "forkserver"],
 )
 def test_a_worker_that_is_killed(
     module: Path, tmp_path: Path, algorithm: str, workers: int
@@ -141,7 +146,7 @@ def test_a_worker_that_is_killed(
             assert process.poll() is None
         os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
         _, said = process.communicate(timeout=600)
-    if algorithm == "ppo":
+    if algorithm != "maskable-ppo":
         assert process.returncode == 0, said[-3000:]
         rows = (tmp_path / "t" / "progress.jsonl").read_text()
         assert "NaN" not in rows
@@ -149,6 +154,95 @@ def test_a_worker_that_is_killed(
         assert process.returncode == 1
         assert said.splitlines()[-1].endswith("--resume goes on from the last checkpoint")
         trained(algorithm, 4000, module, tmp_path / "t", "--workers", "2", "--resume")
+
+
+# Of a training whose learner fails in its second update, in whatever process that is.
+FAILING = """
+import sys
+from mlbridge.cli import main
+from mlbridge.training import rllib
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+
+def failing(learner):
+    class Failing(learner):
+        updates = 0
+
+        def compute_losses(self, **given):
+            self.updates += 1
+            if self.updates == 2:
+                raise ValueError("the logits\\nare NaN")
+            return super().compute_losses(**given)
+
+    return Failing
+
+found = rllib.config_of
+rllib.config_of = lambda name: found(name).learners(
+    learner_class=failing(rllib._Learner if name == "appo" else PPOTorchLearner)
+)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("algorithm", ["appo", "ppo"])
+def test_a_learner_that_fails(module: Path, tmp_path: Path, algorithm: str) -> None:
+    _, _, _, *asked = command(algorithm, 5000, module, tmp_path / "t")
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, *asked], capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "mlbridge train: the learner has ended: ValueError: the logits are NaN; --resume goes on"
+        " from the last checkpoint"
+    ]
+
+
+# Of a training that soon gives up env runners that do not answer.
+IMPATIENT = """
+import sys
+from mlbridge.cli import main
+from mlbridge.training import rllib
+
+rllib.PATIENCE = 3.0
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_env_runners_that_cannot_be_started_again(
+    module: Path, tmp_path: Path, algorithm: str
+) -> None:
+    corpus = tmp_path / "corpus"
+    shutil.copytree(module.parent, corpus)
+    _, _, _, *asked = command(algorithm, 9000, corpus, tmp_path / "t", "--workers", "1")
+    with subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT, *asked], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        assert process.stdout.readline().startswith("iteration 1, ")
+        shutil.rmtree(corpus)
+        os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert said.splitlines()[-1] == (
+        "mlbridge train: no env runner has answered for 3 s; --resume goes on from the last"
+        " checkpoint"
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "appo", "dqn", "maskable-ppo"])
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_corpus_of_damaged_modules(tmp_path: Path, algorithm: str, workers: str) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.bc").write_text("garbage")
+    asked = command(algorithm, 600, tmp_path, tmp_path / "t", "--workers", workers)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    ours = [line for line in done.stderr.splitlines() if "core_worker.cc" not in line]
+    *left_out, last = ours
+    assert re.fullmatch(r"mlbridge train: /.*\.bc: opt-22: .*: expected top-level entity.*", last)
+    assert all(line.startswith("left out from now on: /") for line in left_out)
 
 
 def served(uri: str, *more: str) -> subprocess.Popen[bytes]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 
 #: How every command ends; `--help` says so.
@@ -28,6 +29,12 @@ class UsageError(CommandError):
     """The command line is wrong."""
 
     code = WRONG_USAGE
+
+
+def must_be_writable(option: str, place: str) -> None:
+    """CommandError if there is no folder for a file, before long work; only DIRs are made."""
+    if not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
+        raise CommandError(f"{option}: {place} can't be written: no such folder, or not yours")
 
 
 def number_from_one(text: str) -> int:

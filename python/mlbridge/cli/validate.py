@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from .common import DONE, FAILED, CommandError, UsageError
+from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
 from .flags import attempt, compiler_of, model_of, must_open, path_of, quoted, words
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
         known = ", ".join(f".{name}" for name in formats)
         raise UsageError(f"--chart: {options.chart} ends in none of {known}")
     for name, place in (("--json", options.json), ("--chart", options.chart)):
-        if place and not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
-            raise CommandError(f"{name}: {place} can't be written: no such folder, or not yours")
+        if place:
+            must_be_writable(name, place)
 
     def flags(logs: Path) -> contextlib.AbstractContextManager[Sequence[str]]:
         options.log = str(logs)

@@ -7,13 +7,14 @@ import argparse
 from pathlib import Path
 
 from ..errors import Error
-from .common import DONE, CommandError
+from .common import DONE, CommandError, must_be_writable
 
 
 def run(options: argparse.Namespace) -> int:
     """Collect triplets, train, write; one line says what came of it."""
     from .. import vocabulary
 
+    must_be_writable("-o", options.output)
     places = options.corpus[0] if len(options.corpus) == 1 else options.corpus
     try:
         graph = vocabulary.collect(places, options.part, jobs=options.jobs, progress=True)

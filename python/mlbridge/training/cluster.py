@@ -20,7 +20,7 @@ def connect(address: str, cpus: int) -> None:
         if port.isdigit():  # Ray itself tries for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
-                 logging_level="error", **({} if address else own))  # fmt: skip
+                 logging_level="critical", **({} if address else own))  # fmt: skip
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         if not address:
             raise

@@ -3,30 +3,113 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import ray
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from torch import Tensor, nn
 
-from ..errors import InvalidArgument
+from ..errors import Error, InvalidArgument, PolicyFailed, Unavailable
+from .checks import one_line
 from .cluster import connect
 from .environment import make
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
 
 MASKED = {"ppo": MaskedPPO, "a2c": MaskedPPO, "appo": MaskedAPPO, "dqn": MaskedDQN}
 OURS = "mlbridge_"
+PATIENCE = 180.0  # seconds, if no env runner answers
+RESUME = "--resume goes on from the last checkpoint"
+
+
+class _Learner(APPOTorchLearner):
+    """Raises what ends APPO's thread of updates; RLlib's waits for that thread for ever."""
+
+    _died: BaseException | None = None
+
+    def build(self) -> None:
+        """Starts the thread."""
+        super().build()
+        of_others = threading.excepthook
+
+        def ended(what: Any) -> None:
+            if what.thread is self._learner_thread:
+                self._died = what.exc_value
+                self._agg_event.set()  # for which `update` may be waiting
+            else:
+                of_others(what)
+
+        threading.excepthook = ended
+
+    def update(self, *given: Any, **named: Any) -> Any:
+        """Gives the thread a batch."""
+        found = super().update(*given, **named)
+        if self._died is not None:
+            raise self._died
+        return found
+
+
+class _Runner(SingleAgentEnvRunner):
+    """Keeps the error of its environment, of which RLlib's ends, to be started again for ever."""
+
+    error: Error | None = None
+
+    def apply(self, func: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Everything that is asked of it."""
+        try:
+            return func(self, *given, **named)
+        except Exception as error:
+            why = error.__cause__ or error  # RLlib's own says nothing of a step
+            self.error = why if isinstance(why, Error) else PolicyFailed(said("env runner", why))
+            raise
+
+
+def said(who: str, error: BaseException) -> str:
+    """How a training ends that is not at fault."""
+    error = getattr(error, "cause", error)  # of Ray's, which have the traceback of another process
+    why = f"{type(error).__name__}: {one_line(error)}"[:1000]
+    return f"the {who} has ended: {why}; {RESUME}"
+
+
+class _Watched:
+    """What RLlib's algorithms lack: env runners of which nothing can come end the training."""
+
+    _alone: float | None = None  # since when none has answered
+
+    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+        """Called before each step; gives those that answer again, of which some only failed."""
+        group, of_rllib = env_runner_group, cast(Any, super())
+        restored: list[int] = of_rllib.restore_env_runners(group)
+        if restored:
+            for error in group.foreach_env_runner(
+                lambda runner: runner.error, remote_worker_ids=restored, local_env_runner=False
+            ):
+                if error is not None:
+                    raise error
+        if group.num_healthy_remote_env_runners() or not group.num_remote_env_runners():
+            self._alone = None
+        elif self._alone is None:
+            self._alone = time.monotonic()
+        elif time.monotonic() > self._alone + PATIENCE:
+            raise Unavailable(f"no env runner has answered for {PATIENCE:g} s; {RESUME}")
+        else:
+            time.sleep(0.5)
+        return restored
 
 
 class _Ended(RLlibCallback):
@@ -51,7 +134,10 @@ def config_of(algorithm: str) -> AlgorithmConfig:
             clip_param=1e9, vf_clip_param=1e9, use_kl_loss=False, entropy_coeff=0.01,
         )  # fmt: skip
     if algorithm == "appo":
-        return APPOConfig().training(train_batch_size_per_learner=512, lr=3e-4)
+        appo = APPOConfig().training(train_batch_size_per_learner=512, lr=3e-4)
+        # This process samples too, if all env runners are being started again.
+        appo.env_runners(create_env_on_local_worker=True)
+        return appo.learners(learner_class=_Learner)
     dqn = DQNConfig().training(
         lr=5e-4, double_q=True, dueling=True, n_step=1, train_batch_size_per_learner=64,
         num_steps_sampled_before_learning_starts=500, target_network_update_freq=500,
@@ -105,8 +191,13 @@ class Trainer:
     ) -> None:
         """`workers`: remote env runners; 0 keeps all in this process, which the same seed then
         makes reproducible. `address`: of a Ray cluster that is there."""
-        self._algorithm = algorithm
+        self._algorithm, self._steps = algorithm, 0
         config = configured(algorithm, settings)
+        for library in (
+            "ray",
+            "ray.rllib",
+        ):  # errors come as exceptions; the rest is for developers
+            logging.getLogger(library).setLevel(logging.CRITICAL)
         with ExitStack() as started:
             self.example = make(environment, options, masked=True)
             started.callback(self.example.close)
@@ -118,14 +209,16 @@ class Trainer:
             )
             config = (
                 config.environment("mlbridge")
-                .env_runners(num_env_runners=workers)
+                .env_runners(num_env_runners=workers, env_runner_cls=_Runner)
                 .fault_tolerance(restart_failed_env_runners=True)
                 .callbacks(_Ended)
-                .debugging(seed=seed, log_level="ERROR")
+                .debugging(seed=seed, log_level="CRITICAL")
             )
             if self.example.has_mask:
                 module = RLModuleSpec(module_class=MASKED[algorithm])
                 config = config.rl_module(rl_module_spec=module)
+            of_rllib = config.algo_class
+            config.algo_class = type(of_rllib.__name__, (_Watched, of_rllib), {})
             self._algo = config.build_algo()
             started.callback(self._algo.stop)
             self._started = started.pop_all()
@@ -134,13 +227,22 @@ class Trainer:
             buffer.rng = np.random.default_rng(seed)  # RLlib does not seed it
 
     def iterate(self) -> tuple[int, dict[str, float]]:
-        """The steps so far, and the totals of the episodes that ended."""
-        found = self._algo.train()
+        """The steps so far, and the totals of the episodes that ended. Those of an environment, and
+        PolicyFailed or Unavailable with what has ended."""
+        before = self._steps
+        while self._steps == before:  # all env runners may have been killed
+            try:
+                found = self._algo.train()
+            except Error:
+                raise
+            except Exception as error:
+                raise PolicyFailed(said("learner", error)) from error
+            self._steps = int(found.get("num_env_steps_sampled_lifetime", 0))
         totals: dict[str, float] = {}
         for key, value in found["env_runners"].items():
             if key.startswith(OURS) and not math.isnan(value):  # of no episode
                 totals[key.removeprefix(OURS)] = float(value)
-        return int(found["num_env_steps_sampled_lifetime"]), totals
+        return self._steps, totals
 
     def save(self, folder: Path) -> None:
         """A checkpoint."""

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -22,14 +24,31 @@ from .environment import make
 STEPS = 256  # of an environment in an iteration
 
 
+class _Told(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The error of a reset is in its info; in a worker, an exception would be a traceback."""
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        try:
+            return self.env.reset(**options)
+        except Error as error:
+            space: Any = self.observation_space
+            return np.zeros(space.shape, space.dtype), {"error": error}
+
+
 class _Ended(BaseCallback):
-    """Adds up what the episodes of an iteration came to."""
+    """Adds up what the episodes of an iteration came to. Raises the error of a reset."""
 
     def __init__(self) -> None:
         super().__init__()
         self.totals: Counter[Any] = Counter()
 
+    def _on_training_start(self) -> None:
+        for info in self.training_env.reset_infos:
+            if "error" in info:
+                raise info["error"]
+
     def _on_step(self) -> bool:
+        self._on_training_start()
         for info in self.locals["infos"]:
             self.totals.update(info.get("totals", {}))
         return True
@@ -84,7 +103,7 @@ class Trainer:
         shape, given = configured(settings)
         torch.set_num_threads(1)
         self.example = make(environment, options)
-        makers = [lambda: make(environment, options)] * max(1, workers)
+        makers = [lambda: _Told(make(environment, options))] * max(1, workers)
         kind = SubprocVecEnv if workers > 1 else DummyVecEnv
         with _workers():
             self._vector = kind(makers)
