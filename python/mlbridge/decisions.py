@@ -12,12 +12,14 @@ from .errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the logs of a build say: groups chosen, modules decided, modules that fell back."""
+    """What the logs of a build say: groups chosen or candidates tried, modules decided, modules
+    that fell back."""
 
     made: int = 0
     finished: int = 0
     failed: int = 0
-    #: For each source file, what was chosen each time that it was compiled, sorted.
+    #: For each source file, what was chosen each time that it was compiled, sorted: groups, or the
+    #: number of the candidate that was kept, if any.
     actions: dict[str, list[list[int]]] = field(default_factory=dict, compare=False)
 
 
@@ -42,6 +44,19 @@ def read_decisions(folder: Path) -> Decisions:
                 failed += entry["outcome"] == "failed"
                 finished += entry["outcome"] != "failed"
         made += len(chosen)
+    asked = bool(actions)  # of a policy that is compared, the lines above have counted the modules
+    for log in sorted(folder.glob("*.trials.json")):
+        try:
+            entry = json.loads(log.read_text(encoding="utf-8"))
+            names = [one["name"] for one in entry["trials"]]
+            kept = [names.index(entry["winner"])] if entry["winner"] is not None else []
+            source, problem = entry["source"], "problem" in entry
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgument(f"{log}: not a log of candidates: {error!r}") from error
+        failed += problem
+        finished += (not asked) - problem
+        made += len(names)
+        actions.setdefault(source, []).append(kept)
     for modules in actions.values():
         modules.sort()
     return Decisions(made, finished, failed, actions)

@@ -29,6 +29,11 @@ def shipped_model(name: str) -> str:
     return os.path.join(PACKAGE, "models", name, "policy.onnx")
 
 
+def shipped_candidates(name: str) -> str:
+    """The list of candidates of a shipped model, best first, whether or not it is there."""
+    return os.path.join(PACKAGE, "models", name, "candidates.json")
+
+
 def component_folders() -> list[str]:
     """Where components are looked for, in this order."""
     listed = os.environ.get("MLBRIDGE_COMPONENT_PATH", "").split(":")

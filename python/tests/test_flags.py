@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from mlbridge import files
 from mlbridge.cli import main
 from mlbridge.cli.common import OPTIMIZATIONS
+from mlbridge.decisions import read_decisions
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_all_options(
         capsys,
         *("--plugin", "plugin.so", "--model", "onnx:policy.onnx", "--max-steps", "7"),
         *("--deadline", "250ms", "--on-failure", "fail", "--log", "decisions"),
-        *("--levels", "O2,Oz", "--vocabulary", "policy.onnx"),
+        *("--levels", "O2,Oz", "--vocabulary", "policy.onnx", "--effort", "3"),
     )
     assert options(line) == {
         "fpass-plugin": f"{place}/plugin.so",
@@ -71,6 +73,7 @@ def test_all_options(
         "phase-ordering-on-failure": "fail",
         "phase-ordering-log": f"{place}/decisions",
         "phase-ordering-levels": "O2,Oz",
+        "phase-ordering-effort": "3",
         "phase-ordering-vocabulary": f"{place}/policy.onnx",
     }
     assert "'" not in line  # plain paths need no quotes, so that $CC without eval works too
@@ -159,6 +162,9 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["phase-ordering", "--require", "--model", "native:policy.onnx"], "policy.onnx"),
         (["phase-ordering", "--model", "unix:/s", "--max-steps", "0"], "of at least 1"),
         (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "of at least 1"),
+        (["phase-ordering", "--effort", "101"], "expected 0 to 100, got '101'"),
+        (["phase-ordering", "--effort", "-1"], "--effort"),
+        (["phase-ordering", "--model", "candidates:/nowhere"], "no file or folder /nowhere"),
         (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "cannot be quoted"),
         (["phase-ordering", "--model", "unix:/s", "--log", "a$b"], "cannot be quoted"),
     ],
@@ -348,6 +354,22 @@ def test_the_flags_of_the_shipped_model_at_each_level(
     command = f"cd {tmp_path}; clang-22 {line} -Oz -Rpass=phase-ordering -c f.c"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert "step 0: " in done.stderr
+
+
+@clang
+@pytest.mark.parametrize("effort", [1, 3, 10])
+def test_with_effort_the_shipped_candidates_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], effort: int
+) -> None:
+    line = flags(capsys, "--effort", str(effort), "--require", "--log", str(tmp_path / "log"))
+    shipped = files.shipped_candidates("phase-ordering-size")
+    assert options(line)["phase-ordering-model"] == f"candidates:{shipped}"
+    (tmp_path / "f.c").write_text(SOURCE)
+    command = f"cd {tmp_path}; clang-22 {line} -Oz -c f.c"
+    subprocess.run(["/bin/sh", "-c", command], check=True, timeout=60)
+    (log,) = (tmp_path / "log").iterdir()
+    assert len(json.loads(log.read_text())["trials"]) == effort
+    assert read_decisions(tmp_path / "log").finished == 1
 
 
 @clang

@@ -24,3 +24,20 @@ def test_decisions_are_counted_in_all_logs(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"step": 0, "act')
     with pytest.raises(InvalidArgument, match=r"c\.jsonl:1: not a decision log"):
         read_decisions(tmp_path)
+
+
+def trials(folder: Path, source: str, **more: object) -> None:
+    entry = {"source": source, "trials": [{"name": "a"}, {"name": "b"}], "winner": None, **more}
+    (folder / f"{source}-0.trials.json").write_text(json.dumps(entry))
+
+
+def test_candidates_are_counted(tmp_path: Path) -> None:
+    trials(tmp_path, "a.c", winner="b")
+    trials(tmp_path, "b.c")
+    trials(tmp_path, "c.c", problem="candidate 'a' crashed")
+    read = read_decisions(tmp_path)
+    assert read == Decisions(made=6, finished=2, failed=1)
+    assert read.actions == {"a.c": [[1]], "b.c": [[]], "c.c": [[]]}
+    trials(tmp_path, "d.c", winner="nobody")
+    with pytest.raises(InvalidArgument, match=r"d\.c-0\.trials\.json: not a log of candidates"):
+        read_decisions(tmp_path)

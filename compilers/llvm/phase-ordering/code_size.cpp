@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "code_size.h"
 
+#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -13,7 +14,7 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-static Error generate(const Module &M, CodeGenFileType Kind, raw_pwrite_stream &Out) {
+static llvm::Expected<std::unique_ptr<TargetMachine>> targetOf(const Module &M) {
   std::string Why;
   const Triple &For = M.getTargetTriple();
   const Target *T = TargetRegistry::lookupTarget(For, Why);
@@ -22,25 +23,28 @@ static Error generate(const Module &M, CodeGenFileType Kind, raw_pwrite_stream &
   TargetOptions Options;
   Options.FunctionSections = false;
   Options.MCOptions.AsmVerbose = true; // comments say where functions begin
-  const std::unique_ptr<TargetMachine> TM(
-      T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
+  std::unique_ptr<TargetMachine> TM(T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
   if (!TM)
     return createStringError("no code generator for " + For.str());
-  const std::unique_ptr<Module> Copy = CloneModule(M);
+  return TM;
+}
+
+static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pwrite_stream &Out) {
   legacy::PassManager Passes;
-  if (TM->addPassesToEmitFile(Passes, Out, nullptr, Kind))
-    return createStringError("LLVM cannot write such files for " + For.str());
-  Passes.run(*Copy);
+  Passes.add(new TargetLibraryInfoWrapperPass(M.getTargetTriple()));
+  if (TM.addPassesToEmitFile(Passes, Out, nullptr, Kind))
+    return createStringError("LLVM cannot write such files for " + M.getTargetTriple().str());
+  Passes.run(M);
   return Error::success();
 }
 
-Expected<uint64_t> codeSize(const Module &M) {
+llvm::Expected<uint64_t> codeSize(Module &M, TargetMachine &TM) {
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
-  if (Error E = generate(M, CodeGenFileType::ObjectFile, Out))
+  if (Error E = generate(M, TM, CodeGenFileType::ObjectFile, Out))
     return E;
   const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
-  Expected<std::unique_ptr<object::ObjectFile>> Made =
+  llvm::Expected<std::unique_ptr<object::ObjectFile>> Made =
       object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
   if (!Made)
     return Made.takeError();
@@ -51,13 +55,25 @@ Expected<uint64_t> codeSize(const Module &M) {
   return Size;
 }
 
+llvm::Expected<uint64_t> codeSize(const Module &M) {
+  llvm::Expected<std::unique_ptr<TargetMachine>> TM = targetOf(M);
+  if (!TM)
+    return TM.takeError();
+  return codeSize(*CloneModule(M), **TM);
+}
+
 Error writeModule(const Module &M, StringRef Path) {
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
-  if (!Path.ends_with(".s"))
+  if (!Path.ends_with(".s")) {
     WriteBitcodeToFile(M, Out);
-  else if (Error E = generate(M, CodeGenFileType::AssemblyFile, Out))
-    return E;
+  } else {
+    llvm::Expected<std::unique_ptr<TargetMachine>> TM = targetOf(M);
+    if (!TM)
+      return TM.takeError();
+    if (Error E = generate(*CloneModule(M), **TM, CodeGenFileType::AssemblyFile, Out))
+      return E;
+  }
   std::error_code Failed;
   raw_fd_ostream File(Path, Failed);
   if (!Failed) {

@@ -5,11 +5,18 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
 
+namespace llvm {
+class TargetMachine;
+}
+
 namespace mlbridge::phase_ordering {
 
 /// Bytes of the executable sections of the object that code generation makes of a copy of the
 /// module, for the module's own target. Errors: there is no such target in this process.
 llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
+
+/// The same by that code generator. The module is used up.
+llvm::Expected<uint64_t> codeSize(llvm::Module &M, llvm::TargetMachine &TM);
 
 /// Writes bitcode, or the assembly of the same code if the path ends with ".s".
 llvm::Error writeModule(const llvm::Module &M, llvm::StringRef Path);

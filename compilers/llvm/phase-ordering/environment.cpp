@@ -11,84 +11,13 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <cmath>
+#include <numeric>
 
 using namespace llvm;
 
 namespace mlbridge::phase_ordering {
-
-static std::unique_ptr<Module> copy(const Module &M) {
-  // A map that grows while it is filled costs more than the rest of the copying.
-  size_t Values = M.global_size() + M.size() + M.alias_size() + M.ifunc_size();
-  for (const Function &F : M)
-    Values += F.arg_size() + F.size() + F.getInstructionCount();
-  ValueToValueMapTy Map(unsigned(Values + Values / 2));
-  return CloneModule(M, Map);
-}
-
-WorkingCopy::WorkingCopy(Module &Original, ModuleAnalysisManager &MAM)
-    : Original(Original), MAM(MAM), Copy(copy(Original)) {}
-
-WorkingCopy::~WorkingCopy() { forgetAnalyses(); }
-
-void WorkingCopy::forgetAnalyses() {
-  if (Copy)
-    MAM.clear(*Copy, Copy->getName());
-}
-
-std::unique_ptr<Module> WorkingCopy::take() {
-  forgetAnalyses();
-  return std::move(Copy);
-}
-
-static void clear(Module &M) {
-  M.dropAllReferences();
-  while (!M.global_empty())
-    M.global_begin()->eraseFromParent();
-  while (!M.empty())
-    M.begin()->eraseFromParent();
-  while (!M.alias_empty())
-    M.alias_begin()->eraseFromParent();
-  while (!M.ifunc_empty())
-    M.ifunc_begin()->eraseFromParent();
-  while (!M.named_metadata_empty())
-    M.eraseNamedMetadata(&*M.named_metadata_begin());
-  M.getComdatSymbolTable().clear();
-}
-
-void WorkingCopy::commit() {
-  forgetAnalyses();
-  MAM.clear(Original, Original.getName());
-  clear(Original);
-
-  for (GlobalVariable &Variable : make_early_inc_range(Copy->globals())) {
-    Copy->removeGlobalVariable(&Variable);
-    Original.insertGlobalVariable(&Variable);
-  }
-  Original.getFunctionList().splice(Original.end(), Copy->getFunctionList());
-  for (GlobalAlias &Alias : make_early_inc_range(Copy->aliases())) {
-    Copy->removeAlias(&Alias);
-    Original.insertAlias(&Alias);
-  }
-  for (GlobalIFunc &IFunc : make_early_inc_range(Copy->ifuncs())) {
-    Copy->removeIFunc(&IFunc);
-    Original.insertIFunc(&IFunc);
-  }
-  // Comdats belong to a module, so their members are pointed at the original's own.
-  for (GlobalObject &Object : Original.global_objects())
-    if (const Comdat *Old = Object.getComdat()) {
-      Comdat *New = Original.getOrInsertComdat(Old->getName());
-      New->setSelectionKind(Old->getSelectionKind());
-      Object.setComdat(New);
-    }
-  for (NamedMDNode &Node : Copy->named_metadata()) {
-    NamedMDNode *New = Original.getOrInsertNamedMetadata(Node.getName());
-    for (MDNode *Operand : Node.operands())
-      New->addOperand(Operand);
-  }
-  Original.setModuleInlineAsm(Copy->getModuleInlineAsm());
-  Copy.reset();
-}
 
 std::string untouchable(const Module &M) {
   bool Defines = false;
@@ -139,8 +68,45 @@ Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) 
 const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
   Observer Wanted;
   Metadata = observerFor(Policy, Wanted);
+  if (const std::optional<std::string> Json = Policy.metadata("phase-ordering.candidates")) {
+    Of = std::move(Wanted);
+    useCandidates(*Json);
+    return Sig;
+  }
   return use(Policy.metadata("phase-ordering.actions").value_or(ActionList::builtin().str()),
              std::move(Wanted));
+}
+
+void PhaseOrderingEnvironment::useCandidates(StringRef Json) {
+  llvm::Expected<std::vector<Candidate>> List = parseCandidates(Json);
+  if (!List) {
+    Metadata = Status(Code::InvalidModel, toString(List.takeError()));
+    return;
+  }
+  Candidates = std::move(*List);
+  Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())})};
+  if (Of.vocabulary())
+    Sig.inputs.push_back(
+        TensorSpec::of<float>("embedding", {int64_t(Of.vocabulary()->dimension())}));
+  Sig.outputs = {TensorSpec::of<float>("log_ratio", {int64_t(Candidates.size())})};
+}
+
+std::vector<Candidate> PhaseOrderingEnvironment::ranked() const {
+  std::vector<size_t> Order(Candidates.size());
+  std::iota(Order.begin(), Order.end(), 0);
+  llvm::stable_sort(Order, [&](size_t A, size_t B) { return Expected[A] < Expected[B]; });
+  std::vector<Candidate> Best;
+  for (const size_t I : Order)
+    Best.push_back(Candidates[I]);
+  return Best;
+}
+
+Candidate PhaseOrderingEnvironment::asCandidate() const {
+  Candidate Way{"of the model", {}, {}};
+  for (const Decision &D : Log.Decisions)
+    if (D.Action < Actions->size())
+      Way.Pipelines.push_back((*Actions)[D.Action].Passes);
+  return Way;
 }
 
 const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) {
@@ -169,6 +135,12 @@ const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) 
 Status PhaseOrderingEnvironment::reset(Observation &First) {
   if (!Metadata)
     return Metadata;
+  if (!Candidates.empty()) {
+    Now = countIR(M);
+    Feature.reset(Now);
+    observe(M, First);
+    return Status();
+  }
   if (!Actions)
     return Status(Code::Internal, "phase-ordering: reset before signatureFor");
   Copy.emplace(M, MAM);
@@ -195,6 +167,14 @@ void PhaseOrderingEnvironment::resume(size_t Steps, Observation &First) {
 }
 
 Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
+  if (!Candidates.empty()) {
+    const Span<const float> Answer = Chosen.all<float>("log_ratio");
+    if (!llvm::all_of(Answer, [](float V) { return std::isfinite(V); }))
+      return Status(Code::PolicyFailed, "log_ratio: expected finite numbers");
+    Expected.assign(Answer.begin(), Answer.end());
+    setDone();
+    return Status();
+  }
   const mlbridge::Expected<int64_t> Answer = Chosen.get<int64_t>("action");
   if (!Answer)
     return Answer.status();
@@ -246,6 +226,19 @@ bool PhaseOrderingEnvironment::isOver() const {
   return Actions->repeat() == Repeat::Never && Log.Decisions.size() == Actions->size();
 }
 
+/// Features of the module as it is now, and its embedding if there is a vocabulary.
+void PhaseOrderingEnvironment::observe(const Module &Seen, Observation &To) {
+  std::vector<float> Values(Features::size());
+  Feature.write(Now, Values);
+  FeaturesDigest = featuresDigest(Values);
+  llvm::copy(Values, To.input<float>("features").begin());
+  if (Of.vocabulary()) {
+    const Span<float> Embedding = To.input<float>("embedding");
+    Of.embed(Seen, {Embedding.data(), Embedding.size()});
+    FeaturesDigest = featuresDigest({Embedding.data(), Embedding.size()});
+  }
+}
+
 void PhaseOrderingEnvironment::observe(Observation &To) {
   Now = countIR(Copy->module());
   if (Log.Decisions.empty())
@@ -256,16 +249,7 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
     States.push_back({Copy->take(), Feature, History, Log.Decisions});
     Copy.emplace(*States.back().Copy, MAM);
   }
-  std::vector<float> Values(Features::size());
-  Feature.write(Now, Values);
-  FeaturesDigest = featuresDigest(Values);
-  const Span<float> Vector = To.input<float>("features");
-  llvm::copy(Values, Vector.begin());
-  if (Of.vocabulary()) {
-    const Span<float> Embedding = To.input<float>("embedding");
-    Of.embed(Copy->module(), {Embedding.data(), Embedding.size()});
-    FeaturesDigest = featuresDigest({Embedding.data(), Embedding.size()});
-  }
+  observe(Copy->module(), To);
   const Span<float> Mask = To.input<float>("action_mask");
   for (size_t I = 0; I < Mask.size(); ++I)
     Mask[I] = isAllowed(I) ? 1.0f : 0.0f;

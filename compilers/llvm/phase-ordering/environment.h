@@ -6,6 +6,8 @@
 
 #include "actions.h"
 #include "observation.h"
+#include "trials.h"
+#include "working_copy.h"
 
 #include <mlbridge/environment.h>
 
@@ -41,8 +43,7 @@ struct EpisodeLog {
   Outcome End = Outcome::Failed;
   std::string Message; ///< why it failed
 
-  /// Writes a new file of the folder, which is made if missing. The file appears complete or not at
-  /// all. Its name starts with logPrefix(Source) and is unique.
+  /// Writes it as writeNew does.
   llvm::Error write(llvm::StringRef Folder) const;
   /// Errors name the file and line.
   static llvm::Expected<EpisodeLog> read(llvm::StringRef Path);
@@ -52,38 +53,23 @@ struct EpisodeLog {
 std::string logPrefix(llvm::StringRef Source);
 inline constexpr llvm::StringLiteral LogExtension = ".jsonl";
 
-/// A copy of the module that groups run on, so that giving up leaves the original as it was: down
-/// to the order of its use lists it is not touched before commit(). Copies on construction. The
-/// copy and what the host's analyses know of it die with this object.
-class WorkingCopy {
-public:
-  WorkingCopy(llvm::Module &Original, llvm::ModuleAnalysisManager &MAM);
-  ~WorkingCopy();
-  WorkingCopy(const WorkingCopy &) = delete;
-  WorkingCopy &operator=(const WorkingCopy &) = delete;
-
-  /// Requires that commit() was not called.
-  llvm::Module &module() { return *Copy; }
-  const llvm::Module &module() const { return *Copy; }
-  /// Replaces the contents of the original by those of the copy. All analyses of the original are
-  /// forgotten.
-  void commit();
-  /// Gives the copy away. Nothing else may be called then.
-  std::unique_ptr<llvm::Module> take();
-
-private:
-  void forgetAnalyses();
-
-  llvm::Module &Original;
-  llvm::ModuleAnalysisManager &MAM;
-  std::unique_ptr<llvm::Module> Copy;
-};
+/// Writes a new file of the folder, which is made if missing. The file appears complete or not at
+/// all. Its name is logPrefix(Source), something unique, and the extension.
+llvm::Error writeNew(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Extension,
+                     llvm::StringRef Text);
+/// Writes how a module's trials ended as such a file, which ends with ".trials.json".
+llvm::Error writeSelection(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Model,
+                           llvm::ArrayRef<float> Features, const Selection &Its);
 
 /// Why no pass can change anything in this module: it has no function, or each of them is optnone.
 /// Empty if passes can.
 std::string untouchable(const llvm::Module &M);
 
 /// One episode on one module. The module itself is not touched before commit().
+///
+/// A model with candidates ("phase-ordering.candidates") decides once: it sees features, and
+/// embedding if it asks for that, and answers with log_ratio float32[K], what it expects of each
+/// candidate: the natural logarithm of its bytes over those of the stock pipeline.
 ///
 /// Observation: features float32[F], action_mask float32[A + 1], history float32[A + 1],
 /// step int64[1], and unless counts are all that is observed embedding float32[D]; action: int64[1]
@@ -121,6 +107,10 @@ public:
 
   /// Puts the result of the episode into the module.
   void commit() { Copy->commit(); }
+  /// The candidates, the smallest expected first; empty if the model chooses groups step by step.
+  std::vector<Candidate> ranked() const;
+  /// What has been decided as a candidate. Requires an episode of groups.
+  Candidate asCandidate() const;
   /// As the actions so far made it. Requires an episode.
   const llvm::Module &module() const { return Copy->module(); }
   /// Null if there is none that can be used.
@@ -137,7 +127,9 @@ private:
     std::vector<Decision> Decisions;
   };
   Status observerFor(const Model &Policy, Observer &To) const;
+  void useCandidates(llvm::StringRef Json);
   void observe(Observation &To);
+  void observe(const llvm::Module &Seen, Observation &To);
   bool isAllowed(size_t Action) const;
   bool isOver() const;
 
@@ -148,6 +140,8 @@ private:
   const std::string VocabularyFile;
   Observer Of;
   std::optional<ActionList> Actions;
+  std::vector<Candidate> Candidates;
+  std::vector<float> Expected;
   Signature Sig;
   Status Metadata;
   std::optional<WorkingCopy> Copy;
@@ -220,6 +214,7 @@ private:
 ///                                    at step K
 ///   replay:FILE, replay:FOLDER       the answers of a log; of the folder's logs, the one of the
 ///                                    module that asks
+///   candidates:FILE                  the candidates of a file, best first
 /// Thread-safe.
 void registerModels();
 

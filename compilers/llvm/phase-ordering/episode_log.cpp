@@ -60,14 +60,14 @@ static void print(const EpisodeLog &Log, raw_ostream &OS) {
   OS << json::Value(std::move(End)) << '\n';
 }
 
-Error EpisodeLog::write(StringRef Folder) const {
+Error writeNew(StringRef Folder, StringRef Source, StringRef Extension, StringRef Text) {
   if (std::error_code EC = sys::fs::create_directories(Folder))
     return failure(Folder, "cannot make the folder: " + EC.message());
   SmallString<256> Model(Folder), Path;
-  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + LogExtension);
+  sys::path::append(Model, logPrefix(Source) + "%%%%%%%%%%%%" + Extension);
   sys::fs::createUniquePath(Model, Path, /*MakeAbsolute=*/false);
-  const auto Print = [this](raw_ostream &OS) {
-    print(*this, OS);
+  const auto Print = [Text](raw_ostream &OS) {
+    OS << Text;
     OS.flush();
     // The stream's destructor would abort.
     auto &File = static_cast<raw_fd_ostream &>(OS);
@@ -78,6 +78,13 @@ Error EpisodeLog::write(StringRef Folder) const {
   if (Error E = writeToOutput(Path, Print))
     return failure(Path, "cannot write: " + toString(std::move(E)));
   return Error::success();
+}
+
+Error EpisodeLog::write(StringRef Folder) const {
+  std::string Text;
+  raw_string_ostream OS(Text);
+  print(*this, OS);
+  return writeNew(Folder, Source, LogExtension, Text);
 }
 
 static bool readHeader(const json::Value &Line, EpisodeLog &Log) {

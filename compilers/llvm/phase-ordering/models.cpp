@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// function:sequence, function:stop, function:fail-at, and replay:, which finds the log of the
-// module that asks and gives its answers.
+// function:sequence, function:stop, function:fail-at; replay:, which finds the log of the module
+// that asks and gives its answers; and candidates:, a list in a fixed order.
 #include "environment.h"
 
 #include <mlbridge/function.h>
@@ -222,6 +222,26 @@ static mlbridge::Expected<FunctionModel> replay(const Uri &From) {
   return Model;
 }
 
+/// The model of "candidates:FILE": it expects most of the first candidate, least of the last.
+static mlbridge::Expected<FunctionModel> candidates(const Uri &From) {
+  if (Status S = From.allowOnly({"deadline", "agent", "episode", "context"}); !S)
+    return S;
+  auto Buffer = llvm::MemoryBuffer::getFile(From.place);
+  if (!Buffer)
+    return Status(Code::NotFound, "candidates: " + From.place + ": " + Buffer.getError().message());
+  FunctionModel Model;
+  Model.metadata["phase-ordering.candidates"] = (*Buffer)->getBuffer().str();
+  Model.newFunction = []() -> Function {
+    return [](FunctionCall &Call) -> Status {
+      const Span<float> Expected = Call.out<float>("log_ratio");
+      for (size_t I = 0; I < Expected.size(); ++I)
+        Expected[I] = float(I);
+      return Status();
+    };
+  };
+  return Model;
+}
+
 void registerModels() {
   static std::once_flag Once;
   std::call_once(Once, [] {
@@ -230,6 +250,7 @@ void registerModels() {
     (void)registerFunction("stop", stop);
     (void)registerFunction("fail-at", failAt);
     (void)registerScheme("replay", replay);
+    (void)registerScheme("candidates", candidates);
   });
 }
 

@@ -56,6 +56,10 @@ static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::ini
 static cl::opt<std::string>
     LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
                     cl::desc("Write the decisions to a file in this folder"));
+static cl::opt<unsigned>
+    EffortOption("phase-ordering-effort", cl::value_desc("N"),
+                 cl::desc("How many candidates are compared with the usual passes, whose code is "
+                          "kept unless theirs is smaller; 0: the model is believed"));
 static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
                                          cl::value_desc("LIST"),
                                          cl::desc("The -O levels at which the model is asked"));
@@ -187,10 +191,101 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
   return mlbridge::serve(Environment, *At).status;
 }
 
-/// Runs one episode. True if the module now is what the model made of it; otherwise it is as it
-/// was, and one diagnostic says why: a remark where there was nothing to decide. `Level` is that of
-/// the pipeline ("Oz"), or empty where the pass was named itself, which asks the model whatever the
-/// levels. Several modules at once, in as many threads, do not disturb each other.
+/// What the model makes of the module.
+struct Advice {
+  bool Taken = false; ///< the module has been optimized
+  std::vector<Candidate> Candidates;
+};
+
+/// Runs one episode. With `Try` it touches nothing, and gives what may be tried.
+static Advice ask(Module &M, ModuleAnalysisManager &MAM, bool Try) {
+  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption, VocabularyOption);
+  OpenOptions Opening;
+  Opening.deadline = *parseDuration(DeadlineOption); // checkOptions has accepted it
+  Opening.sharedBudget = true;
+  Opening.context = M.getSourceFileName();
+
+  // [three-lines]
+  mlbridge::Model Policy = mlbridge::Model::open(ModelUriOption, Opening);
+  mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
+  mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
+  // [/three-lines]
+
+  // The first of the causes; what follows from it says less.
+  Status End = Result.status;
+  if (!Policy.status() && Bound)
+    End = Policy.status();
+  else if (!Environment.status())
+    End = Environment.status();
+  else if (!Bound)
+    End = Bound;
+
+  Advice Its;
+  if (!End) {
+    giveUp(M, at(ModelUriOption, End));
+  } else if (Its.Candidates = Environment.ranked(); !Its.Candidates.empty()) {
+    // the caller's choice
+  } else if (Try) {
+    Its.Candidates.push_back(Environment.asCandidate());
+  } else {
+    Environment.commit();
+    Its.Taken = true;
+  }
+  if (End)
+    remark(M, Environment.log());
+  if (const ActionList *Actions = Environment.actions(); Actions && !LogFolderOption.empty()) {
+    EpisodeLog Log = Environment.log();
+    Log.Model = ModelUriOption;
+    Log.Actions = Actions->json();
+    if (!End) {
+      Log.End = Outcome::Failed;
+      Log.Message = End.toString();
+    }
+    if (Error E = Log.write(LogFolderOption))
+      report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
+  }
+  return Its;
+}
+
+/// Runs the first candidate, as the model's answer; false and a diagnostic if it cannot.
+static bool runUnmeasured(Module &M, ModuleAnalysisManager &MAM, const Candidate &Way) {
+  WorkingCopy Copy(M, MAM);
+  PassBuilder Builder;
+  const ScopedOptions Holding(Way.Options);
+  Error E = runMandatoryLowering(Copy.module(), MAM);
+  for (const std::string &Passes : Way.Pipelines)
+    if (!E)
+      E = runPipeline(Builder, Passes, Copy.module(), MAM);
+  if (E) {
+    giveUp(M, "candidate '" + Way.Name + "': " + toString(std::move(E)));
+    return false;
+  }
+  Copy.commit();
+  return true;
+}
+
+static void say(Module &M, const Selection &Its) {
+  if (!Its.Problem.empty())
+    giveUp(M, Its.Problem);
+  const Function *F = firstDefinition(M);
+  if (!F)
+    return;
+  OptimizationRemark Remark(Name, Its.Winner ? "Smaller" : "StockKept", F);
+  if (Its.Winner)
+    Remark << ore::NV("Candidate", Its.Candidates[*Its.Winner].Name) << ": "
+           << ore::NV("Bytes", Its.Trials[*Its.Winner].Bytes) << " bytes of code instead of "
+           << ore::NV("StockBytes", Its.StockBytes);
+  else
+    Remark << "the usual passes: " << ore::NV("StockBytes", Its.StockBytes)
+           << " bytes of code, no candidate is smaller";
+  M.getContext().diagnose(Remark);
+}
+
+/// True if the module now is what the model made of it. Otherwise it is as it was, and one
+/// diagnostic says why: a remark where there was nothing to decide. Or trials have been started,
+/// and the host goes on with its own passes. `Level` is that of the pipeline ("Oz"), or empty where
+/// the pass was named itself, which asks the model whatever the levels. Several modules at once, in
+/// as many threads, do not disturb each other.
 static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
   if (const Status Options = checkOptions(); !Options) {
     report(M, DS_Error, Options.message());
@@ -215,50 +310,40 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
       leaveAlone(M, Why);
     return false;
   }
+  const bool Try = EffortOption && !Level.empty();
+  if (Try)
+    if (const std::string Why = whyNoTrials(); !Why.empty()) {
+      leaveAlone(M, Why + ", so no candidate is tried");
+      return false;
+    }
   if (ModelUriOption.empty()) {
     giveUp(M, "no model was given (-phase-ordering-model=URI)");
     return false;
   }
-  PhaseOrderingEnvironment Environment(M, MAM, MaxStepsOption, VocabularyOption);
-  OpenOptions Opening;
-  Opening.deadline = *parseDuration(DeadlineOption); // checkOptions has accepted it
-  Opening.sharedBudget = true;
-  Opening.context = M.getSourceFileName();
-
-  // [three-lines]
-  mlbridge::Model Policy = mlbridge::Model::open(ModelUriOption, Opening);
-  mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
-  mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
-  // [/three-lines]
-
-  // The first of the causes; what follows from it says less.
-  Status End = Result.status;
-  if (!Policy.status() && Bound)
-    End = Policy.status();
-  else if (!Environment.status())
-    End = Environment.status();
-  else if (!Bound)
-    End = Bound;
-
-  if (End) {
-    Environment.commit();
-    remark(M, Environment.log());
-  } else {
-    giveUp(M, at(ModelUriOption, End));
-  }
+  Advice Its = ask(M, MAM, Try);
+  if (Its.Taken || Its.Candidates.empty())
+    return Its.Taken;
+  if (!Try)
+    return runUnmeasured(M, MAM, Its.Candidates.front());
+  std::vector<float> Values;
   if (!LogFolderOption.empty()) {
-    EpisodeLog Log = Environment.log();
-    Log.Model = ModelUriOption;
-    if (const ActionList *Actions = Environment.actions())
-      Log.Actions = Actions->json();
-    if (!End) {
-      Log.End = Outcome::Failed;
-      Log.Message = End.toString();
-    }
-    if (Error E = Log.write(LogFolderOption))
-      report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
+    Features Feature;
+    Values.resize(Features::size());
+    const Counts Now = countIR(M);
+    Feature.reset(Now);
+    Feature.write(Now, Values);
   }
-  return bool(End);
+  if (Its.Candidates.size() > EffortOption)
+    Its.Candidates.resize(EffortOption);
+  const auto Report = [Values](Module &Now, const Selection &How) {
+    say(Now, How);
+    if (LogFolderOption.empty())
+      return;
+    if (Error E =
+            writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, Values, How))
+      report(Now, DS_Warning, "log: " + llvm::toString(std::move(E)));
+  };
+  return startTrials(M, MAM, std::move(Its.Candidates), Report);
 }
 
 namespace {
@@ -276,6 +361,7 @@ public:
 
 static void registerCallbacks(PassBuilder &PB) {
   registerModels();
+  registerTrials(PB);
   replaceMiddleEnd(PB, choosePasses, leaveAlone);
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {

@@ -21,7 +21,7 @@ from .common import DONE, OPTIMIZATIONS, CommandError, nearest
 # name. That of aot is a name if it has neither a suffix nor a folder.
 SCHEMES = {
     **dict.fromkeys(("onnx", "native", "aot"), "model"),
-    **dict.fromkeys(("unix", "shm", "pipe", "replay"), "path"),
+    **dict.fromkeys(("unix", "shm", "pipe", "replay", "candidates"), "path"),
     "function": "name",
 }
 #: Seconds that --require waits for a model.
@@ -80,7 +80,7 @@ def model_uri(text: str, runtime: str | None) -> str:
         what = "a folder" if os.path.isdir(place) else "not there"
         expected = "a shared object of mlbridge compile" if scheme == "aot" else "an ONNX file"
         raise CommandError(f"--model: {place} is {what}; expected {expected}")
-    if scheme == "replay" and not os.path.exists(place):
+    if scheme in ("replay", "candidates") and not os.path.exists(place):
         raise CommandError(f"--model: there is no file or folder {place}")
     if scheme == "onnx" and "runtime=" not in options:
         options += runtime_option(runtime)
@@ -94,7 +94,7 @@ def runtime_option(place: str | None) -> str:
 
 def must_open(uri: str) -> None:
     """Raises what opening the model says; names that only the plugin knows are left to it."""
-    if uri.partition(":")[0] in ("function", "replay"):
+    if uri.partition(":")[0] in ("function", "replay", "candidates"):
         return
     from .._core import Model
     from ..errors import Error
@@ -139,16 +139,19 @@ def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
         )
 
 
-def shipped(optimization: str, runtime: str | None) -> str:
+def shipped(optimization: str, runtime: str | None, effort: int | None) -> str:
+    """What comes with the package: its candidates if they are to be compared, else its policy."""
     name = OPTIMIZATIONS[optimization]
     if name is None:
         raise CommandError(f"no model comes with {optimization}; state one with --model")
-    path = files.shipped_model(name)
+    path = files.shipped_candidates(name) if effort else files.shipped_model(name)
     if not os.path.isfile(path):
         raise CommandError(
             f"the policy that comes with this package is not there ({path}); "
             "state another with --model"
         )
+    if effort:
+        return f"candidates:{escaped(path)}"
     return f"onnx:{escaped(path)}{runtime_option(runtime)}"
 
 
@@ -189,7 +192,7 @@ def quoted(argument: str) -> str:
 def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
     if options.model is None:
-        return shipped(options.optimization, runtime)
+        return shipped(options.optimization, runtime, options.effort)
     return model_uri(str(options.model), runtime)
 
 
@@ -222,7 +225,7 @@ def flags_line(options: argparse.Namespace) -> str:
         must_open(uri)
         attempt(options, plugin, uri)
         options.on_failure = options.on_failure or "fail"
-    elif options.model is None and files.find_onnx_runtime() is None:
+    elif uri.startswith("onnx:") and options.model is None and files.find_onnx_runtime() is None:
         print(
             "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
             "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
@@ -242,6 +245,7 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
         "deadline": options.deadline,
         "on-failure": options.on_failure,
         "levels": options.levels,
+        "effort": options.effort,
         "log": options.log and os.path.abspath(options.log),
     }
     for name, value in told.items():
@@ -277,7 +281,7 @@ def needs(uri: str) -> list[str]:
     scheme, place = match[1], unescaped(match[2])
     options = dict(option.partition("=")[::2] for option in match[3].split("?"))
     found = []
-    if scheme == "replay" or (SCHEMES.get(scheme) == "model" and "/" in place):
+    if scheme in ("replay", "candidates") or (SCHEMES.get(scheme) == "model" and "/" in place):
         found.append(place)
     parts = [("engine", scheme), ("transport", scheme), ("serdes", options.get("serdes", ""))]
     found += [path for kind, name in parts if (path := files.find_component(kind, name))]

@@ -18,6 +18,7 @@ from .common import (
     version,
 )
 
+MOST_EFFORT = 100
 #: The -O levels that a pass knows.
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 AT = "where: unix:SOCKET, grpc:HOST:PORT, …"
@@ -71,6 +72,12 @@ def levels(text: str) -> str:
         known = ", ".join(LEVELS)
         raise argparse.ArgumentTypeError(f"expected {known}, or several with commas, got '{text}'")
     return text
+
+
+def effort(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_EFFORT:
+        raise argparse.ArgumentTypeError(f"expected 0 to {MOST_EFFORT}, got '{text}'")
+    return int(text)
 
 
 def duration(text: str) -> str:
@@ -153,6 +160,12 @@ def parser() -> Parser:
     model.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
     model.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
     model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
+    model.option(
+        "--effort N",
+        "compare N candidates with the compiler's own passes, and keep the smallest code; "
+        "0 (default): believe the model",
+        type=effort,
+    )
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")

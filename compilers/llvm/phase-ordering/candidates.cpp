@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads a list of candidates; writes down how a module's trials ended.
+#include "trials.h"
+
+#include "environment.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static Error failure(const Twine &Message) {
+  return createStringError(inconvertibleErrorCode(), "phase-ordering.candidates: " + Message);
+}
+
+static cl::Option *find(StringRef Setting) {
+  return cl::getRegisteredOptions().lookup(Setting.split('=').first);
+}
+
+ScopedOptions::ScopedOptions(ArrayRef<std::string> Settings) {
+  for (const std::string &Setting : Settings) {
+    cl::Option *Its = find(Setting);
+    if (!Its || Its->getNumOccurrences())
+      continue;
+    Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second);
+    Set.push_back(Its);
+  }
+}
+
+ScopedOptions::~ScopedOptions() {
+  for (cl::Option *Its : Set)
+    Its->reset();
+}
+
+static Error readOptions(const json::Value &Given, std::vector<std::string> &To) {
+  const json::Array *Items = Given.getAsArray();
+  if (!Items)
+    return createStringError("\"options\": expected an array of strings");
+  for (const json::Value &Item : *Items) {
+    const std::optional<StringRef> Setting = Item.getAsString();
+    if (!Setting || !find(*Setting))
+      return createStringError("\"options\": expected options of LLVM, got " +
+                               formatv("{0}", Item).str());
+    To.push_back(Setting->str());
+  }
+  return Error::success();
+}
+
+llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
+  llvm::Expected<json::Value> Root = json::parse(Text);
+  if (!Root)
+    return failure("not JSON: " + toString(Root.takeError()));
+  const json::Object *Top = Root->getAsObject();
+  const json::Array *Items = Top ? Top->getArray("candidates") : nullptr;
+  if (!Items || Items->empty())
+    return failure("expected an object with \"version\" and a non-empty array \"candidates\"");
+  if (const std::optional<int64_t> Version = Top->getInteger("version"); Version != 1)
+    return failure("expected \"version\": 1, got " + (Version ? std::to_string(*Version) : "none"));
+  std::vector<Candidate> List;
+  StringSet<> Names;
+  PassBuilder Builder;
+  for (const json::Value &Item : *Items) {
+    const json::Object *Way = Item.getAsObject();
+    const std::optional<StringRef> Name = Way ? Way->getString("name") : std::nullopt;
+    const std::optional<StringRef> Passes = Way ? Way->getString("passes") : std::nullopt;
+    if (!Name || Name->empty() || !Passes)
+      return failure("candidate " + Twine(List.size()) +
+                     ": expected strings \"name\" and \"passes\"");
+    if (!Names.insert(*Name).second)
+      return failure("candidate " + Twine(List.size()) + ": the name '" + *Name + "' occurs twice");
+    ModulePassManager Parsed;
+    if (Error E = Builder.parsePassPipeline(Parsed, *Passes))
+      return failure("candidate '" + *Name + "': LLVM refuses '" + *Passes +
+                     "': " + toString(std::move(E)));
+    std::vector<std::string> Options;
+    if (const json::Value *Given = Way->get("options"))
+      if (Error E = readOptions(*Given, Options))
+        return failure("candidate '" + *Name + "': " + toString(std::move(E)));
+    List.push_back({Name->str(), {Passes->str()}, std::move(Options)});
+  }
+  return List;
+}
+
+static StringRef nameOf(TrialEnd End) {
+  switch (End) {
+  case TrialEnd::NotTried:
+    return "not tried";
+  case TrialEnd::Measured:
+    return "measured";
+  case TrialEnd::Refused:
+    return "refused";
+  case TrialEnd::Crashed:
+    return "crashed";
+  case TrialEnd::TooManyPasses:
+    return "too many passes";
+  case TrialEnd::TooLong:
+    return "too long";
+  }
+  llvm_unreachable("no such end");
+}
+
+Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, ArrayRef<float> Features,
+                     const Selection &Its) {
+  json::Array Trials;
+  for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
+    json::Object One{{"name", Way.Name}, {"end", nameOf(Trial.End)}};
+    if (Trial.End == TrialEnd::Measured)
+      One["bytes"] = Trial.Bytes;
+    Trials.push_back(std::move(One));
+  }
+  json::Object Top{{"format", "phase-ordering-trials"}, {"version", 1},
+                   {"source", json::fixUTF8(Source)},   {"model", json::fixUTF8(Model)},
+                   {"stock_bytes", Its.StockBytes},     {"trials", std::move(Trials)},
+                   {"features", json::Array(Features)}};
+  Top["winner"] = Its.Winner ? json::Value(Its.Candidates[*Its.Winner].Name) : json::Value(nullptr);
+  if (!Its.Problem.empty())
+    Top["problem"] = json::fixUTF8(Its.Problem);
+  std::string Text;
+  raw_string_ostream(Text) << json::Value(std::move(Top)) << '\n';
+  return writeNew(Folder, Source, ".trials.json", Text);
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Candidates are compared with the stock pipeline: no object is larger, and nothing goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stock import SOURCES, Compiler
+
+LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
+SMALL = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
+LARGE = {"name": "large", "passes": "no-op-module"}
+CRASH = {"name": "crash", "passes": "trigger-crash-module"}
+EXAMPLES = ("words.c", "library.cpp", "shapes.c")
+
+
+def candidates(compiler: Compiler, *ways: dict[str, Any]) -> str:
+    """The URI of a list."""
+    path = compiler.folder / "list.json"
+    path.write_text(json.dumps({"version": 1, "candidates": ways}))
+    return f"candidates:{path}"
+
+
+def code(compiler: Compiler, made: bytes) -> int:
+    """Bytes of executable sections."""
+    path = compiler.folder / "measured.o"
+    path.write_bytes(made)
+    said = compiler.run("llvm-readelf-22", "-SW", path).stdout
+    sections = [line.rpartition("]")[2].split() for line in said.splitlines() if " AX" in line]
+    return sum(int(words[4], 16) for words in sections)
+
+
+def trials(compiler: Compiler) -> dict[str, Any]:
+    """The only log there is, which is removed."""
+    (path,) = (compiler.folder / "log").glob("*.trials.json")
+    read: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return read
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["-g"],
+        ["-ffunction-sections"],
+        ["-fno-pic"],
+        ["-mcmodel=medium"],
+        ["-fsanitize=undefined"],
+        ["-fprofile-instr-generate", "-fcoverage-mapping"],
+        ["-fstack-protector-all"],
+        ["-march=x86-64-v3"],
+        ["-fno-asynchronous-unwind-tables", "-fno-plt"],
+    ],
+    ids=lambda flags: " ".join(flags) or "plain",
+)
+def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[str]) -> None:
+    model = candidates(compiler, LARGE, SMALL)
+    for source, level in zip(EXAMPLES, ("-Oz", "-Os", "-Oz"), strict=True):
+        made, said = compiler.object(source, level, *flags, model=model, effort=2, log="log")
+        assert "warning" not in said
+        log = trials(compiler)
+        plain = compiler.plain(source, level, *flags)
+        assert log["stock_bytes"] == code(compiler, plain)
+        measured = {one["name"]: one["bytes"] for one in log["trials"] if one["end"] == "measured"}
+        assert set(measured) == {"large", "small"}
+        assert code(compiler, made) == min([log["stock_bytes"], *measured.values()])
+        if log["winner"] is None:
+            assert made == plain
+        else:
+            assert measured[log["winner"]] < log["stock_bytes"]
+
+
+def test_a_smaller_candidate_is_kept_and_runs_right(compiler: Compiler) -> None:
+    model = candidates(compiler, SMALL)
+    line = [*compiler.options(model, effort=1), "-Rpass=phase-ordering"]
+    for source in ("words.c", "library.cpp"):
+        made, said = compiler.compile(source, "program", "-Oz", *line)
+        plain, _ = compiler.compile(source, "plain", "-Oz")
+        assert "remark: small: " in said and "bytes of code instead of" in said
+        outputs = [compiler.run(path).stdout for path in (made, plain)]
+        assert outputs[0] == outputs[1] and outputs[0]
+
+
+def test_nothing_larger_is_kept(compiler: Compiler) -> None:
+    for source in EXAMPLES:
+        made, said = compiler.object(source, "-Oz", model=candidates(compiler, LARGE), effort=1)
+        assert not said and made == compiler.plain(source, "-Oz")
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected"),
+    [
+        (CRASH, "candidate 'crash' crashed"),
+        (
+            {"name": "endless", "passes": ",".join(["no-op-module"] * 300_000)},
+            "candidate 'endless' ran too many passes",
+        ),
+    ],
+    ids=["crash", "endless"],
+)
+def test_a_bad_candidate_leaves_plain_clangs_object(
+    compiler: Compiler, bad: dict[str, Any], expected: str
+) -> None:
+    model = candidates(compiler, bad, SMALL)
+    made, said = compiler.object("words.c", "-Oz", "-Werror", model=model, effort=3, log="log")
+    assert said.count("warning:") == 1 and expected in said
+    assert made == compiler.plain("words.c", "-Oz")
+    assert trials(compiler)["problem"] == expected
+    assert [path.name for path in compiler.folder.iterdir() if "core" in path.name] == []
+
+
+def test_it_can_be_an_error(compiler: Compiler) -> None:
+    line = compiler.options(candidates(compiler, CRASH), effort=1, on_failure="fail")
+    command = ["clang-22", "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"]
+    done = compiler.run(*command, check=False)
+    assert (
+        done.returncode == 1 and "error: phase-ordering: candidate 'crash' crashed" in done.stderr
+    )
+    assert not (compiler.folder / "a.o").exists()
+
+
+def test_an_error_that_only_a_candidate_has_is_nobodys(compiler: Compiler) -> None:
+    """Inline assembly that needs a constant: without inlining there is none."""
+    (compiler.folder / "a.c").write_text(
+        "static inline __attribute__((always_inline)) int at(int n) { int r;"
+        ' __asm__("movl %1, %0" : "=r"(r) : "i"(n)); return r; }\n'
+        "static int once(int n) { return at(n); }\nint f(void) { return once(7); }\n"
+    )
+    source = compiler.folder / "a.c"
+    model = candidates(compiler, LARGE, SMALL)
+    made, said = compiler.object(source, "-Oz", model=model, effort=2, log="log")
+    assert not said and code(compiler, made) <= code(compiler, compiler.plain(source, "-Oz"))
+    assert [one["end"] for one in trials(compiler)["trials"]] == ["refused", "measured"]
+
+
+@pytest.mark.parametrize("flags", [["--coverage"], ["-fprofile-generate"]], ids=lambda f: f[0])
+def test_profiles_and_coverage_are_of_stock_code(compiler: Compiler, flags: list[str]) -> None:
+    model = candidates(compiler, SMALL)
+    made, said = compiler.object("words.c", "-Oz", *flags, model=model, effort=1, log="log")
+    assert not said and made == compiler.plain("words.c", "-Oz", *flags)
+    assert [one["end"] for one in trials(compiler)["trials"]] == ["refused"]
+
+
+def test_bitcode_and_assembly(compiler: Compiler) -> None:
+    model = candidates(compiler, LARGE, SMALL)
+    line = compiler.options(model, effort=2, log="log")
+    whole, _ = compiler.compile("words.c", "a.o", "-Oz", "-c", *line)
+    assert trials(compiler)["winner"] == "small"
+    assembly, _ = compiler.compile("words.c", "a.s", "-Oz", "-S", *line)
+    assert trials(compiler)["winner"] == "small"
+    compiler.run("clang-22", "-c", assembly, "-o", "b.o")
+    sizes = [code(compiler, path.read_bytes()) for path in (whole, compiler.folder / "b.o")]
+    assert sizes[0] == sizes[1]
+    bitcode, _ = compiler.compile("words.c", "a.bc", "-Oz", "-c", "-emit-llvm", *line)
+    assert trials(compiler)["winner"] == "small"
+    assert bitcode.read_bytes()[:2] == b"BC"
+    compiler.run("opt-22", "-passes=verify", "-disable-output", bitcode)
+
+
+def test_opt_compares_too(compiler: Compiler) -> None:
+    bitcode, _ = compiler.compile(
+        "words.c", "a.bc", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"
+    )
+    load = [f"-load-pass-plugin={compiler.plugin}", "-phase-ordering-effort=2"]
+    model = f"-phase-ordering-model={candidates(compiler, LARGE, SMALL)}"
+    log = f"-phase-ordering-log={compiler.folder / 'log'}"
+    compiler.run("opt-22", *load, model, log, "-passes=default<Oz>", bitcode, "-o", "b.bc")
+    assert trials(compiler)["winner"] == "small"
+    compiler.run("opt-22", "-passes=verify", "-disable-output", "b.bc")
+
+
+def test_every_build_gives_the_same_bytes(compiler: Compiler) -> None:
+    model = candidates(compiler, LARGE, SMALL)
+    line = compiler.options(model, effort=2)
+    commands = [
+        ["clang++-22", "-Oz", *line, "-c", str(SOURCES / "library.cpp"), "-o", f"{number}.o"]
+        for number in range(6)
+    ]
+    running = [subprocess.Popen(command, cwd=compiler.folder) for command in commands]
+    assert [process.wait(timeout=100) for process in running] == [0] * 6
+    made = {(compiler.folder / f"{number}.o").read_bytes() for number in range(6)}
+    assert len(made) == 1
+
+
+def test_options_of_the_user_stay(compiler: Compiler) -> None:
+    """-mllvm -apply-ext-tsp-for-size=false holds for every candidate."""
+    same = {"name": "same", "passes": "default<Os>", "options": LEVERS[:1]}
+    kept = ["-mllvm", f"-{LEVERS[0]}=false"]
+    model = candidates(compiler, same)
+    for flags, equal in ((kept, True), ([], False)):
+        compiler.object("words.c", "-Oz", *flags, model=model, effort=1, log="log")
+        log = trials(compiler)
+        assert (log["trials"][0]["bytes"] == log["stock_bytes"]) == equal
+
+
+def test_a_policy_is_measured_too(compiler: Compiler) -> None:
+    """A model that chooses groups is one candidate."""
+    for source in EXAMPLES:
+        plain = compiler.plain(source, "-Oz")
+        policy = "function:sequence?actions=20"  # next to nothing
+        made, _ = compiler.object(source, "-Oz", model=policy, effort=1, log="log")
+        assert made == plain
+        log = trials(compiler)
+        assert log["winner"] is None and log["trials"][0]["name"] == "of the model"
+        for path in (compiler.folder / "log").iterdir():
+            assert path.suffix == ".jsonl"
+            path.unlink()
+
+
+def test_without_effort_the_first_candidate_is_believed(compiler: Compiler) -> None:
+    model = candidates(compiler, LARGE, SMALL)
+    made, said = compiler.object("words.c", "-Oz", model=model)
+    assert not said and code(compiler, made) > code(compiler, compiler.plain("words.c", "-Oz"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[", "not JSON"),
+        ("{}", "a non-empty array"),
+        ('{"version": 1, "candidates": []}', "a non-empty array"),
+        ('{"version": 2, "candidates": [{}]}', 'expected "version": 1, got 2'),
+        ('{"version": 1, "candidates": [{"name": "a"}]}', 'candidate 0: expected strings "name"'),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "nothing"}]}',
+            "candidate 'a': LLVM refuses 'nothing'",
+        ),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "options": ["nosuch"]}]}',
+            'expected options of LLVM, got "nosuch"',
+        ),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "options": "lsr"}]}',
+            '"options": expected an array',
+        ),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp"},'
+            ' {"name": "a", "passes": "gvn"}]}',
+            "the name 'a' occurs twice",
+        ),
+    ],
+)
+def test_a_list_that_makes_no_sense(compiler: Compiler, text: str, expected: str) -> None:
+    path = compiler.folder / "list.json"
+    path.write_text(text)
+    made, said = compiler.object("words.c", "-Oz", model=f"candidates:{path}", effort=1)
+    assert said.count("warning:") == 1 and expected in said
+    assert made == compiler.plain("words.c", "-Oz")
+
+
+def predictor(path: Path, ways: list[dict[str, Any]], expected: list[float]) -> str:
+    """A network that expects the same of every module."""
+    onnx = pytest.importorskip("onnx", reason="onnx isn't installed")
+    helper, tensor = onnx.helper, onnx.TensorProto
+    value = helper.make_tensor("v", tensor.FLOAT, [len(ways)], expected)
+    used = helper.make_node("ReduceSum", ["features"], ["sum"], keepdims=0)
+    zero = helper.make_node("Sub", ["sum", "sum"], ["zero"])
+    constant = helper.make_node("Constant", [], ["v"], value=value)
+    added = helper.make_node("Add", ["v", "zero"], ["log_ratio"])
+    graph = helper.make_graph(
+        [used, zero, constant, added],
+        "predictor",
+        [helper.make_tensor_value_info("features", tensor.FLOAT, [120])],
+        [helper.make_tensor_value_info("log_ratio", tensor.FLOAT, [len(ways)])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = json.dumps({"version": 1, "candidates": ways})
+    helper.set_model_props(model, {"phase-ordering.candidates": text})
+    path.write_bytes(model.SerializeToString())
+    return f"native:{path}"
+
+
+def test_a_network_says_what_to_try_first(compiler: Compiler) -> None:
+    path = compiler.folder / "predictor.onnx"
+    ways = [LARGE, SMALL, {"name": "third", "passes": "default<O1>"}]
+    for values, expected in (
+        ([0.1, -0.2, 0.3], ["small"]),
+        ([0.1, 0.2, -0.3], ["third"]),
+        ([0.1, 0.1, 0.0], ["third", "large"]),
+    ):
+        model = predictor(path, ways, values)
+        compiler.object("words.c", "-Oz", model=model, effort=len(expected), log="log")
+        assert [one["name"] for one in trials(compiler)["trials"]] == expected
+    model = predictor(path, ways, [float("nan"), 0.0, 0.0])
+    made, said = compiler.object("words.c", "-Oz", model=model, effort=1)
+    assert "log_ratio: expected finite numbers" in said and said.count("warning:") == 1
+    assert made == compiler.plain("words.c", "-Oz")

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One process, the nursery, keeps the module as it was and forks another for each candidate. Each
+// of these goes on as the compiler would, up to code generation, where it measures and ends. The
+// compiler itself meanwhile runs the stock pipeline, and at code generation takes the best.
+#include "trials.h"
+
+#include "actions.h"
+#include "code_size.h"
+#include "middle_end.h"
+#include "working_copy.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LLVMRemarkStreamer.h"
+#include "llvm/IR/ValueHandle.h"
+#include "llvm/Remarks/RemarkStreamer.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Target/RegisterTargetPassConfigCallback.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+using Clock = std::chrono::steady_clock;
+
+/// The last resort against a pass that doesn't end.
+static constexpr std::chrono::seconds LongestTrial(60);
+/// Besides the compiler itself, which runs the stock pipeline at first.
+static constexpr size_t TrialsAtOnce = 2;
+
+/// How many passes a candidate may run: some hundred times those of a stock pipeline, which runs
+/// about 100 on each function.
+static uint64_t passLimit(const Module &M) {
+  uint64_t Limit = 100000;
+  for (const Function &F : M)
+    Limit += F.isDeclaration() ? 0 : 1000 + 100 * F.size();
+  return Limit;
+}
+
+/// Passes that write files of their own, or that must see the same code in another compilation.
+static bool needsStockCode(StringRef Pass) {
+  static const StringSet<> Names = {"GCOVProfilerPass",        "PGOInstrumentationGen",
+                                    "PGOInstrumentationUse",   "PGOInstrumentationGenCreateVar",
+                                    "SampleProfileLoaderPass", "MemProfUsePass"};
+  return Names.contains(Pass);
+}
+
+static bool writesModule(StringRef Pass) {
+  return Pass == "BitcodeWriterPass" || Pass == "PrintModulePass" || Pass == "EmbedBitcodePass";
+}
+
+namespace {
+
+/// A forked process, and a pipe that ends with it.
+struct Child {
+  pid_t Id = -1;
+  int Alive = -1; ///< readable, at its end, once the process is gone
+
+  /// Returns true in the child. In the caller, Id stays -1 if there could be no process.
+  bool fork();
+  void end() {
+    if (Id > 0) {
+      kill(Id, SIGKILL);
+      reap();
+    }
+  }
+  void reap() {
+    while (waitpid(Id, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    close(Alive);
+    Id = -1;
+  }
+};
+
+bool Child::fork() {
+  int Ends[2];
+  if (pipe2(Ends, O_CLOEXEC) != 0)
+    return false;
+  const pid_t Parent = getpid();
+  Id = ::fork();
+  close(Ends[Id == 0 ? 0 : 1]);
+  Alive = Ends[0];
+  if (Id < 0)
+    close(Alive);
+  if (Id != 0)
+    return false;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != Parent)
+    _exit(1);
+  return true;
+}
+
+/// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
+/// writing, all but those of `Keep`, are no longer; signals, fatal errors and exit() end the
+/// process and nothing else.
+void isolate(ArrayRef<int> Keep) {
+  for (const int Signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE,
+                           SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM})
+    signal(Signal, SIG_DFL);
+  const rlimit NoCore{0, 0};
+  setrlimit(RLIMIT_CORE, &NoCore);
+  remove_fatal_error_handler();
+  install_fatal_error_handler([](void *, const char *, bool) { _exit(1); });
+  remove_bad_alloc_error_handler();
+  install_bad_alloc_error_handler([](void *, const char *, bool) { _exit(1); });
+  std::atexit([] { _exit(1); });
+
+  const int Null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  std::error_code Failed;
+  std::vector<int> Open;
+  for (sys::fs::directory_iterator It("/proc/self/fd", Failed), End; It != End && !Failed;
+       It.increment(Failed)) {
+    int Number = 0;
+    if (!sys::path::filename(It->path()).getAsInteger(10, Number))
+      Open.push_back(Number);
+  }
+  if (Null < 0 || Failed)
+    _exit(1);
+  for (const int File : Open) {
+    const int Flags = fcntl(File, F_GETFL);
+    if (File != Null && Flags >= 0 && (Flags & O_ACCMODE) != O_RDONLY && !is_contained(Keep, File))
+      dup2(Null, File);
+  }
+}
+
+/// What the processes of one module share.
+class Contest {
+public:
+  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+          Selected Report);
+  ~Contest();
+  Contest(const Contest &) = delete;
+  Contest &operator=(const Contest &) = delete;
+
+  /// Makes the nursery. True in a child that tries a candidate, which has then run on the module.
+  bool start();
+  /// Before each pass of the pipeline of a host.
+  void beforePass(StringRef Pass);
+  /// The middle end is done. `TM`: what generates code next, or null.
+  void decide(TargetMachine *TM);
+  bool isDecided() const { return Decided; }
+
+private:
+  void nurse();
+  void run(size_t Index);
+  [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
+  [[noreturn]] void finish(TargetMachine *TM);
+  [[noreturn]] void measureStock(TargetMachine *TM);
+  void select(TargetMachine *TM);
+  bool take(size_t Index);
+  std::string problem() const;
+  bool isModuleThere() const;
+
+  Module &M;
+  ModuleAnalysisManager &MAM;
+  Selected Report;
+  Selection Result;
+  std::vector<WeakVH> Functions;
+  Trial *Shared = nullptr; ///< of each candidate, and at last that of the stock pipeline
+  size_t SharedBytes = 0;
+  std::vector<int> Files; ///< the bitcode that each candidate makes
+  Child Nursery;
+  std::optional<size_t> Mine; ///< the candidate that this process tries
+  uint64_t PassesLeft = 0;
+  bool Decided = false;
+};
+
+thread_local std::unique_ptr<Contest> Current;
+/// For the code generation of the last module; until the next one begins.
+thread_local std::optional<ScopedOptions> Codegen;
+
+Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+                 Selected Report)
+    : M(M), MAM(MAM), Report(std::move(Report)) {
+  Result.Candidates = std::move(Candidates);
+  Result.Trials.resize(Result.Candidates.size());
+  for (Function &F : M)
+    if (!F.isDeclaration())
+      Functions.emplace_back(&F);
+}
+
+Contest::~Contest() {
+  Nursery.end();
+  for (const int File : Files)
+    close(File);
+  if (Shared)
+    munmap(Shared, SharedBytes);
+}
+
+bool Contest::start() {
+  const size_t Count = Result.Candidates.size();
+  SharedBytes = (Count + 1) * sizeof(Trial);
+  void *Memory =
+      mmap(nullptr, SharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (Memory == MAP_FAILED) {
+    Result.Problem = std::string("no memory to share: ") + strerror(errno);
+    return false;
+  }
+  Shared = new (Memory) Trial[Count + 1];
+  for (size_t I = 0; I < Count; ++I) {
+    Files.push_back(memfd_create("mlbridge-candidate", MFD_CLOEXEC));
+    if (Files.back() < 0) {
+      Result.Problem = std::string("no memory for candidates: ") + strerror(errno);
+      Files.pop_back();
+      return false;
+    }
+  }
+  if (!Nursery.fork()) {
+    if (Nursery.Id < 0)
+      Result.Problem = std::string("no process for candidates: ") + strerror(errno);
+    return false;
+  }
+  isolate(Files);
+  nurse();
+  run(*Mine);
+  return true;
+}
+
+/// Returns in the children that try a candidate, but not in the nursery.
+void Contest::nurse() {
+  struct Running {
+    Child Process;
+    size_t Index;
+    Clock::time_point Deadline;
+  };
+  std::vector<Running> Trying;
+  size_t Next = 0;
+  const auto Settle = [&](size_t At, TrialEnd IfSilent) {
+    Trial &Its = Shared[Trying[At].Index];
+    if (Its.End == TrialEnd::NotTried)
+      Its.End = IfSilent;
+    Trying.erase(Trying.begin() + At);
+    if (Its.End != TrialEnd::Measured && Its.End != TrialEnd::Refused)
+      _exit(0); // the stock pipeline has won
+  };
+  while (Next < Result.Candidates.size() || !Trying.empty()) {
+    while (Trying.size() < TrialsAtOnce && Next < Result.Candidates.size()) {
+      Running New{{}, Next, Clock::now() + LongestTrial};
+      if (New.Process.fork()) {
+        Mine = Next;
+        return;
+      }
+      if (New.Process.Id < 0)
+        _exit(0);
+      Trying.push_back(New);
+      ++Next;
+    }
+    SmallVector<pollfd, TrialsAtOnce> Waits;
+    for (const Running &R : Trying)
+      Waits.push_back({R.Process.Alive, POLLIN, 0});
+    const auto Left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        Trying.front().Deadline - Clock::now());
+    poll(Waits.data(), Waits.size(), int(std::max<int64_t>(0, Left.count())) + 1);
+    for (size_t At = Trying.size(); At-- > 0;) {
+      if (Waits[At].revents) {
+        Trying[At].Process.reap();
+        Settle(At, TrialEnd::Crashed);
+      } else if (Clock::now() >= Trying[At].Deadline) {
+        Trying[At].Process.end();
+        Settle(At, TrialEnd::TooLong);
+      }
+    }
+  }
+  _exit(0);
+}
+
+/// In a candidate's process: an error that compiling with it would be reported is none of the
+/// user's.
+class RefusesErrors final : public DiagnosticHandler {
+public:
+  explicit RefusesErrors(std::function<void()> Refuse) : Refuse(std::move(Refuse)) {}
+  bool handleDiagnostics(const DiagnosticInfo &Info) override {
+    if (Info.getSeverity() == DS_Error)
+      Refuse();
+    return true;
+  }
+
+private:
+  std::function<void()> Refuse;
+};
+
+void Contest::run(size_t Index) {
+  LLVMContext &Context = M.getContext();
+  Context.setLLVMRemarkStreamer(nullptr);
+  Context.setMainRemarkStreamer(nullptr);
+  Context.setDiagnosticHandler(std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
+  PassesLeft = passLimit(M);
+  Codegen.emplace(Result.Candidates[Index].Options);
+  if (Error E = runMandatoryLowering(M, MAM)) {
+    consumeError(std::move(E));
+    end(TrialEnd::Refused);
+  }
+  PassBuilder Builder;
+  for (const std::string &Passes : Result.Candidates[Index].Pipelines)
+    if (Error E = runPipeline(Builder, Passes, M, MAM)) {
+      consumeError(std::move(E));
+      end(TrialEnd::Refused);
+    }
+}
+
+void Contest::end(TrialEnd How, uint64_t Bytes) {
+  Trial &Its = Shared[Mine ? *Mine : Result.Candidates.size()];
+  Its.Bytes = Bytes;
+  Its.End = How;
+  _exit(0);
+}
+
+void Contest::beforePass(StringRef Pass) {
+  if (Decided)
+    return;
+  if (Mine) {
+    if (PassesLeft-- == 0)
+      end(TrialEnd::TooManyPasses);
+    if (needsStockCode(Pass))
+      end(TrialEnd::Refused);
+  }
+  if (writesModule(Pass))
+    decide(nullptr);
+}
+
+void Contest::decide(TargetMachine *TM) {
+  Decided = true;
+  if (Mine)
+    finish(TM);
+  if (!isModuleThere() || (TM && TM->getTargetTriple() != M.getTargetTriple()))
+    return;
+  select(TM);
+  Report(M, Result);
+}
+
+/// Whether the module still exists: a host may have given it up without generating code.
+bool Contest::isModuleThere() const {
+  return any_of(Functions, [this](const WeakVH &F) {
+    const Value *V = F;
+    return V && cast<Function>(V)->getParent() == &M;
+  });
+}
+
+static llvm::Expected<std::unique_ptr<Module>> read(MemoryBufferRef Bitcode, Module &M) {
+  llvm::Expected<std::unique_ptr<Module>> Read = parseBitcodeFile(Bitcode, M.getContext());
+  if (Read)
+    (*Read)->setModuleIdentifier(M.getModuleIdentifier());
+  return Read;
+}
+
+static bool writeAll(int File, StringRef Bytes) {
+  while (!Bytes.empty()) {
+    const ssize_t Written = write(File, Bytes.data(), Bytes.size());
+    if (Written < 0 && errno != EINTR)
+      return false;
+    Bytes = Bytes.drop_front(std::max<ssize_t>(0, Written));
+  }
+  return true;
+}
+
+void Contest::finish(TargetMachine *TM) {
+  SmallVector<char, 0> Bytes;
+  raw_svector_ostream Out(Bytes);
+  WriteBitcodeToFile(M, Out, /*ShouldPreserveUseListOrder=*/true);
+  // What is measured is what the compiler will read.
+  llvm::Expected<std::unique_ptr<Module>> Read =
+      read(MemoryBufferRef(Out.str(), M.getModuleIdentifier()), M);
+  if (!Read || !writeAll(Files[*Mine], Out.str()))
+    _exit(1);
+  llvm::Expected<uint64_t> Size = TM ? codeSize(**Read, *TM) : codeSize(**Read);
+  if (!Size)
+    _exit(1);
+  end(TrialEnd::Measured, *Size);
+}
+
+void Contest::measureStock(TargetMachine *TM) {
+  isolate({});
+  M.getContext().setLLVMRemarkStreamer(nullptr);
+  M.getContext().setMainRemarkStreamer(nullptr);
+  M.getContext().setDiagnosticHandler(
+      std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
+  llvm::Expected<uint64_t> Size = TM ? codeSize(M, *TM) : codeSize(M);
+  if (!Size)
+    _exit(1);
+  end(TrialEnd::Measured, *Size);
+}
+
+void Contest::select(TargetMachine *TM) {
+  if (!Result.Problem.empty())
+    return;
+  Child Stock;
+  if (Stock.fork())
+    measureStock(TM);
+  if (Stock.Id < 0) {
+    Result.Problem = std::string("no process to measure in: ") + strerror(errno);
+    return;
+  }
+  Stock.reap();
+  // The nursery keeps its own deadlines, so it ends by itself.
+  Nursery.reap();
+  const size_t Count = Result.Candidates.size();
+  std::copy_n(Shared, Count, Result.Trials.begin());
+  Result.StockBytes = Shared[Count].Bytes;
+  Result.Problem = problem();
+  if (!Result.Problem.empty() || Shared[Count].End != TrialEnd::Measured)
+    return;
+  uint64_t Least = Result.StockBytes;
+  std::optional<size_t> Best;
+  for (size_t I = 0; I < Count; ++I)
+    if (Shared[I].End == TrialEnd::Measured && Shared[I].Bytes < Least) {
+      Least = Shared[I].Bytes;
+      Best = I;
+    }
+  if (!Best)
+    return;
+  if (!take(*Best)) {
+    Result.Problem = "no memory for what candidate '" + Result.Candidates[*Best].Name + "' made";
+    return;
+  }
+  Result.Winner = Best;
+  if (TM)
+    Codegen.emplace(Result.Candidates[*Best].Options);
+  else
+    MAM.clear(M, M.getName());
+}
+
+bool Contest::take(size_t Index) {
+  const int File = Files[Index];
+  struct stat Its;
+  if (fstat(File, &Its) != 0)
+    return false;
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes =
+      MemoryBuffer::getOpenFile(File, M.getModuleIdentifier(), uint64_t(Its.st_size));
+  if (!Bytes)
+    return false;
+  llvm::Expected<std::unique_ptr<Module>> Read = read(**Bytes, M);
+  if (!Read) {
+    consumeError(Read.takeError());
+    return false;
+  }
+  replaceContents(M, **Read);
+  return true;
+}
+
+std::string Contest::problem() const {
+  for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
+    const std::string Who = "candidate '" + Way.Name + "' ";
+    switch (Its.End) {
+    case TrialEnd::Crashed:
+      return Who + "crashed";
+    case TrialEnd::TooManyPasses:
+      return Who + "ran too many passes";
+    case TrialEnd::TooLong:
+      return Who + "took longer than a minute, so this object may not be reproducible";
+    default:
+      break;
+    }
+  }
+  if (any_of(Result.Trials, [](const Trial &T) { return T.End == TrialEnd::NotTried; }))
+    return "no process for candidates";
+  return {};
+}
+
+} // namespace
+
+void registerTrials(PassBuilder &PB) {
+  static const RegisterTargetPassConfigCallback AtCodeGeneration(
+      [](TargetMachine &TM, PassManagerBase &, TargetPassConfig *) {
+        if (Current && !Current->isDecided()) {
+          Current->decide(&TM);
+          Current.reset();
+        }
+      });
+  if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
+    PIC->registerBeforeNonSkippedPassCallback([](StringRef Pass, const Any &) {
+      if (Current)
+        Current->beforePass(Pass);
+    });
+}
+
+std::string whyNoTrials() {
+  std::error_code Failed;
+  size_t Threads = 0;
+  for (sys::fs::directory_iterator It("/proc/self/task", Failed), End; It != End && !Failed;
+       It.increment(Failed))
+    ++Threads;
+  if (Failed)
+    return "/proc, which tells the threads of this process: " + Failed.message();
+  return Threads == 1 ? "" : "this process has several threads";
+}
+
+bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+                 Selected Report) {
+  Codegen.reset();
+  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
+  return Current->start();
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Optimizes one module in several ways at once, each in a process of its own, and keeps the way
+// whose code is smallest: that of the stock pipeline, unless another one is smaller.
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
+
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlbridge::phase_ordering {
+
+/// A way to optimize a module that may be tried.
+struct Candidate {
+  std::string Name;
+  std::vector<std::string> Pipelines; ///< as for opt -passes; run in order
+  /// LLVM's own options that hold meanwhile, and in the code generation after it, as for
+  /// clang -mllvm: "disable-lsr", "enable-machine-outliner=always".
+  std::vector<std::string> Options;
+};
+
+/// The candidates that a model or a file brings.
+///
+/// {"version": 1, "candidates": [{"name": …, "passes": …, "options": […]}, …]}; every pipeline is
+/// parsed, every option looked up. The error names the candidate and gives LLVM's message.
+llvm::Expected<std::vector<Candidate>> parseCandidates(llvm::StringRef Json);
+
+enum class TrialEnd : uint32_t {
+  NotTried,
+  Measured,
+  Refused, ///< it makes no code that could take the place of the stock pipeline's
+  Crashed,
+  TooManyPasses,
+  TooLong,
+};
+
+struct Trial {
+  TrialEnd End = TrialEnd::NotTried;
+  uint64_t Bytes = 0; ///< of executable sections, if it was measured
+};
+
+struct Selection {
+  std::vector<Candidate> Candidates;
+  std::vector<Trial> Trials; ///< of each candidate
+  uint64_t StockBytes = 0;   ///< what the stock pipeline makes
+  std::optional<size_t> Winner;
+  std::string Problem; ///< why nothing was compared, or empty; the stock pipeline has won
+};
+
+/// Is called once for each module, in the process and thread that compile it, before its code is
+/// generated or its bitcode written.
+using Selected = std::function<void(llvm::Module &, const Selection &)>;
+
+/// Options of LLVM, set for as long as this object lives. Those that the user has set stay as they
+/// are. They hold for the whole process, which must have one thread.
+class ScopedOptions {
+public:
+  /// Requires options that parseCandidates has accepted.
+  explicit ScopedOptions(llvm::ArrayRef<std::string> Settings);
+  ~ScopedOptions();
+  ScopedOptions(const ScopedOptions &) = delete;
+  ScopedOptions &operator=(const ScopedOptions &) = delete;
+
+private:
+  std::vector<llvm::cl::Option *> Set;
+};
+
+/// Makes startTrials possible in the pipelines of this builder.
+void registerTrials(llvm::PassBuilder &PB);
+
+/// Why no candidate can be tried in this process; empty if they can. They are tried in forked
+/// processes, which other threads would disturb.
+std::string whyNoTrials();
+
+/// Starts to try the candidates on the module as it is now, and returns false. The caller goes on
+/// with the stock pipeline; when that is done, it is compared with them, the contents of the module
+/// are replaced if one of them is smaller, and `Report` is called. Returns true in the processes
+/// that try: there the module has been optimized, and its pipeline must go on without the stock
+/// optimizations. These processes end before anything is written, and cannot print.
+///
+/// A candidate is measured as a whole compilation: with what else is in the pipeline of the host,
+/// and by its own code generator. If one crashes, runs more passes than a limit that grows with the
+/// module, or takes longer than a minute, the stock pipeline wins. Requires whyNoTrials().empty().
+bool startTrials(llvm::Module &M, llvm::ModuleAnalysisManager &MAM,
+                 std::vector<Candidate> Candidates, Selected Report);
+
+} // namespace mlbridge::phase_ordering
+
+#endif
