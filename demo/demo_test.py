@@ -34,12 +34,14 @@ PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 def build(text: int, *actions: int) -> Build:
     decided = {"a.c": list(actions)} if actions else None
     objects = {"a.c": b"object"}
-    return Build(text, 2.0, objects, len(actions), [], b"output", actions=decided)
+    sizes = {"a.c": text}
+    return Build(text, 2.0, objects, len(actions), sizes, [], b"output", actions=decided)
 
 
 def result(oz: int = 1000, onnx: int = 900) -> Result:
     asked = {name: build(onnx, 5, 1, 4, 48) for name in ("onnx", "server", "native")}
-    return Result(PROGRAM, {"oz": build(oz), "o2": build(1500), **asked})
+    compared = {"effort1": build(oz - 20), "effort3": build(oz - 30)}
+    return Result(PROGRAM, {"oz": build(oz), "o2": build(1500), **asked, **compared})
 
 
 def failures(results: list[Result], model: Path = Path("no.onnx")) -> list[str]:
@@ -50,7 +52,9 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
     results = [result(1000, 500), result(1000, 2000)]
     made = report(results, agreements(results, Path("no.onnx")))
     assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
-    assert set(made) == {"programs", "geomean_onnx_over_oz", "engines", "left_out"}
+    assert set(made) == {"programs", "geomean_onnx_over_oz", "over_oz", "engines", "left_out"}
+    mean = made["over_oz"]["effort3"]
+    assert mean["mean"] == pytest.approx(0.97) and mean["low"] <= 0.97 <= mean["high"]
     assert made["engines"][1] == {
         "engine": "native",
         "decisions": 8,
@@ -66,9 +70,13 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
         "o2_text": 1500,
         "onnx_text": 500,
         "server_text": 500,
+        "effort1_text": 980,
+        "effort3_text": 970,
         "oz_seconds": 2.0,
         "onnx_seconds": 2.0,
         "server_seconds": 2.0,
+        "effort1_seconds": 2.0,
+        "effort3_seconds": 2.0,
         "decisions": 4,
         "output_identical": True,
         "objects_identical": True,
@@ -105,6 +113,10 @@ def spoil_size(made: Result) -> None:
     made.builds["onnx"].text = 1001
 
 
+def spoil_effort(made: Result) -> None:
+    made.builds["effort1"].sizes = {"a.c": 1001}
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -113,6 +125,7 @@ def spoil_size(made: Result) -> None:
         (spoil_objects, r"server decided as onnx, but the object differs: small, a\.c"),
         (spoil_decisions, "small server: the model made no decision"),
         (spoil_model, "small onnx: fell back: a.c: warning: no server"),
+        (spoil_effort, r"small effort1: a\.c is larger than at -Oz"),
         (spoil_size, r"1\.0010 x -Oz"),
     ],
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlbridge.decisions import read_decisions
+from mlbridge.elf import file_executable_bytes
 from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
 from programs.catalog import Program, ProgramsError
 from programs.plugin import LOG
@@ -23,6 +24,8 @@ class Build:
     wall_seconds: float
     objects: dict[str, bytes]
     decisions: int = 0
+    #: Bytes of executable sections of each source's object.
+    sizes: dict[str, int] = field(default_factory=dict)
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
     failure: str = ""
@@ -72,12 +75,13 @@ def build_program(program: Program, given: Sequence[str], folder: Path, jobs: in
         text=text_bytes(compiled),
         wall_seconds=wall,
         objects={item.source: item.object.read_bytes() for item in compiled},
+        sizes={item.source: file_executable_bytes(item.object) for item in compiled},
     )
+    build.fallbacks = fallback_warnings(compiled)
     if any(LOG in flag for flag in given):
         decisions = read_decisions(logs)
         build.decisions = decisions.made
         build.actions = {source: chosen for source, (chosen,) in decisions.actions.items()}
-        build.fallbacks = fallback_warnings(compiled)
     try:
         link_program(program, compiled, folder / "bin")
         build.output = run_test(program, folder / "bin", folder / "work")

@@ -14,9 +14,20 @@ from rich.table import Table
 
 from demo.agreement import Agreement
 from demo.measure import Build, Result
+from mlbridge.measuring import Ratio
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+
+#: Ways that compare candidates with -Oz, and how many.
+EFFORTS = {"effort1": "1", "effort3": "3"}
+
+
+def interval(results: Sequence[Result], name: str) -> Ratio:
+    """Bytes of a build against the -Oz build's, paired by program."""
+    found = Ratio.of(r.builds[name].text / r.builds["oz"].text for r in results)
+    assert found is not None, "there are results"
+    return found
 
 
 def ratio_mean(results: Sequence[Result], name: str, of: Callable[[Build], float]) -> float:
@@ -31,9 +42,10 @@ def report(
     programs = []
     for result in results:
         builds = result.builds
-        texts = {f"{way}_text": builds[way].text for way in ("oz", "o2", "onnx", "server")}
+        ways = ("oz", "o2", "onnx", "server", *EFFORTS)
+        texts = {f"{way}_text": builds[way].text for way in ways}
         seconds = {
-            f"{way}_seconds": round(builds[way].wall_seconds, 3) for way in ("oz", "onnx", "server")
+            f"{way}_seconds": round(builds[way].wall_seconds, 3) for way in ways if way != "o2"
         }
         programs.append(
             {
@@ -48,6 +60,7 @@ def report(
     return {
         "programs": programs,
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
+        "over_oz": {way: interval(results, way).as_json() for way in ("onnx", *EFFORTS)},
         "engines": [engine.summary() for engine in engines],
         "left_out": list(left_out),
     }
@@ -66,6 +79,12 @@ def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[st
             found += [f"{name} {configuration}: fell back: {text}" for text in build.fallbacks]
             if build.actions is not None and build.decisions == 0:
                 found.append(f"{name} {configuration}: the model made no decision")
+        for way in EFFORTS:
+            found += [
+                f"{name} {way}: {source} is larger than at -Oz"
+                for source, size in result.builds[way].sizes.items()
+                if size > result.builds["oz"].sizes[source]
+            ]
     for engine in engines:
         found += [f"{engine.engine} decided differently: {one}" for one in engine.different()]
         found += [
@@ -90,37 +109,54 @@ def print_columns(
 
 
 def print_table(results: Sequence[Result], console: Console) -> None:
-    """One line for each program, sums and geometric means last."""
+    """Sizes, then times: a line for each program, sums and geometric means last."""
+    groups = [*((r.program.name, [r]) for r in results), ("all", list(results))]
 
-    def row(name: str, some: Sequence[Result]) -> list[object]:
-        def total(way: str, of: Callable[[Build], float]) -> float:
-            return sum(of(result.builds[way]) for result in some)
+    def total(some: Sequence[Result], way: str, of: Callable[[Build], float]) -> float:
+        return sum(of(result.builds[way]) for result in some)
 
-        return [
+    def ratios(
+        some: Sequence[Result], ways: Sequence[str], of: Callable[[Build], float], digits: int
+    ) -> list[str]:
+        return [f"{ratio_mean(some, way, of):.{digits}f}" for way in ways]
+
+    def text(build: Build) -> float:
+        return build.text
+
+    def wall(build: Build) -> float:
+        return build.wall_seconds
+
+    compared = [f"effort {number}" for number in EFFORTS.values()]
+    sizes = [
+        [
             name,
-            total("oz", lambda b: len(b.objects)),
-            total("oz", lambda b: b.text),
-            f"{ratio_mean(some, 'o2', lambda b: b.text):.3f}",
-            total("onnx", lambda b: b.text),
-            *(f"{ratio_mean(some, way, lambda b: b.text):.3f}" for way in ("onnx", "server")),
-            f"{total('oz', lambda b: b.wall_seconds):.2f}",
-            *(
-                f"{ratio_mean(some, way, lambda b: b.wall_seconds):.2f}"
-                for way in ("onnx", "server")
-            ),
-            total("onnx", lambda b: b.decisions),
+            total(some, "oz", lambda b: len(b.objects)),
+            total(some, "oz", text),
+            *ratios(some, ("o2", "onnx", "server", *EFFORTS), text, 3),
+            total(some, "onnx", lambda b: b.decisions),
             "same" if all(result.output_identical() for result in some) else "DIFFERS",
             "same" if all(result.objects_identical() for result in some) else "DIFFER",
         ]
-
-    headings = ["program", "files", "-Oz bytes", "-O2", "onnx bytes", "onnx", "server", "-Oz s"]
-    headings += ["onnx time", "server time", "decisions", "output", "objects"]
-    rows = [row(result.program.name, [result]) for result in results]
-    title = "Executable bytes and compile time against stock clang -Oz"
-    print_columns(title, headings, [*rows, row("all", results)], console)
+        for name, some in groups
+    ]
+    headings = ["program", "files", "-Oz bytes", "-O2", "onnx", "server", *compared]
+    headings += ["decisions", "output", "objects"]
+    print_columns("Executable bytes against stock clang -Oz", headings, sizes, console)
+    times = [
+        [
+            name,
+            f"{total(some, 'oz', wall):.2f}",
+            *ratios(some, ("onnx", "server", *EFFORTS), wall, 2),
+        ]
+        for name, some in groups
+    ]
+    headings = ["program", "-Oz s", "onnx", "server", *compared]
+    print_columns("Compile time against stock clang -Oz", headings, times, console)
+    means = ", ".join(f"{way} {interval(results, way)}" for way in ("onnx", *EFFORTS))
     console.print(
         "bytes: executable sections of the program's own objects; s: wall seconds of compiling; the"
-        " rest: bytes and time against -Oz.\nLast line: sums, and geometric means of the ratios.",
+        " rest: ratios.\neffort N: the smallest of -Oz and N candidates, for each object. Last"
+        f" line: sums, and geometric means.\nBytes over -Oz, with 95 % intervals: {means}",
         highlight=False,
     )
 
@@ -146,24 +182,39 @@ def print_agreements(engines: Sequence[Agreement], console: Console) -> None:
 def draw_chart(results: Sequence[Result], path: Path) -> None:
     """Bytes and compile time relative to -Oz, program by program."""
     names = [result.program.name for result in results] + ["geometric mean"]
-    size = [r.builds["onnx"].text / r.builds["oz"].text for r in results]
-    size.append(geometric_mean(size))
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
-    colors = ["tab:green" if value <= 1 else "tab:red" for value in size]
-    bars = top.bar(names, [100 * (value - 1) for value in size], color=colors)
-    top.bar_label(bars, fmt="%+.1f", padding=2, fontsize=8)
+    ways = {"onnx": "the model believed", "effort1": "effort 1", "effort3": "effort 3"}
+    for place, (way, label) in enumerate(ways.items()):
+        ratios = [r.builds[way].text / r.builds["oz"].text for r in results]
+        mean = interval(results, way)
+        known = len(ratios) > 1
+        ends = (mean.mean - mean.low, mean.high - mean.mean) if known else (0.0, 0.0)
+        top.bar(
+            [index + 0.27 * (place - 1) for index in range(len(names))],
+            [100 * (value - 1) for value in [*ratios, mean.mean]],
+            0.26,
+            yerr=[[0.0] * len(ratios) + [100 * end] for end in ends],
+            error_kw={"linewidth": 0.8},
+            label=f"{label}: {100 * (mean.mean - 1):+.1f} %",
+        )
     top.axhline(0, color="black", linewidth=0.8)
     top.margins(y=0.15)
     top.set_ylabel("executable bytes,\n% against -Oz")
-    top.set_title("Stock clang -Oz, its middle end ordered by the model (held-out programs)")
-    for offset, name, label in ((-0.2, "onnx", "in process"), (0.2, "server", "Python server")):
+    top.legend(loc="lower left", ncols=3, fontsize=8)
+    top.set_title(
+        "Stock clang -Oz with the model, and with candidates compared (held-out programs)"
+    )
+    timed = {"onnx": "in process", "server": "Python server"}
+    timed |= {way: ways[way] for way in EFFORTS}
+    for place, (name, label) in enumerate(timed.items()):
         times = [r.builds[name].wall_seconds / r.builds["oz"].wall_seconds for r in results]
         times.append(geometric_mean(times))
-        bottom.bar([index + offset for index in range(len(names))], times, 0.38, label=label)
+        at = [index + 0.2 * (place - 1.5) for index in range(len(names))]
+        bottom.bar(at, times, 0.19, label=label)
     bottom.axhline(1, color="black", linewidth=0.8)
     bottom.set_ylabel("compile time,\n× -Oz")
     bottom.margins(y=0.25)
-    bottom.legend(loc="upper left", ncols=2, fontsize=8)
+    bottom.legend(loc="upper left", ncols=4, fontsize=8)
     bottom.set_xticks(range(len(names)), names, rotation=35, ha="right")
     figure.savefig(path, dpi=130)
     plt.close(figure)

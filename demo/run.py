@@ -5,9 +5,10 @@
 
 Each program is compiled at -Oz, at -O2, and with the plugin asking the model: by ONNX Runtime in
 process, by a Python server that runs the same file, by the native engine, and compiled ahead of
-time. All are linked and run their own test. Prints tables; writes report.json and chart.png into
-build/demo. Exits with 1 if an output differs, an engine decided otherwise (but for near-ties) or
-made another object, a compiler fell back, no decision was made, or the code grew.
+time. Then the candidates that ship are compared with -Oz, at efforts 1 and 3. All are linked and
+run their own test. Prints tables; writes report.json and chart.png into build/demo. Exits with 1 if
+an output differs, an engine decided otherwise (but for near-ties) or made another object, a
+compiler fell back, no decision was made, the code grew, or with an effort any object did.
 """
 
 from __future__ import annotations
@@ -27,20 +28,24 @@ from tqdm import tqdm
 
 from demo.agreement import agreements
 from demo.measure import Build, Result, build_program
-from demo.report import draw_chart, failures, print_agreements, print_table, report
+from demo.report import EFFORTS, draw_chart, failures, print_agreements, print_table, report
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch
-from programs.plugin import LOG, MODEL, compiled, plugin_flags
+from programs.plugin import CANDIDATES, LOG, MODEL, compiled, plugin_flags
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
 
 
 def configurations(uris: Mapping[str, str]) -> dict[str, list[str]]:
-    """The flags of each way to build: without the model, and with it at each URI."""
+    """The flags of each way to build: without the model, with it at each URI, with an effort."""
     asking = {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
-    return {"oz": ["-Oz"], "o2": ["-O2"], **asking}
+    comparing = {
+        way: ["-Oz", *plugin_flags(f"candidates:{CANDIDATES}", "--effort", effort)]
+        for way, effort in EFFORTS.items()
+    }
+    return {"oz": ["-Oz"], "o2": ["-O2"], **asking, **comparing}
 
 
 def run(

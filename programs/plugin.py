@@ -11,6 +11,7 @@ from programs.catalog import ROOT, ProgramsError
 from programs.fetch import run
 
 MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
+CANDIDATES = MODEL.with_name("candidates.json")
 LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build begins
 
 

@@ -81,25 +81,32 @@ def over(value: float | None, floor: float | None) -> float | None:
 
 
 def demo(path: Path, report: Any) -> list[str]:
+    efforts = ("effort1", "effort3")
     rows = [
         [
             p["name"],
             *(p[k] for k in ("oz_text", "o2_text", "onnx_text", "server_text")),
-            f"{p['onnx_text'] / p['oz_text']:.4f}",
-            *(float(p[k]) for k in ("oz_seconds", "onnx_seconds", "server_seconds")),
+            *(f"{p[f'{way}_text'] / p['oz_text']:.4f}" for way in ("onnx", *efforts)),
+            *(float(p[f"{way}_seconds"]) for way in ("oz", "onnx", "server", *efforts)),
             p["decisions"],
             bool(p["output_identical"] and p["objects_identical"]),
         ]
         for p in report["programs"]
     ]
     head = ["program", "-Oz", "-O2", "onnx", "server", "onnx / -Oz"]
-    head += ["-Oz s", "onnx s", "server s", "decisions", "identical"]
-    mean = f"Geometric mean of onnx over -Oz: **{report['geomean_onnx_over_oz']:.4f}**"
+    head += ["effort 1 / -Oz", "effort 3 / -Oz", "-Oz s", "onnx s", "server s"]
+    head += ["effort 1 s", "effort 3 s", "decisions", "identical"]
+    found = report["over_oz"]
+    mean = "Geometric means over -Oz, with 95 % intervals: " + ", ".join(
+        f"{name} **{found[way]['mean']:.4f}** [{found[way]['low']:.4f}, {found[way]['high']:.4f}]"
+        for way, name in (("onnx", "onnx"), ("effort1", "effort 1"), ("effort3", "effort 3"))
+    )
     return section(
         "Size of real programs (`make demo`)",
         f"{measured(path)} Bytes of executable sections of each program's own objects; seconds to"
         " compile. None of these programs was seen in training. *Identical*: the program's output"
-        " equals that of the -Oz build, and all engines produced the same objects.",
+        " equals that of the -Oz build, and all engines produced the same objects. *effort N*: the"
+        " smallest of -Oz and N candidates, for each object (`mlbridge flags --effort`).",
         table(head, rows),
         [mean, ""],
         decisions(report.get("engines", [])),

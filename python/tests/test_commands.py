@@ -34,8 +34,8 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    names = "compile corpus doctor flags inspect path record replay serve stats train tune validate"
-    assert [*names.split(), "vocabulary", "wrapper"] == COMMANDS
+    names = "candidates compile corpus doctor flags inspect path record replay serve stats train"
+    assert [*names.split(), "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -446,6 +446,34 @@ example:
         vocabulary.option(f"--{name} N", f"default: {preset}", type=number_from_one, default=preset)
     vocabulary.option("--seed N", "the same vocabulary again (default: 0)", type=int, default=0)
 
+    candidates = command(
+        "candidates",
+        "measure and choose what --effort compares",
+        """\
+Compiles the modules of a corpus with each candidate of a list, and says how much smaller the code
+is if the best is kept: geometric means of the programs, with 95 % intervals.""",
+        """\
+example:
+  mlbridge candidates pool.json mine --part training --sizes sizes.jsonl --choose 10 -o best.json
+  mlbridge candidates best.json mine --part validation --sizes sizes.jsonl
+  clang-22 $(mlbridge flags phase-ordering --model candidates:best.json --effort 3) -Oz -c f.c""",
+    )
+    candidates.add_argument("list", metavar="LIST", help="the candidates, as JSON")
+    candidates.add_argument("corpus", metavar="CORPUS", help="of `mlbridge corpus`")
+    candidates.option(
+        "--sizes FILE", "keeps what was measured, and the features of modules", required=True
+    )
+    candidates.option("--part NAME", "of the corpus", default="")
+    candidates.option(
+        "--modules N",
+        "at most so many of each program (default: all)",
+        type=number_from_one,
+        default=1 << 30,
+    )
+    candidates.option("--choose N", "the N that gain most together", type=number_from_one)
+    candidates.option("-o FILE", "the list as it is printed", dest="output")
+    candidates.option("--jobs N", "default: 2", type=number_from_one, default=2)
+
     stats = command(
         "serve:stats",
         "ask a running server what it has done",

@@ -231,7 +231,7 @@ def test_without_effort_the_first_candidate_is_believed(compiler: Compiler) -> N
             "candidate 'a': LLVM refuses 'nothing'",
         ),
         (
-            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "options": ["nosuch"]}]}',
+            '{"version": 1, "candidates": [{"name": "a", "passes": "gvn", "options": ["nosuch"]}]}',
             'expected options of LLVM, got "nosuch"',
         ),
         (
