@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from modules import SUM
 
-from mlbridge import InvalidArgument, NotFound, candidates, corpus
+from mlbridge import InvalidArgument, InvalidModel, NotFound, candidates, corpus
 from mlbridge.candidates import Candidate, Sizes, choose, gain
 from mlbridge.cli import main
 from mlbridge.corpus import adding
@@ -133,7 +133,7 @@ def test_a_module_that_does_not_compile(mine: Path, tmp_path: Path) -> None:
     place = source.extract(module)
     place.write_bytes(b"x" * module.bytes)
     try:
-        with pytest.raises(candidates.InvalidModel, match="can't compare candidates"):
+        with pytest.raises(InvalidModel, match="can't compare candidates"):
             candidates.measure(source, [module], [SMALL], tmp_path / "sizes.jsonl")
     finally:
         place.unlink()

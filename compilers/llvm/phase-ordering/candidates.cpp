@@ -17,32 +17,13 @@ static Error failure(const Twine &Message) {
   return createStringError(inconvertibleErrorCode(), "phase-ordering.candidates: " + Message);
 }
 
-static cl::Option *find(StringRef Setting) {
-  return cl::getRegisteredOptions().lookup(Setting.split('=').first);
-}
-
-ScopedOptions::ScopedOptions(ArrayRef<std::string> Settings) {
-  for (const std::string &Setting : Settings) {
-    cl::Option *Its = find(Setting);
-    if (!Its || Its->getNumOccurrences())
-      continue;
-    Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second);
-    Set.push_back(Its);
-  }
-}
-
-ScopedOptions::~ScopedOptions() {
-  for (cl::Option *Its : Set)
-    Its->reset();
-}
-
 static Error readOptions(const json::Value &Given, std::vector<std::string> &To) {
   const json::Array *Items = Given.getAsArray();
   if (!Items)
     return createStringError("\"options\": expected an array of strings");
   for (const json::Value &Item : *Items) {
     const std::optional<StringRef> Setting = Item.getAsString();
-    if (!Setting || !find(*Setting))
+    if (!Setting || !findOption(*Setting))
       return createStringError("\"options\": expected options of LLVM, got " +
                                formatv("{0}", Item).str());
     To.push_back(Setting->str());

@@ -247,16 +247,14 @@ static Advice ask(Module &M, ModuleAnalysisManager &MAM, bool Try) {
   return Its;
 }
 
-/// Runs the first candidate, as the model's answer; false and a diagnostic if it cannot.
+/// Runs a candidate as the model's answer; false and a diagnostic if it cannot.
 static bool runUnmeasured(Module &M, ModuleAnalysisManager &MAM, const Candidate &Way) {
+  if (const std::string Why = whyNoTrials(); !Why.empty() && !Way.Options.empty()) {
+    leaveAlone(M, Why + ", so no option of LLVM is set");
+    return false;
+  }
   WorkingCopy Copy(M, MAM);
-  PassBuilder Builder;
-  const ScopedOptions Holding(Way.Options);
-  Error E = runMandatoryLowering(Copy.module(), MAM);
-  for (const std::string &Passes : Way.Pipelines)
-    if (!E)
-      E = runPipeline(Builder, Passes, Copy.module(), MAM);
-  if (E) {
+  if (Error E = runCandidate(Way, Copy.module(), MAM)) {
     giveUp(M, "candidate '" + Way.Name + "': " + toString(std::move(E)));
     return false;
   }

@@ -19,6 +19,7 @@
 #include "llvm/IR/LLVMRemarkStreamer.h"
 #include "llvm/IR/ValueHandle.h"
 #include "llvm/Remarks/RemarkStreamer.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -186,8 +187,33 @@ private:
 };
 
 thread_local std::unique_ptr<Contest> Current;
-/// For the code generation of the last module; until the next one begins.
-thread_local std::optional<ScopedOptions> Codegen;
+
+/// Options that are set for a module, and reset when the next one begins.
+class OptionsInForce {
+public:
+  void set(ArrayRef<std::string> Settings);
+  void reset();
+
+private:
+  std::vector<cl::Option *> Set;
+};
+thread_local OptionsInForce InForce;
+
+void OptionsInForce::set(ArrayRef<std::string> Settings) {
+  for (const std::string &Setting : Settings) {
+    cl::Option *Its = findOption(Setting);
+    if (!Its || Its->getNumOccurrences())
+      continue; // the user has set it
+    Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second);
+    Set.push_back(Its);
+  }
+}
+
+void OptionsInForce::reset() {
+  for (cl::Option *Its : Set)
+    Its->reset();
+  Set.clear();
+}
 
 Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                  Selected Report)
@@ -305,17 +331,10 @@ void Contest::run(size_t Index) {
   Context.setMainRemarkStreamer(nullptr);
   Context.setDiagnosticHandler(std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
   PassesLeft = passLimit(M);
-  Codegen.emplace(Result.Candidates[Index].Options);
-  if (Error E = runMandatoryLowering(M, MAM)) {
+  if (Error E = runCandidate(Result.Candidates[Index], M, MAM)) {
     consumeError(std::move(E));
     end(TrialEnd::Refused);
   }
-  PassBuilder Builder;
-  for (const std::string &Passes : Result.Candidates[Index].Pipelines)
-    if (Error E = runPipeline(Builder, Passes, M, MAM)) {
-      consumeError(std::move(E));
-      end(TrialEnd::Refused);
-    }
 }
 
 void Contest::end(TrialEnd How, uint64_t Bytes) {
@@ -434,7 +453,7 @@ void Contest::select(TargetMachine *TM) {
   }
   Result.Winner = Best;
   if (TM)
-    Codegen.emplace(Result.Candidates[*Best].Options);
+    InForce.set(Result.Candidates[*Best].Options);
   else
     MAM.clear(M, M.getName());
 }
@@ -478,6 +497,22 @@ std::string Contest::problem() const {
 
 } // namespace
 
+cl::Option *findOption(StringRef Setting) {
+  return cl::getRegisteredOptions().lookup(Setting.split('=').first);
+}
+
+Error runCandidate(const Candidate &Way, Module &M, ModuleAnalysisManager &MAM) {
+  InForce.reset();
+  InForce.set(Way.Options);
+  if (Error E = runMandatoryLowering(M, MAM))
+    return E;
+  PassBuilder Builder;
+  for (const std::string &Passes : Way.Pipelines)
+    if (Error E = runPipeline(Builder, Passes, M, MAM))
+      return E;
+  return Error::success();
+}
+
 void registerTrials(PassBuilder &PB) {
   static const RegisterTargetPassConfigCallback AtCodeGeneration(
       [](TargetMachine &TM, PassManagerBase &, TargetPassConfig *) {
@@ -506,7 +541,7 @@ std::string whyNoTrials() {
 
 bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                  Selected Report) {
-  Codegen.reset();
+  InForce.reset();
   Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
   return Current->start();
 }

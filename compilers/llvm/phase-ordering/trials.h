@@ -7,7 +7,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
@@ -15,6 +14,10 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace llvm::cl {
+class Option;
+}
 
 namespace mlbridge::phase_ordering {
 
@@ -32,6 +35,9 @@ struct Candidate {
 /// {"version": 1, "candidates": [{"name": …, "passes": …, "options": […]}, …]}; every pipeline is
 /// parsed, every option looked up. The error names the candidate and gives LLVM's message.
 llvm::Expected<std::vector<Candidate>> parseCandidates(llvm::StringRef Json);
+
+/// The option of LLVM that a setting such as "disable-lsr" or "name=value" is of, or null.
+llvm::cl::Option *findOption(llvm::StringRef Setting);
 
 enum class TrialEnd : uint32_t {
   NotTried,
@@ -59,19 +65,10 @@ struct Selection {
 /// generated or its bitcode written.
 using Selected = std::function<void(llvm::Module &, const Selection &)>;
 
-/// Options of LLVM, set for as long as this object lives. Those that the user has set stay as they
-/// are. They hold for the whole process, which must have one thread.
-class ScopedOptions {
-public:
-  /// Requires options that parseCandidates has accepted.
-  explicit ScopedOptions(llvm::ArrayRef<std::string> Settings);
-  ~ScopedOptions();
-  ScopedOptions(const ScopedOptions &) = delete;
-  ScopedOptions &operator=(const ScopedOptions &) = delete;
-
-private:
-  std::vector<llvm::cl::Option *> Set;
-};
+/// Runs a candidate on the module. Its options hold from now on, also in code generation, until
+/// this or startTrials is called for the next module; those that the user has set stay as they are.
+/// Requires whyNoTrials().empty() if there are options.
+llvm::Error runCandidate(const Candidate &Way, llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
 
 /// Makes startTrials possible in the pipelines of this builder.
 void registerTrials(llvm::PassBuilder &PB);

@@ -41,6 +41,8 @@ class Compiler:
         line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
         if model is not None:
             settings["model"] = model
+            if model.startswith("candidates:"):
+                settings.setdefault("effort", 2)
         for name, value in settings.items():
             if value is None:
                 continue

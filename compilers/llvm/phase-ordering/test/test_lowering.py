@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import pytest
-from stock import Compiler
+from stock import SOURCES, Compiler
 
 MODELS = (
     "function:stop",
     "function:sequence?actions=23,5,39",
     "function:sequence?actions=31,43,22",
+    f"candidates:{SOURCES}/candidates.json",
 )
 
 FAULTY = """

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 from stock import SOURCES, Compiler
 
 LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
-SMALL = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
-LARGE = {"name": "large", "passes": "no-op-module"}
-CRASH = {"name": "crash", "passes": "trigger-crash-module"}
+SMALL: dict[str, Any] = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
+LARGE: dict[str, Any] = {"name": "large", "passes": "no-op-module"}
+CRASH: dict[str, Any] = {"name": "crash", "passes": "trigger-crash-module"}
 EXAMPLES = ("words.c", "library.cpp", "shapes.c")
 
 
@@ -214,8 +215,58 @@ def test_a_policy_is_measured_too(compiler: Compiler) -> None:
 
 def test_without_effort_the_first_candidate_is_believed(compiler: Compiler) -> None:
     model = candidates(compiler, LARGE, SMALL)
-    made, said = compiler.object("words.c", "-Oz", model=model)
+    made, said = compiler.object("words.c", "-Oz", model=model, effort=0)
     assert not said and code(compiler, made) > code(compiler, compiler.plain("words.c", "-Oz"))
+
+
+def test_options_hold_in_code_generation_without_effort(compiler: Compiler) -> None:
+    sizes = []
+    for options in ([], LEVERS):
+        model = candidates(compiler, {**SMALL, "options": options})
+        made, said = compiler.object("words.c", "-Oz", model=model, effort=0)
+        assert not said
+        sizes.append(code(compiler, made))
+        compiler.object("words.c", "-Oz", model=model, effort=1, log="log")
+        assert trials(compiler)["trials"][0]["bytes"] == sizes[-1]
+    assert sizes[1] < sizes[0]
+
+
+def test_without_descriptors_for_processes(compiler: Compiler) -> None:
+    ways = [{**SMALL, "name": str(number)} for number in range(30)]
+    line = compiler.options(candidates(compiler, *ways), effort=30)
+    command = shlex.join(["clang-22", "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"])
+    done = compiler.run("sh", "-c", f"ulimit -n 24; exec {command}")
+    assert done.stderr.count("warning:") == 1
+    assert "no memory for candidates: Too many open files" in done.stderr
+    assert (compiler.folder / "a.o").read_bytes() == compiler.plain("words.c", "-Oz")
+
+
+SPECIAL = """
+static _Thread_local int mine; int *where(void) { return &mine; }
+static int one(void) { return 1; } static int two(void) { return 2; }
+static int (*pick(void))(void) { return one; }
+int chosen(void) __attribute__((ifunc("pick")));
+__attribute__((naked)) int bare(void) { __asm__("movl $7, %eax; ret"); }
+__asm__(".globl from_assembly; from_assembly: movl $3, %eax; ret");
+int from_assembly(void);
+int main(int n, char **v) {
+  mine = n + !v;
+  return *where() + chosen() + bare() + from_assembly() - 12;
+}
+"""
+
+
+def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -> None:
+    source = compiler.folder / "special.c"
+    source.write_text(SPECIAL)
+    model = candidates(compiler, LARGE, SMALL)
+    for flags in ([], ["-fPIC"], ["-ffunction-sections", "-g"]):
+        program, said = compiler.compile(
+            source, "program", "-Oz", *flags, *compiler.options(model, log="log")
+        )
+        assert "warning: phase-ordering" not in said
+        compiler.run(program)
+        assert [one["end"] for one in trials(compiler)["trials"]] == ["measured"] * 2
 
 
 @pytest.mark.parametrize(
