@@ -58,7 +58,8 @@ class Sizes:
 
     def best(self, chosen: Iterable[Candidate]) -> int:
         """Of the stock pipeline and these."""
-        return min(self.stock, *(self.bytes.get(c.key) or self.stock for c in chosen), self.stock)
+        made = [self.bytes.get(candidate.key) for candidate in chosen]
+        return min([self.stock, *(size for size in made if size is not None)])
 
 
 def read(path: str | os.PathLike[str]) -> list[Candidate]:

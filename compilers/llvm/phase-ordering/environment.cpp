@@ -10,7 +10,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/xxhash.h"
 
 #include <cmath>
 #include <numeric>
@@ -294,8 +296,11 @@ void ServedEnvironment::useModule(Module &M) {
 }
 
 Status ServedEnvironment::load(const std::string &From) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes = MemoryBuffer::getFile(From);
+  if (!Bytes)
+    return Status(Code::NotFound, "module " + From + ": " + Bytes.getError().message());
   SMDiagnostic Wrong;
-  std::unique_ptr<Module> Read = parseIRFile(From, Wrong, Host.getContext());
+  std::unique_ptr<Module> Read = parseIR(**Bytes, Wrong, Host.getContext());
   if (!Read) {
     std::string Text;
     raw_string_ostream Out(Text);
@@ -310,7 +315,7 @@ Status ServedEnvironment::load(const std::string &From) {
   Inner.reset();
   Loaded = std::move(Read);
   Path = From;
-  OzSize.reset();
+  OzSize = &OzSizes[xxh3_64bits((*Bytes)->getBuffer())];
   return Status();
 }
 
@@ -335,7 +340,7 @@ Status ServedEnvironment::reset(Observation &First) {
   useModule(M);
   if (const std::string Why = untouchable(M); !Why.empty())
     return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
-  if (!OzSize) {
+  if (!*OzSize) {
     WorkingCopy Copy(M, MAM);
     PipelineTuningOptions AsClang; // the text "default<Oz>" has neither vectorizer
     AsClang.LoopVectorization = false;
@@ -345,7 +350,7 @@ Status ServedEnvironment::reset(Observation &First) {
     const mlbridge::Expected<uint64_t> Bytes = measured(Copy.module());
     if (!Bytes)
       return Bytes.status();
-    OzSize = int64_t(*Bytes);
+    *OzSize = int64_t(*Bytes);
   }
   if (Status S = Inner->reset(First); !S)
     return S;
@@ -364,7 +369,7 @@ Status ServedEnvironment::measure(Observation &To) {
   Size = int64_t(*Bytes);
   if (Status S = To.set("code_bytes", Size); !S)
     return S;
-  return To.set("oz_code_bytes", *OzSize);
+  return To.set("oz_code_bytes", **OzSize);
 }
 
 Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {

@@ -14,6 +14,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -202,7 +203,10 @@ private:
   Status measure(Observation &To);
 
   int64_t FirstSize = 0, Size = 0;
-  std::optional<int64_t> OzSize; ///< of the module that episodes begin with
+  /// What -Oz makes of each module that was read, by the hash of its file, as episodes come back to
+  /// modules; and of the host's.
+  std::map<uint64_t, std::optional<int64_t>> OzSizes;
+  std::optional<int64_t> HostOzSize, *OzSize = &HostOzSize; ///< of the module episodes begin with
 };
 
 /// Registers, once for the process, the models that the plugin itself offers, for tests and

@@ -12,9 +12,6 @@ from .common import DONE, CommandError, must_be_writable
 
 def run(options: argparse.Namespace) -> int:
     """Measure, choose, print a table, write the list."""
-    from rich.console import Console
-    from rich.table import Table
-
     from .. import candidates, corpus
 
     for name, place in (("--sizes", options.sizes), ("-o", options.output)):
@@ -41,18 +38,16 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     programs = len({its.program for its in sizes.values()})
-    table = Table(title=f"Bytes of code over -Oz: {len(sizes)} modules of {programs} programs")
-    for heading in ("effort", "candidate", "smaller", "left out", "alone", "with those above"):
-        table.add_column(heading, justify="left" if heading == "candidate" else "right")
+    print(f"bytes of code over -Oz, {len(sizes)} modules of {programs} programs")
+    width = max(len(c.name) for c in chosen)
+    row = f"{{:>6}}  {{:{width}}}  {{:>7}}  {{:>8}}  {{:>20}}  {{:>20}}"
+    print(row.format("effort", "candidate", "smaller", "left out", "alone", "with those above"))
     for number, candidate in enumerate(chosen, 1):
         made = [(its.stock, its.bytes.get(candidate.key)) for its in sizes.values()]
-        table.add_row(
-            str(number),
-            candidate.name,
-            str(sum(size is not None and size < stock for stock, size in made)),
-            str(sum(size is None for _, size in made)),
-            str(candidates.gain(sizes, [candidate])),
-            str(candidates.gain(sizes, chosen[:number])),
+        smaller = sum(size is not None and size < stock for stock, size in made)
+        alone, together = (
+            str(candidates.gain(sizes, some)) for some in ([candidate], chosen[:number])
         )
-    Console(width=100).print(table)
+        out = sum(size is None for _, size in made)
+        print(row.format(number, candidate.name, smaller, out, alone, together))
     return DONE
