@@ -162,6 +162,7 @@ public:
   bool isDecided() const { return Decided; }
 
 private:
+  void closeFiles();
   void nurse();
   void run(size_t Index);
   [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
@@ -227,10 +228,15 @@ Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> C
 
 Contest::~Contest() {
   Nursery.end();
-  for (const int File : Files)
-    close(File);
+  closeFiles();
   if (Shared)
     munmap(Shared, SharedBytes);
+}
+
+void Contest::closeFiles() {
+  for (const int File : Files)
+    close(File);
+  Files.clear();
 }
 
 bool Contest::start() {
@@ -248,6 +254,7 @@ bool Contest::start() {
     if (Files.back() < 0) {
       Result.Problem = std::string("no memory for candidates: ") + strerror(errno);
       Files.pop_back();
+      closeFiles(); // the compiler may need what is left
       return false;
     }
   }
