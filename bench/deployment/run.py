@@ -8,7 +8,7 @@ in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for
 how the published POSET-RL began, without the time of its model. The others are stock clang with the
 plugin. Then `--sizes` modules are compiled once with and once without the policy, for their bytes
 of code. Writes build/bench/deployment.json. The first run fetches and compiles the 17 programs of
-test-A, which takes a quarter of an hour.
+test-A, which takes some minutes.
 """
 
 from __future__ import annotations

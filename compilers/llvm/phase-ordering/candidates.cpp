@@ -66,29 +66,14 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
   return List;
 }
 
-static StringRef nameOf(TrialEnd End) {
-  switch (End) {
-  case TrialEnd::NotTried:
-    return "not tried";
-  case TrialEnd::Measured:
-    return "measured";
-  case TrialEnd::Refused:
-    return "refused";
-  case TrialEnd::Crashed:
-    return "crashed";
-  case TrialEnd::TooManyPasses:
-    return "too many passes";
-  case TrialEnd::TooLong:
-    return "too long";
-  }
-  llvm_unreachable("no such end");
-}
+static constexpr StringLiteral EndNames[] = {"not tried", "measured",        "refused",
+                                             "crashed",   "too many passes", "too long"};
 
 Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, ArrayRef<float> Features,
                      const Selection &Its) {
   json::Array Trials;
   for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
-    json::Object One{{"name", Way.Name}, {"end", nameOf(Trial.End)}};
+    json::Object One{{"name", Way.Name}, {"end", EndNames[unsigned(Trial.End)]}};
     if (Trial.End == TrialEnd::Measured)
       One["bytes"] = Trial.Bytes;
     Trials.push_back(std::move(One));

@@ -266,7 +266,7 @@ static void say(Module &M, const Selection &Its) {
   if (!Its.Problem.empty())
     giveUp(M, Its.Problem);
   const Function *F = firstDefinition(M);
-  if (!F)
+  if (!F || !Its.Problem.empty() || !Its.StockBytes)
     return;
   OptimizationRemark Remark(Name, Its.Winner ? "Smaller" : "StockKept", F);
   if (Its.Winner)
@@ -360,7 +360,16 @@ public:
 static void registerCallbacks(PassBuilder &PB) {
   registerModels();
   registerTrials(PB);
-  replaceMiddleEnd(PB, choosePasses, leaveAlone);
+  replaceMiddleEnd(
+      PB,
+      [](Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+        forgetLastModule();
+        return choosePasses(M, MAM, Level);
+      },
+      [](Module &M, StringRef Why) {
+        forgetLastModule();
+        leaveAlone(M, Why);
+      });
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (Name != "phase-ordering")

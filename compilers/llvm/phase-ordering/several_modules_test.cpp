@@ -74,7 +74,8 @@ struct Compiled {
   std::string Said;
 };
 
-Compiled compile(unsigned Number, bool WithPlugin = true) {
+Compiled compile(unsigned Number, bool WithPlugin = true,
+                 OptimizationLevel Level = OptimizationLevel::Oz) {
   Compiled Result;
   LLVMContext Context;
   Context.setDiagnosticHandlerCallBack(collect, &Result.Said);
@@ -95,7 +96,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true) {
   PB.registerFunctionAnalyses(FAM);
   PB.registerLoopAnalyses(LAM);
   PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
-  PB.buildPerModuleDefaultPipeline(OptimizationLevel::Oz).run(*M, MAM);
+  PB.buildPerModuleDefaultPipeline(Level).run(*M, MAM);
   raw_string_ostream(Result.Text) << *M;
   return Result;
 }
@@ -163,6 +164,26 @@ TEST_F(SeveralModules, AtTheSameTime) {
     for (unsigned I = 0; I < Results.size(); ++I)
       check(I % Modules, Results[I]);
   }
+}
+
+TEST_F(SeveralModules, OptionsOfACandidateEndWithItsModule) {
+  const std::string List = Folder + "/list.json";
+  std::error_code Failed;
+  raw_fd_ostream(List, Failed)
+      << R"({"version": 1, "candidates": [{"name": "a", "passes": "gvn", "options": ["disable-lsr"]}]})";
+  ASSERT_FALSE(Failed);
+  setOptions({"-phase-ordering-model=candidates:" + List});
+  const cl::Option *Lsr = cl::getRegisteredOptions().lookup("disable-lsr");
+  EXPECT_EQ(compile(0).Said, "");
+  EXPECT_EQ(Lsr->getNumOccurrences(), 1);
+  compile(1, /*WithPlugin=*/true, OptimizationLevel::O2); // is left alone
+  EXPECT_EQ(Lsr->getNumOccurrences(), 0);
+
+  setOptions({"-phase-ordering-model=candidates:" + List, "-phase-ordering-effort=1"});
+  Compiled BesideAnother;
+  std::thread([&] { BesideAnother = compile(0); }).join();
+  EXPECT_EQ(BesideAnother.Text, compile(0, /*WithPlugin=*/false).Text);
+  EXPECT_EQ(Lsr->getNumOccurrences(), 0);
 }
 
 } // namespace

@@ -167,7 +167,8 @@ private:
   void run(size_t Index);
   [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
   [[noreturn]] void finish(TargetMachine *TM);
-  [[noreturn]] void measureStock(TargetMachine *TM);
+  void silence();
+  [[noreturn]] void measure(Module &Made, TargetMachine *TM);
   void select(TargetMachine *TM);
   bool take(size_t Index);
   std::string problem() const;
@@ -332,11 +333,23 @@ private:
   std::function<void()> Refuse;
 };
 
-void Contest::run(size_t Index) {
+/// In a child: remarks and errors are not the user's.
+void Contest::silence() {
   LLVMContext &Context = M.getContext();
   Context.setLLVMRemarkStreamer(nullptr);
   Context.setMainRemarkStreamer(nullptr);
   Context.setDiagnosticHandler(std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
+}
+
+void Contest::measure(Module &Made, TargetMachine *TM) {
+  llvm::Expected<uint64_t> Size = TM ? codeSize(Made, *TM) : codeSize(Made);
+  if (!Size)
+    _exit(1);
+  end(TrialEnd::Measured, *Size);
+}
+
+void Contest::run(size_t Index) {
+  silence();
   PassesLeft = passLimit(M);
   if (Error E = runCandidate(Result.Candidates[Index], M, MAM)) {
     consumeError(std::move(E));
@@ -408,30 +421,18 @@ void Contest::finish(TargetMachine *TM) {
       read(MemoryBufferRef(Out.str(), M.getModuleIdentifier()), M);
   if (!Read || !writeAll(Files[*Mine], Out.str()))
     _exit(1);
-  llvm::Expected<uint64_t> Size = TM ? codeSize(**Read, *TM) : codeSize(**Read);
-  if (!Size)
-    _exit(1);
-  end(TrialEnd::Measured, *Size);
-}
-
-void Contest::measureStock(TargetMachine *TM) {
-  isolate({});
-  M.getContext().setLLVMRemarkStreamer(nullptr);
-  M.getContext().setMainRemarkStreamer(nullptr);
-  M.getContext().setDiagnosticHandler(
-      std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
-  llvm::Expected<uint64_t> Size = TM ? codeSize(M, *TM) : codeSize(M);
-  if (!Size)
-    _exit(1);
-  end(TrialEnd::Measured, *Size);
+  measure(**Read, TM);
 }
 
 void Contest::select(TargetMachine *TM) {
   if (!Result.Problem.empty())
     return;
   Child Stock;
-  if (Stock.fork())
-    measureStock(TM);
+  if (Stock.fork()) {
+    isolate({});
+    silence();
+    measure(M, TM);
+  }
   if (Stock.Id < 0) {
     Result.Problem = std::string("no process to measure in: ") + strerror(errno);
     return;
@@ -511,13 +512,14 @@ cl::Option *findOption(StringRef Setting) {
 Error runCandidate(const Candidate &Way, Module &M, ModuleAnalysisManager &MAM) {
   InForce.reset();
   InForce.set(Way.Options);
-  if (Error E = runMandatoryLowering(M, MAM))
-    return E;
   PassBuilder Builder;
+  Error E = runMandatoryLowering(M, MAM);
   for (const std::string &Passes : Way.Pipelines)
-    if (Error E = runPipeline(Builder, Passes, M, MAM))
-      return E;
-  return Error::success();
+    if (!E)
+      E = runPipeline(Builder, Passes, M, MAM);
+  if (E)
+    InForce.reset();
+  return E;
 }
 
 void registerTrials(PassBuilder &PB) {
@@ -546,9 +548,13 @@ std::string whyNoTrials() {
   return Threads == 1 ? "" : "this process has several threads";
 }
 
+void forgetLastModule() {
+  Current.reset();
+  InForce.reset();
+}
+
 bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                  Selected Report) {
-  InForce.reset();
   Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
   return Current->start();
 }

@@ -66,9 +66,13 @@ struct Selection {
 using Selected = std::function<void(llvm::Module &, const Selection &)>;
 
 /// Runs a candidate on the module. Its options hold from now on, also in code generation, until
-/// this or startTrials is called for the next module; those that the user has set stay as they are.
+/// forgetLastModule is called, unless it fails; those that the user has set stay as they are.
 /// Requires whyNoTrials().empty() if there are options.
 llvm::Error runCandidate(const Candidate &Way, llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
+
+/// To be called when a pipeline of this thread begins: options that were set for the code of the
+/// last module no longer hold, and trials of it that nobody has asked for are ended.
+void forgetLastModule();
 
 /// Makes startTrials possible in the pipelines of this builder.
 void registerTrials(llvm::PassBuilder &PB);

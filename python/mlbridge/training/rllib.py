@@ -193,10 +193,7 @@ class Trainer:
         makes reproducible. `address`: of a Ray cluster that is there."""
         self._algorithm, self._steps = algorithm, 0
         config = configured(algorithm, settings)
-        for library in (
-            "ray",
-            "ray.rllib",
-        ):  # errors come as exceptions; the rest is for developers
+        for library in ("ray", "ray.rllib"):  # errors come as exceptions
             logging.getLogger(library).setLevel(logging.CRITICAL)
         with ExitStack() as started:
             self.example = make(environment, options, masked=True)
