@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lists of candidates for `--effort`: measured on a corpus, and the best few chosen.
 
-A candidate is {"name": …, "passes": …, "options": […]}, as the phase-ordering plugin describes it.
-Sizes are bytes of executable sections of objects at -Oz, measured by the plugin itself.
+A candidate is {"name": …, "passes": …, "after_stock": …, "options": […]}, as the phase-ordering
+plugin describes it. What it makes is measured by the plugin itself at -Oz: bytes of executable
+sections and, for the objective speed-size, expected cycles.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from . import files, measuring
 from .corpus import Corpus, Module
@@ -34,32 +36,57 @@ class Candidate:
     name: str
     passes: str
     options: tuple[str, ...] = ()
+    after_stock: bool = False
 
     @property
     def key(self) -> str:
-        content = json.dumps([self.passes, sorted(self.options)])
+        content = json.dumps([self.passes, sorted(self.options), *[True] * self.after_stock])
         return hashlib.blake2b(content.encode(), digest_size=10).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         made: dict[str, Any] = {"name": self.name, "passes": self.passes}
+        made |= {"after_stock": True} if self.after_stock else {}
         return made | ({"options": list(self.options)} if self.options else {})
 
 
+Objective = Literal["size", "speed-size"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What code takes; `cycles` is None where only its size was measured."""
+
+    bytes: int
+    cycles: float | None = None
+
+
 @dataclass
-class Sizes:
+class Measured:
     """Of a module: what the stock pipeline makes, and each candidate by its key.
 
     None stands for a candidate that is not to be used on it: it crashed, or was refused.
     """
 
     program: str
-    stock: int
-    bytes: dict[str, int | None] = field(default_factory=dict)
+    stock: Cost
+    costs: dict[str, Cost | None] = field(default_factory=dict)
+    #: What a predictor can know before any pass: counts, an embedding, counts after a few passes.
+    features: list[float] = field(default_factory=list)
 
-    def best(self, chosen: Iterable[Candidate]) -> int:
-        """Of the stock pipeline and these."""
-        made = [self.bytes.get(candidate.key) for candidate in chosen]
-        return min([self.stock, *(size for size in made if size is not None)])
+    def best(self, chosen: Iterable[Candidate], objective: Objective = "size") -> Cost:
+        """What the plugin keeps of the stock pipeline and these."""
+        kept = self.stock
+        for candidate in chosen:
+            made = self.costs.get(candidate.key)
+            if made is None or made.bytes > self.stock.bytes:
+                continue
+            if _order(made, objective) < _order(kept, objective):
+                kept = made
+        return kept
+
+
+def _order(cost: Cost, objective: Objective) -> tuple[float, int]:
+    return (0.0 if objective == "size" else cost.cycles or 0.0, cost.bytes)
 
 
 def read(path: str | os.PathLike[str]) -> list[Candidate]:
@@ -69,7 +96,12 @@ def read(path: str | os.PathLike[str]) -> list[Candidate]:
         if top["version"] != _VERSION:
             raise InvalidArgument(f"{path}: expected version {_VERSION}, got {top['version']}")
         listed = [
-            Candidate(str(one["name"]), str(one["passes"]), tuple(map(str, one.get("options", ()))))
+            Candidate(
+                str(one["name"]),
+                str(one["passes"]),
+                tuple(map(str, one.get("options", ()))),
+                bool(one.get("after_stock", False)),
+            )
             for one in top["candidates"]
         ]
     except OSError as error:
@@ -101,10 +133,11 @@ def measure(
     listed: Sequence[Candidate],
     kept: Path,
     *,
+    objective: Objective = "size",
     jobs: int = 2,
     progress: bool = False,
-) -> dict[str, Sizes]:
-    """The sizes of these modules, by their hash.
+) -> dict[str, Measured]:
+    """What was measured of these modules, by their hash.
 
     What has been measured is read from the file `kept`, and what is missing is appended to it, a
     line for each module, so that a killed measuring goes on where it was. Raises NotFound (no
@@ -112,37 +145,54 @@ def measure(
     """
     from tqdm import tqdm
 
-    found = _read_kept(kept)
+    found = _read_kept(kept, objective)
     keys = {c.key: c for c in listed}
-    missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].bytes]
+    missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].costs]
     if not missing:
         return {m.hash: found[m.hash] for m in modules}
     with kept.open("a", encoding="utf-8") as file, ThreadPoolExecutor(jobs) as pool:
 
-        def one(module: Module) -> tuple[Module, Sizes, list[float]]:
+        def one(module: Module) -> tuple[Module, Measured]:
             known = found.get(module.hash)
-            wanted = [c for key, c in keys.items() if known is None or key not in known.bytes]
-            return module, *_measure(corpus.extract(module), module, wanted)
+            wanted = [c for key, c in keys.items() if known is None or key not in known.costs]
+            return module, _measure(corpus.extract(module), module, wanted, objective)
 
         hidden = None if progress else True
-        for module, sizes, features in tqdm(
+        for module, its in tqdm(
             pool.map(one, missing), total=len(missing), unit="module", disable=hidden
         ):
-            line = {
-                "module": module.hash,
-                "program": module.program,
-                "stock": sizes.stock,
-                "bytes": sizes.bytes,
-                "features": features,
-            }
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(_as_line(module, its)) + "\n")
             file.flush()
-            found.setdefault(module.hash, sizes).bytes.update(sizes.bytes)
+            found.setdefault(module.hash, its).costs.update(its.costs)
     return {m.hash: found[m.hash] for m in modules}
 
 
-def _read_kept(kept: Path) -> dict[str, Sizes]:
-    found: dict[str, Sizes] = {}
+def _as_line(module: Module, its: Measured) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "module": module.hash,
+        "program": module.program,
+        "stock": its.stock.bytes,
+        "bytes": {key: cost and cost.bytes for key, cost in its.costs.items()},
+        "features": its.features,
+    }
+    if its.stock.cycles is not None:
+        line["stock_cycles"] = its.stock.cycles
+        line["cycles"] = {key: cost and cost.cycles for key, cost in its.costs.items()}
+    return line
+
+
+def _of_line(entry: Mapping[str, Any], objective: Objective) -> Measured:
+    cycles = entry["cycles"] if objective == "speed-size" else entry.get("cycles", {})
+    costs = {
+        str(key): None if size is None else Cost(int(size), cycles.get(key))
+        for key, size in entry["bytes"].items()
+    }
+    stock = Cost(int(entry["stock"]), entry.get("stock_cycles"))
+    return Measured(str(entry["program"]), stock, costs, list(entry["features"]))
+
+
+def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
+    found: dict[str, Measured] = {}
     if not kept.exists():
         return found
     lines = kept.read_bytes().split(b"\n")
@@ -151,46 +201,51 @@ def _read_kept(kept: Path) -> dict[str, Sizes]:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
-            sizes = Sizes(entry["program"], int(entry["stock"]), dict(entry["bytes"]))
-            found.setdefault(entry["module"], sizes).bytes.update(sizes.bytes)
-        except (ValueError, KeyError, TypeError) as error:
+            if objective == "speed-size" and "cycles" not in entry:
+                raise InvalidArgument(f"{kept}:{number}: was measured without cycles")
+            its = _of_line(entry, objective)
+            found.setdefault(entry["module"], its).costs.update(its.costs)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {error!r}") from None
     return found
 
 
 def _measure(
-    bitcode: Path, module: Module, wanted: Sequence[Candidate]
-) -> tuple[Sizes, list[float]]:
+    bitcode: Path, module: Module, wanted: Sequence[Candidate], objective: Objective
+) -> Measured:
     """A crash ends the comparison, so those after it are compared once more."""
-    sizes = Sizes(module.program, 0)
+    its = Measured(module.program, Cost(0))
     left = list(wanted)
-    features: list[float] = []
     while left:
-        log = _compare(bitcode, left)
-        sizes.stock, features = log["stock_bytes"], log["features"]
+        log = _compare(bitcode, left, objective)
+        its.stock = Cost(log["stock_bytes"], log.get("stock_cycles"))
+        its.features = log["features"] + log["embedding"] + log["features_after_prefix"]
         again = []
         for candidate, trial in zip(left, log["trials"], strict=True):
             if trial["end"] == "not tried" and "problem" in log:
                 again.append(candidate)
+            elif "bytes" in trial:
+                its.costs[candidate.key] = Cost(trial["bytes"], trial.get("cycles"))
             else:
-                sizes.bytes[candidate.key] = trial.get("bytes")
+                its.costs[candidate.key] = None
         if len(again) == len(left):
             raise InvalidModel(f"{module.source}: no candidate can be tried: {log['problem']}")
         left = again
-    return sizes, features
+    return its
 
 
-def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
+def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -> Any:
     plugin = Path(files.plugin("phase-ordering"))
     if not plugin.is_file():
         raise NotFound(f"{plugin} is not there: this package was built without LLVM 22")
     with tempfile.TemporaryDirectory(prefix="mlbridge-candidates-") as folder:
         place = Path(folder)
-        numbered = [Candidate(str(i), c.passes, c.options) for i, c in enumerate(wanted)]
+        numbered = [replace(c, name=str(i)) for i, c in enumerate(wanted)]
         (place / "list.json").write_text(text(numbered), encoding="utf-8")
         told = {
             "model": f"candidates:{place}/list.json",
             "effort": len(wanted),
+            "objective": objective,
             "log": place / "log",
         }
         command = [
@@ -216,25 +271,63 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
         return json.loads(logs[0].read_text(encoding="utf-8"))
 
 
-def gain(sizes: Mapping[str, Sizes], chosen: Sequence[Candidate]) -> Ratio | None:
-    """Bytes over the stock pipeline's if the best of these is kept for each module: the geometric
-    mean of the programs' sums, with its interval. None without modules that have code."""
-    best: dict[str, int] = {}
-    stock: dict[str, int] = {}
-    for its in sizes.values():
-        best[its.program] = best.get(its.program, 0) + its.best(chosen)
-        stock[its.program] = stock.get(its.program, 0) + its.stock
-    return Ratio.of(best[p] / stock[p] for p in stock if best[p])
+def gain(
+    measured: Mapping[str, Measured], chosen: Sequence[Candidate], objective: Objective = "size"
+) -> Ratio | None:
+    """What is left of the stock pipeline's cost if the best of these is kept for each module, with
+    its interval over programs. None without modules that have code.
+
+    Bytes: the geometric mean over programs of their modules' sums. Cycles: over programs of the
+    geometric mean over modules, as a sum would be that of the deepest loop.
+    """
+    return Ratio.of(ratios(measured, {key: chosen for key in measured}, objective).values())
 
 
-def choose(sizes: Mapping[str, Sizes], listed: Sequence[Candidate], count: int) -> list[Candidate]:
-    """A portfolio: each is the one that gains most beside those before it (greedy, by `gain`)."""
+def ratios(
+    measured: Mapping[str, Measured],
+    chosen: Mapping[str, Sequence[Candidate]],
+    objective: Objective = "size",
+) -> dict[str, float]:
+    """The same for each program, if each module has candidates of its own."""
+    pairs: dict[str, list[tuple[Cost, Cost]]] = {}
+    for key, its in measured.items():
+        if its.stock.bytes:
+            kept = its.best(chosen[key], objective)
+            pairs.setdefault(its.program, []).append((kept, its.stock))
+    if objective == "size":
+        return {
+            program: sum(kept.bytes for kept, _ in those) / sum(stock.bytes for _, stock in those)
+            for program, those in pairs.items()
+        }
+    return {
+        program: math.exp(
+            sum(math.log(max(kept.cycles or 1, 1) / max(stock.cycles or 1, 1)) for kept, stock in those)
+            / len(those)
+        )
+        for program, those in pairs.items()
+    }
+
+
+def choose(
+    measured: Mapping[str, Measured],
+    listed: Sequence[Candidate],
+    count: int,
+    objective: Objective = "size",
+    continuing: int = 0,
+) -> list[Candidate]:
+    """A portfolio: each is the one that gains most beside those before it (greedy, by `gain`).
+
+    The first `continuing` are taken from those that continue the stock pipeline, which cost less.
+    """
     chosen: list[Candidate] = []
     while len(chosen) < min(count, len(listed)):
+        left = [c for c in listed if c not in chosen]
+        if len(chosen) < continuing:
+            left = [c for c in left if c.after_stock] or left
 
         def mean_with(candidate: Candidate) -> float:
-            found = gain(sizes, [*chosen, candidate])
+            found = gain(measured, [*chosen, candidate], objective)
             return 1.0 if found is None else found.mean
 
-        chosen.append(min((c for c in listed if c not in chosen), key=mean_with))
+        chosen.append(min(left, key=mean_with))
     return chosen

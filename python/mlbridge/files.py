@@ -29,9 +29,10 @@ def shipped_model(name: str) -> str:
     return os.path.join(PACKAGE, "models", name, "policy.onnx")
 
 
-def shipped_candidates(name: str) -> str:
+def shipped_candidates(name: str, objective: str = "size") -> str:
     """The list of candidates of a shipped model, best first, whether or not it is there."""
-    return os.path.join(PACKAGE, "models", name, "candidates.json")
+    file = "candidates.json" if objective == "size" else f"candidates-{objective}.json"
+    return os.path.join(PACKAGE, "models", name, file)
 
 
 def component_folders() -> list[str]:

@@ -405,19 +405,27 @@ def validate(
     compiler: str = "clang-22",
     repeat: int = 3,
     timeout: float = 600.0,
+    never_larger: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Build each program `repeat` times in each way, in turns, and run its commands as often.
 
     Copies lie in `work`/NUMBER-NAME. `progress` is told what has been done, `steps` times. What
-    goes wrong in a program is among the report's problems.
+    goes wrong in a program is among the report's problems, with `never_larger` also each object
+    with more code than the baseline's.
     """
     names = [re.sub(r"[^\w.+-]", "_", program.name, flags=re.ASCII) for program in programs]
     trials = [
         Trial(program, work / f"{number}-{name}", compiler, timeout)
         for number, (program, name) in enumerate(zip(programs, names, strict=True))
     ]
-    return Report([_compare(trial, (PLAIN, policy), repeat, progress) for trial in trials])
+    compared = [_compare(trial, (PLAIN, policy), repeat, progress) for trial in trials]
+    for one in compared if never_larger else ():
+        for path, ratio in one.ratios.items():
+            if ratio > 1:
+                sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
+                one.problems.append(f"{path} is larger: {sizes[0]} -> {sizes[1]} bytes of code")
+    return Report(compared)
 
 
 def steps(programs: Sequence[Program], repeat: int) -> int:

@@ -61,7 +61,11 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     if (const json::Value *Given = Way->get("options"))
       if (Error E = readOptions(*Given, Options))
         return failure("candidate '" + *Name + "': " + toString(std::move(E)));
-    List.push_back({Name->str(), {Passes->str()}, std::move(Options)});
+    const json::Value *After = Way->get("after_stock");
+    if (After && !After->getAsBoolean())
+      return failure("candidate '" + *Name + "': \"after_stock\": expected true or false");
+    List.push_back({Name->str(), {Passes->str()}, After && *After->getAsBoolean(),
+                    std::move(Options)});
   }
   return List;
 }
@@ -69,19 +73,28 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
 static constexpr StringLiteral EndNames[] = {"not tried", "measured",        "refused",
                                              "crashed",   "too many passes", "too long"};
 
-Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, ArrayRef<float> Features,
+static void write(const CodeCost &Cost, Objective Aim, const std::string &Prefix,
+                  json::Object &To) {
+  To[Prefix + "bytes"] = Cost.Bytes;
+  if (Aim == Objective::SpeedSize)
+    To[Prefix + "cycles"] = Cost.Cycles;
+}
+
+Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const Seen &What,
                      const Selection &Its) {
   json::Array Trials;
   for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
     json::Object One{{"name", Way.Name}, {"end", EndNames[unsigned(Trial.End)]}};
     if (Trial.End == TrialEnd::Measured)
-      One["bytes"] = Trial.Bytes;
+      write(Trial.Cost, Its.Aim, "", One);
     Trials.push_back(std::move(One));
   }
   json::Object Top{{"format", "phase-ordering-trials"}, {"version", 1},
                    {"source", json::fixUTF8(Source)},   {"model", json::fixUTF8(Model)},
-                   {"stock_bytes", Its.StockBytes},     {"trials", std::move(Trials)},
-                   {"features", json::Array(Features)}};
+                   {"trials", std::move(Trials)},       {"features", json::Array(What.Counts)},
+                   {"embedding", json::Array(What.Embedding)},
+                   {"features_after_prefix", json::Array(What.AfterPrefix)}};
+  write(Its.Stock, Its.Aim, "stock_", Top);
   Top["winner"] = Its.Winner ? json::Value(Its.Candidates[*Its.Winner].Name) : json::Value(nullptr);
   if (!Its.Problem.empty())
     Top["problem"] = json::fixUTF8(Its.Problem);

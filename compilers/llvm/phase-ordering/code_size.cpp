@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "code_size.h"
 
+#include "code_speed.h"
+
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -38,28 +40,44 @@ static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pw
   return Error::success();
 }
 
-llvm::Expected<uint64_t> codeSize(Module &M, TargetMachine &TM) {
+llvm::Expected<CodeCost> codeCost(Module &M, TargetMachine *TM, bool Cycles) {
+  std::unique_ptr<TargetMachine> Own;
+  if (!TM) {
+    llvm::Expected<std::unique_ptr<TargetMachine>> Made = targetOf(M);
+    if (!Made)
+      return Made.takeError();
+    Own = std::move(*Made);
+    TM = Own.get();
+  }
+  if (Cycles)
+    describeBlocks(*TM);
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
-  if (Error E = generate(M, TM, CodeGenFileType::ObjectFile, Out))
+  if (Error E = generate(M, *TM, CodeGenFileType::ObjectFile, Out))
     return E;
   const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
   llvm::Expected<std::unique_ptr<object::ObjectFile>> Made =
       object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
   if (!Made)
     return Made.takeError();
-  uint64_t Size = 0;
+  CodeCost Cost;
   for (const object::SectionRef &Section : (*Made)->sections())
     if (Section.isText())
-      Size += Section.getSize();
-  return Size;
+      Cost.Bytes += Section.getSize();
+  if (Cycles) {
+    llvm::Expected<double> Its = cycles(**Made, *TM);
+    if (!Its)
+      return Its.takeError();
+    Cost.Cycles = *Its;
+  }
+  return Cost;
 }
 
 llvm::Expected<uint64_t> codeSize(const Module &M) {
-  llvm::Expected<std::unique_ptr<TargetMachine>> TM = targetOf(M);
-  if (!TM)
-    return TM.takeError();
-  return codeSize(*CloneModule(M), **TM);
+  llvm::Expected<CodeCost> Cost = codeCost(*CloneModule(M), nullptr, /*Cycles=*/false);
+  if (!Cost)
+    return Cost.takeError();
+  return Cost->Bytes;
 }
 
 Error writeModule(const Module &M, StringRef Path) {

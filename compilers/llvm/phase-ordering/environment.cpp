@@ -104,7 +104,7 @@ std::vector<Candidate> PhaseOrderingEnvironment::ranked() const {
 }
 
 Candidate PhaseOrderingEnvironment::asCandidate() const {
-  Candidate Way{"of the model", {}, {}};
+  Candidate Way{"of the model", {}, false, {}};
   for (const Decision &D : Log.Decisions)
     if (D.Action < Actions->size())
       Way.Pipelines.push_back((*Actions)[D.Action].Passes);

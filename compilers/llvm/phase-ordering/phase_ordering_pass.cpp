@@ -60,6 +60,10 @@ static cl::opt<unsigned>
     EffortOption("phase-ordering-effort", cl::value_desc("N"),
                  cl::desc("How many candidates are compared with the usual passes, whose code is "
                           "kept unless theirs is smaller; 0: the model is believed"));
+static cl::opt<std::string>
+    ObjectiveOption("phase-ordering-objective", cl::init("size"), cl::value_desc("size|speed-size"),
+                    cl::desc("With -phase-ordering-effort: what is kept, the smallest code or, of "
+                             "code that is no larger than the usual, the fastest"));
 static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
                                          cl::value_desc("LIST"),
                                          cl::desc("The -O levels at which the model is asked"));
@@ -91,6 +95,11 @@ static Status checkOptions() {
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
     return wrong("on-failure", "stock or fail", OnFailureOption);
+  if (ObjectiveOption != "size" && ObjectiveOption != "speed-size")
+    return wrong("objective", "size or speed-size", ObjectiveOption);
+  if (ObjectiveOption != "size" && !EffortOption)
+    return Status(Code::InvalidArgument,
+                  "-phase-ordering-objective is for -phase-ordering-effort=1 or more");
   const mlbridge::Expected<Duration> Deadline = parseDuration(DeadlineOption);
   if (!Deadline || Deadline->count() <= 0)
     return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", DeadlineOption);
@@ -247,36 +256,50 @@ static Advice ask(Module &M, ModuleAnalysisManager &MAM, bool Try) {
   return Its;
 }
 
-/// Runs a candidate as the model's answer; false and a diagnostic if it cannot.
-static bool runUnmeasured(Module &M, ModuleAnalysisManager &MAM, const Candidate &Way) {
-  if (const std::string Why = whyNoTrials(); !Why.empty() && !Way.Options.empty()) {
-    leaveAlone(M, Why + ", so no option of LLVM is set");
-    return false;
-  }
-  WorkingCopy Copy(M, MAM);
-  if (Error E = runCandidate(Way, Copy.module(), MAM)) {
-    giveUp(M, "candidate '" + Way.Name + "': " + toString(std::move(E)));
-    return false;
-  }
-  Copy.commit();
-  return true;
-}
-
 static void say(Module &M, const Selection &Its) {
   if (!Its.Problem.empty())
     giveUp(M, Its.Problem);
   const Function *F = firstDefinition(M);
-  if (!F || !Its.Problem.empty() || !Its.StockBytes)
+  if (!F || !Its.Problem.empty() || !Its.Stock.Bytes)
     return;
-  OptimizationRemark Remark(Name, Its.Winner ? "Smaller" : "StockKept", F);
-  if (Its.Winner)
+  const bool Speed = Its.Aim == Objective::SpeedSize;
+  OptimizationRemark Remark(Name, !Its.Winner ? "StockKept" : Speed ? "Faster" : "Smaller", F);
+  if (Its.Winner) {
+    const CodeCost &Kept = Its.Trials[*Its.Winner].Cost;
     Remark << ore::NV("Candidate", Its.Candidates[*Its.Winner].Name) << ": "
-           << ore::NV("Bytes", Its.Trials[*Its.Winner].Bytes) << " bytes of code instead of "
-           << ore::NV("StockBytes", Its.StockBytes);
-  else
-    Remark << "the usual passes: " << ore::NV("StockBytes", Its.StockBytes)
-           << " bytes of code, no candidate is smaller";
+           << ore::NV("Bytes", Kept.Bytes) << " bytes of code instead of "
+           << ore::NV("StockBytes", Its.Stock.Bytes);
+    if (Speed)
+      Remark << ", " << ore::NV("Cycles", float(Kept.Cycles)) << " expected cycles instead of "
+             << ore::NV("StockCycles", float(Its.Stock.Cycles));
+  } else {
+    Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Bytes)
+           << " bytes of code, no candidate is " << (Speed ? "faster and no larger" : "smaller");
+  }
   M.getContext().diagnose(Remark);
+}
+
+/// For the log: what a predictor could know of the module.
+static Seen see(Module &M, ModuleAnalysisManager &MAM) {
+  Seen What;
+  Features Feature;
+  const Counts Now = countIR(M);
+  Feature.reset(Now);
+  What.Counts.resize(Features::size());
+  Feature.write(Now, What.Counts);
+  if (mlbridge::Expected<Observer> Of =
+          Observer::make(*findObservation("ir2vec"), VocabularyOption)) {
+    What.Embedding.resize(Of->vocabulary()->dimension());
+    Of->embed(M, What.Embedding);
+  }
+  WorkingCopy Copy(M, MAM);
+  PassBuilder Builder;
+  if (Error E = runPipeline(Builder, "function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
+                            Copy.module(), MAM))
+    consumeError(std::move(E));
+  What.AfterPrefix.resize(Features::size());
+  Feature.write(countIR(Copy.module()), What.AfterPrefix);
+  return What;
 }
 
 /// True if the module now is what the model made of it. Otherwise it is as it was, and one
@@ -321,27 +344,26 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
   Advice Its = ask(M, MAM, Try);
   if (Its.Taken || Its.Candidates.empty())
     return Its.Taken;
-  if (!Try)
-    return runUnmeasured(M, MAM, Its.Candidates.front());
-  std::vector<float> Values;
-  if (!LogFolderOption.empty()) {
-    Features Feature;
-    Values.resize(Features::size());
-    const Counts Now = countIR(M);
-    Feature.reset(Now);
-    Feature.write(Now, Values);
+  if (!Try) {
+    giveUp(M, ModelUriOption + " has candidates, which are compared in a default pipeline with "
+                               "-phase-ordering-effort=1 or more");
+    return false;
   }
+  Seen What;
+  if (!LogFolderOption.empty())
+    What = see(M, MAM);
   if (Its.Candidates.size() > EffortOption)
     Its.Candidates.resize(EffortOption);
-  const auto Report = [Values](Module &Now, const Selection &How) {
+  const auto Report = [What](Module &Now, const Selection &How) {
     say(Now, How);
     if (LogFolderOption.empty())
       return;
     if (Error E =
-            writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, Values, How))
+            writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, What, How))
       report(Now, DS_Warning, "log: " + llvm::toString(std::move(E)));
   };
-  return startTrials(M, MAM, std::move(Its.Candidates), Report);
+  const Objective Aim = ObjectiveOption == "size" ? Objective::Size : Objective::SpeedSize;
+  return startTrials(M, MAM, std::move(Its.Candidates), Aim, Report);
 }
 
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One process, the nursery, keeps the module as it was and forks another for each candidate. Each
-// of these goes on as the compiler would, up to code generation, where it measures and ends. The
-// compiler itself meanwhile runs the stock pipeline, and at code generation takes the best.
+// One process, a nursery, keeps the module as it was and forks another for each candidate. Each of
+// these goes on as the compiler would, up to code generation, where it measures and ends. The
+// compiler itself meanwhile runs the stock pipeline. At code generation a second nursery measures
+// that, and the candidates that continue it; then the compiler takes the best.
 #include "trials.h"
 
 #include "actions.h"
-#include "code_size.h"
 #include "middle_end.h"
 #include "working_copy.h"
 
@@ -46,7 +46,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The last resort against a pass that doesn't end.
 static constexpr std::chrono::seconds LongestTrial(60);
-/// Besides the compiler itself, which runs the stock pipeline at first.
+/// In a nursery.
 static constexpr size_t TrialsAtOnce = 2;
 
 /// How many passes a candidate may run: some hundred times those of a stock pipeline, which runs
@@ -148,7 +148,7 @@ void isolate(ArrayRef<int> Keep) {
 class Contest {
 public:
   Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-          Selected Report);
+          Objective Aim, Selected Report);
   ~Contest();
   Contest(const Contest &) = delete;
   Contest &operator=(const Contest &) = delete;
@@ -163,12 +163,17 @@ public:
 
 private:
   void closeFiles();
-  void nurse();
-  void run(size_t Index);
-  [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
+  std::vector<size_t> candidates(bool AfterStock) const;
+  size_t stock() const { return Result.Candidates.size(); }
+  void nurse(ArrayRef<size_t> Trials);
+  void run();
+  void continueStock(TargetMachine *TM);
+  void countPass();
+  [[noreturn]] void end(TrialEnd How, CodeCost Cost = {});
   [[noreturn]] void finish(TargetMachine *TM);
   void silence();
   [[noreturn]] void measure(Module &Made, TargetMachine *TM);
+  bool isBetter(const CodeCost &A, const CodeCost &B) const;
   void select(TargetMachine *TM);
   bool take(size_t Index);
   std::string problem() const;
@@ -183,7 +188,7 @@ private:
   size_t SharedBytes = 0;
   std::vector<int> Files; ///< the bitcode that each candidate makes
   Child Nursery;
-  std::optional<size_t> Mine; ///< the candidate that this process tries
+  std::optional<size_t> Mine; ///< the candidate that this process tries, or stock()
   uint64_t PassesLeft = 0;
   bool Decided = false;
 };
@@ -218,9 +223,10 @@ void OptionsInForce::reset() {
 }
 
 Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Selected Report)
+                 Objective Aim, Selected Report)
     : M(M), MAM(MAM), Report(std::move(Report)) {
   Result.Candidates = std::move(Candidates);
+  Result.Aim = Aim;
   Result.Trials.resize(Result.Candidates.size());
   for (Function &F : M)
     if (!F.isDeclaration())
@@ -259,19 +265,30 @@ bool Contest::start() {
       return false;
     }
   }
+  const std::vector<size_t> Early = candidates(/*AfterStock=*/false);
+  if (Early.empty())
+    return false;
   if (!Nursery.fork()) {
     if (Nursery.Id < 0)
       Result.Problem = std::string("no process for candidates: ") + strerror(errno);
     return false;
   }
   isolate(Files);
-  nurse();
-  run(*Mine);
+  nurse(Early);
+  run();
   return true;
 }
 
-/// Returns in the children that try a candidate, but not in the nursery.
-void Contest::nurse() {
+std::vector<size_t> Contest::candidates(bool AfterStock) const {
+  std::vector<size_t> Found;
+  for (size_t I = 0; I < stock(); ++I)
+    if (Result.Candidates[I].AfterStock == AfterStock)
+      Found.push_back(I);
+  return Found;
+}
+
+/// Returns in the children that try something, but not in the nursery.
+void Contest::nurse(ArrayRef<size_t> Trials) {
   struct Running {
     Child Process;
     size_t Index;
@@ -287,11 +304,13 @@ void Contest::nurse() {
     if (Its.End != TrialEnd::Measured && Its.End != TrialEnd::Refused)
       _exit(0); // the stock pipeline has won
   };
-  while (Next < Result.Candidates.size() || !Trying.empty()) {
-    while (Trying.size() < TrialsAtOnce && Next < Result.Candidates.size()) {
-      Running New{{}, Next, Clock::now() + LongestTrial};
+  while (Next < Trials.size() || !Trying.empty()) {
+    while (Trying.size() < TrialsAtOnce && Next < Trials.size()) {
+      Running New{{}, Trials[Next], Clock::now() + LongestTrial};
       if (New.Process.fork()) {
-        Mine = Next;
+        Mine = New.Index;
+        PassesLeft = passLimit(M);
+        silence();
         return;
       }
       if (New.Process.Id < 0)
@@ -342,24 +361,59 @@ void Contest::silence() {
 }
 
 void Contest::measure(Module &Made, TargetMachine *TM) {
-  llvm::Expected<uint64_t> Size = TM ? codeSize(Made, *TM) : codeSize(Made);
-  if (!Size)
-    _exit(1);
-  end(TrialEnd::Measured, *Size);
+  llvm::Expected<CodeCost> Cost = codeCost(Made, TM, Result.Aim == Objective::SpeedSize);
+  if (!Cost)
+    end(TrialEnd::Refused);
+  end(TrialEnd::Measured, *Cost);
 }
 
-void Contest::run(size_t Index) {
-  silence();
-  PassesLeft = passLimit(M);
-  if (Error E = runCandidate(Result.Candidates[Index], M, MAM)) {
+void Contest::run() {
+  const Candidate &Way = Result.Candidates[*Mine];
+  InForce.reset();
+  InForce.set(Way.Options);
+  PassBuilder Builder;
+  Error E = runMandatoryLowering(M, MAM);
+  for (const std::string &Passes : Way.Pipelines)
+    if (!E)
+      E = runPipeline(Builder, Passes, M, MAM);
+  if (E) {
     consumeError(std::move(E));
     end(TrialEnd::Refused);
   }
 }
 
-void Contest::end(TrialEnd How, uint64_t Bytes) {
-  Trial &Its = Shared[Mine ? *Mine : Result.Candidates.size()];
-  Its.Bytes = Bytes;
+/// With analyses of its own: those of the host may be gone.
+void Contest::continueStock(TargetMachine *TM) {
+  const Candidate &Way = Result.Candidates[*Mine];
+  InForce.reset();
+  InForce.set(Way.Options);
+  LoopAnalysisManager Loops;
+  FunctionAnalysisManager Functions;
+  CGSCCAnalysisManager Sccs;
+  ModuleAnalysisManager Modules;
+  PassInstrumentationCallbacks Count;
+  Count.registerBeforeNonSkippedPassCallback([this](StringRef, const Any &) { countPass(); });
+  PassBuilder Builder(TM, PipelineTuningOptions(), std::nullopt, &Count);
+  Builder.registerModuleAnalyses(Modules);
+  Builder.registerCGSCCAnalyses(Sccs);
+  Builder.registerFunctionAnalyses(Functions);
+  Builder.registerLoopAnalyses(Loops);
+  Builder.crossRegisterProxies(Loops, Functions, Sccs, Modules);
+  for (const std::string &Passes : Way.Pipelines)
+    if (Error E = runPipeline(Builder, Passes, M, Modules)) {
+      consumeError(std::move(E));
+      end(TrialEnd::Refused);
+    }
+}
+
+void Contest::countPass() {
+  if (PassesLeft-- == 0)
+    end(TrialEnd::TooManyPasses);
+}
+
+void Contest::end(TrialEnd How, CodeCost Cost) {
+  Trial &Its = Shared[*Mine];
+  Its.Cost = Cost;
   Its.End = How;
   _exit(0);
 }
@@ -368,8 +422,7 @@ void Contest::beforePass(StringRef Pass) {
   if (Decided)
     return;
   if (Mine) {
-    if (PassesLeft-- == 0)
-      end(TrialEnd::TooManyPasses);
+    countPass();
     if (needsStockCode(Pass))
       end(TrialEnd::Refused);
   }
@@ -424,33 +477,47 @@ void Contest::finish(TargetMachine *TM) {
   measure(**Read, TM);
 }
 
+/// Of two that are no larger than the stock pipeline's code.
+bool Contest::isBetter(const CodeCost &A, const CodeCost &B) const {
+  if (Result.Aim == Objective::Size)
+    return A.Bytes < B.Bytes;
+  return A.Bytes <= Result.Stock.Bytes &&
+         std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
+}
+
 void Contest::select(TargetMachine *TM) {
   if (!Result.Problem.empty())
     return;
-  Child Stock;
-  if (Stock.fork()) {
-    isolate({});
-    silence();
-    measure(M, TM);
+  std::vector<size_t> Late = candidates(/*AfterStock=*/true);
+  Late.insert(Late.begin(), stock());
+  Child Second;
+  if (Second.fork()) {
+    isolate(Files);
+    nurse(Late);
+    if (*Mine == stock())
+      measure(M, TM);
+    continueStock(TM);
+    finish(TM);
   }
-  if (Stock.Id < 0) {
+  if (Second.Id < 0) {
     Result.Problem = std::string("no process to measure in: ") + strerror(errno);
     return;
   }
-  Stock.reap();
-  // The nursery keeps its own deadlines, so it ends by itself.
-  Nursery.reap();
-  const size_t Count = Result.Candidates.size();
+  // Nurseries keep their own deadlines, so they end by themselves.
+  Second.reap();
+  if (Nursery.Id > 0)
+    Nursery.reap();
+  const size_t Count = stock();
   std::copy_n(Shared, Count, Result.Trials.begin());
-  Result.StockBytes = Shared[Count].Bytes;
+  Result.Stock = Shared[Count].Cost;
   Result.Problem = problem();
   if (!Result.Problem.empty() || Shared[Count].End != TrialEnd::Measured)
     return;
-  uint64_t Least = Result.StockBytes;
+  CodeCost Least = Result.Stock;
   std::optional<size_t> Best;
   for (size_t I = 0; I < Count; ++I)
-    if (Shared[I].End == TrialEnd::Measured && Shared[I].Bytes < Least) {
-      Least = Shared[I].Bytes;
+    if (Shared[I].End == TrialEnd::Measured && isBetter(Shared[I].Cost, Least)) {
+      Least = Shared[I].Cost;
       Best = I;
     }
   if (!Best)
@@ -485,6 +552,11 @@ bool Contest::take(size_t Index) {
 }
 
 std::string Contest::problem() const {
+  if (Shared[stock()].End == TrialEnd::TooLong)
+    return "the code of the usual passes takes longer than a minute to make, so this object may "
+           "not be reproducible";
+  if (Result.Aim == Objective::SpeedSize && Shared[stock()].End == TrialEnd::Refused)
+    return "LLVM cannot tell the cycles of code for " + M.getTargetTriple().str();
   for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
     const std::string Who = "candidate '" + Way.Name + "' ";
     switch (Its.End) {
@@ -507,19 +579,6 @@ std::string Contest::problem() const {
 
 cl::Option *findOption(StringRef Setting) {
   return cl::getRegisteredOptions().lookup(Setting.split('=').first);
-}
-
-Error runCandidate(const Candidate &Way, Module &M, ModuleAnalysisManager &MAM) {
-  InForce.reset();
-  InForce.set(Way.Options);
-  PassBuilder Builder;
-  Error E = runMandatoryLowering(M, MAM);
-  for (const std::string &Passes : Way.Pipelines)
-    if (!E)
-      E = runPipeline(Builder, Passes, M, MAM);
-  if (E)
-    InForce.reset();
-  return E;
 }
 
 void registerTrials(PassBuilder &PB) {
@@ -554,8 +613,8 @@ void forgetLastModule() {
 }
 
 bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Selected Report) {
-  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
+                 Objective Aim, Selected Report) {
+  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), Aim, std::move(Report));
   return Current->start();
 }
 

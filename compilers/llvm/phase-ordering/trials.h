@@ -4,6 +4,8 @@
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
 
+#include "code_size.h"
+
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -25,6 +27,9 @@ namespace mlbridge::phase_ordering {
 struct Candidate {
   std::string Name;
   std::vector<std::string> Pipelines; ///< as for opt -passes; run in order
+  /// The pipelines run after the stock pipeline, not in its place. That is cheaper, as the stock
+  /// pipeline runs in any case.
+  bool AfterStock = false;
   /// LLVM's own options that hold meanwhile, and in the code generation after it, as for
   /// clang -mllvm: "disable-lsr", "enable-machine-outliner=always".
   std::vector<std::string> Options;
@@ -32,8 +37,9 @@ struct Candidate {
 
 /// The candidates that a model or a file brings.
 ///
-/// {"version": 1, "candidates": [{"name": …, "passes": …, "options": […]}, …]}; every pipeline is
-/// parsed, every option looked up. The error names the candidate and gives LLVM's message.
+/// {"version": 1, "candidates": [{"name": …, "passes": …, "after_stock": …, "options": […]}, …]};
+/// every pipeline is parsed, every option looked up. The error names the candidate and gives LLVM's
+/// message.
 llvm::Expected<std::vector<Candidate>> parseCandidates(llvm::StringRef Json);
 
 /// The option of LLVM that a setting such as "disable-lsr" or "name=value" is of, or null.
@@ -48,15 +54,20 @@ enum class TrialEnd : uint32_t {
   TooLong,
 };
 
+/// What is kept: the smallest, or of those that are no larger than the stock pipeline's, the one
+/// that takes the fewest cycles.
+enum class Objective { Size, SpeedSize };
+
 struct Trial {
   TrialEnd End = TrialEnd::NotTried;
-  uint64_t Bytes = 0; ///< of executable sections, if it was measured
+  CodeCost Cost; ///< if it was measured; cycles with Objective::SpeedSize
 };
 
 struct Selection {
   std::vector<Candidate> Candidates;
   std::vector<Trial> Trials; ///< of each candidate
-  uint64_t StockBytes = 0;   ///< what the stock pipeline makes
+  Objective Aim = Objective::Size;
+  CodeCost Stock; ///< what the stock pipeline makes
   std::optional<size_t> Winner;
   std::string Problem; ///< why nothing was compared, or empty; the stock pipeline has won
 };
@@ -64,11 +75,6 @@ struct Selection {
 /// Is called once for each module, in the process and thread that compile it, before its code is
 /// generated or its bitcode written.
 using Selected = std::function<void(llvm::Module &, const Selection &)>;
-
-/// Runs a candidate on the module. Its options hold from now on, also in code generation, until
-/// forgetLastModule is called, unless it fails; those that the user has set stay as they are.
-/// Requires whyNoTrials().empty() if there are options.
-llvm::Error runCandidate(const Candidate &Way, llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
 
 /// To be called when a pipeline of this thread begins: options that were set for the code of the
 /// last module no longer hold, and trials of it that nobody has asked for are ended.
@@ -83,7 +89,7 @@ std::string whyNoTrials();
 
 /// Starts to try the candidates on the module as it is now, and returns false. The caller goes on
 /// with the stock pipeline; when that is done, it is compared with them, the contents of the module
-/// are replaced if one of them is smaller, and `Report` is called. Returns true in the processes
+/// are replaced if one of them is better, and `Report` is called. Returns true in the processes
 /// that try: there the module has been optimized, and its pipeline must go on without the stock
 /// optimizations. These processes end before anything is written, and cannot print.
 ///
@@ -91,7 +97,7 @@ std::string whyNoTrials();
 /// and by its own code generator. If one crashes, runs more passes than a limit that grows with the
 /// module, or takes longer than a minute, the stock pipeline wins. Requires whyNoTrials().empty().
 bool startTrials(llvm::Module &M, llvm::ModuleAnalysisManager &MAM,
-                 std::vector<Candidate> Candidates, Selected Report);
+                 std::vector<Candidate> Candidates, Objective Aim, Selected Report);
 
 } // namespace mlbridge::phase_ordering
 

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import Error
 from .common import DONE, CommandError, must_be_writable
+
+if TYPE_CHECKING:
+    from ..candidates import Candidate, Measured, Objective
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,12 +28,20 @@ def run(options: argparse.Namespace) -> int:
         modules = candidates.sample(
             source.part(options.part) if options.part else source, options.modules
         )
-        sizes = candidates.measure(
-            source, modules, listed, Path(options.sizes), jobs=options.jobs, progress=True
+        measured = candidates.measure(
+            source,
+            modules,
+            listed,
+            Path(options.sizes),
+            objective=options.objective,
+            jobs=options.jobs,
+            progress=True,
         )
         chosen = listed
         if options.choose:
-            chosen = candidates.choose(sizes, listed, options.choose)
+            chosen = candidates.choose(
+                measured, listed, options.choose, options.objective, options.continuing
+            )
         if options.output:
             Path(options.output).write_text(candidates.text(chosen), encoding="utf-8")
     except Error as error:
@@ -37,17 +50,27 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(f"{error.filename}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
-    programs = len({its.program for its in sizes.values()})
-    print(f"bytes of code over -Oz, {len(sizes)} modules of {programs} programs")
+    print_table(measured, chosen, options.objective)
+    return DONE
+
+
+def print_table(
+    measured: Mapping[str, Measured], chosen: Sequence[Candidate], objective: Objective
+) -> None:
+    """A line for each candidate: what it gains alone, and with those before it."""
+    from .. import candidates
+
+    programs = len({its.program for its in measured.values()})
+    what = "bytes of code" if objective == "size" else "expected cycles, no more bytes"
+    print(f"{what} over -Oz, {len(measured)} modules of {programs} programs")
     width = max(len(c.name) for c in chosen)
     row = f"{{:>6}}  {{:{width}}}  {{:>7}}  {{:>8}}  {{:>20}}  {{:>20}}"
-    print(row.format("effort", "candidate", "smaller", "left out", "alone", "with those above"))
+    print(row.format("effort", "candidate", "better", "left out", "alone", "with those above"))
     for number, candidate in enumerate(chosen, 1):
-        made = [(its.stock, its.bytes.get(candidate.key)) for its in sizes.values()]
-        smaller = sum(size is not None and size < stock for stock, size in made)
+        better = sum(its.best([candidate], objective) != its.stock for its in measured.values())
+        out = sum(its.costs.get(candidate.key) is None for its in measured.values())
         alone, together = (
-            str(candidates.gain(sizes, some)) for some in ([candidate], chosen[:number])
+            str(candidates.gain(measured, some, objective))
+            for some in ([candidate], chosen[:number])
         )
-        out = sum(size is None for _, size in made)
-        print(row.format(number, candidate.name, smaller, out, alone, together))
-    return DONE
+        print(row.format(number, candidate.name, better, out, alone, together))

@@ -139,18 +139,30 @@ def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
         )
 
 
-def shipped(optimization: str, runtime: str | None, effort: int | None) -> str:
+def effort_of(options: argparse.Namespace) -> int:
+    """A model of one's own is believed, unless one says otherwise."""
+    if options.effort is not None:
+        return int(options.effort)
+    return int(options.model is None or options.model.startswith("candidates:"))
+
+
+def shipped(options: argparse.Namespace, runtime: str | None) -> str:
     """What comes with the package: its candidates if they are to be compared, else its policy."""
-    name = OPTIMIZATIONS[optimization]
+    name = OPTIMIZATIONS[options.optimization]
     if name is None:
-        raise CommandError(f"no model comes with {optimization}; state one with --model")
-    path = files.shipped_candidates(name) if effort else files.shipped_model(name)
+        raise CommandError(f"no model comes with {options.optimization}; state one with --model")
+    compared = effort_of(options) > 0
+    path = (
+        files.shipped_candidates(name, options.objective or "size")
+        if compared
+        else files.shipped_model(name)
+    )
     if not os.path.isfile(path):
         raise CommandError(
             f"the policy that comes with this package is not there ({path}); "
             "state another with --model"
         )
-    if effort:
+    if compared:
         return f"candidates:{escaped(path)}"
     return f"onnx:{escaped(path)}{runtime_option(runtime)}"
 
@@ -191,8 +203,10 @@ def quoted(argument: str) -> str:
 
 def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
+    if options.objective == "speed-size" and not effort_of(options):
+        raise CommandError("--objective speed-size compares; give --effort 1 or more")
     if options.model is None:
-        return shipped(options.optimization, runtime, options.effort)
+        return shipped(options, runtime)
     return model_uri(str(options.model), runtime)
 
 
@@ -245,7 +259,8 @@ def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
         "deadline": options.deadline,
         "on-failure": options.on_failure,
         "levels": options.levels,
-        "effort": options.effort,
+        "effort": effort_of(options) or None,
+        "objective": options.objective,
         "log": options.log and os.path.abspath(options.log),
     }
     for name, value in told.items():

@@ -162,9 +162,15 @@ def parser() -> Parser:
     model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
     model.option(
         "--effort N",
-        "compare N candidates with the compiler's own passes, and keep the smallest code; "
-        "0 (default): believe the model",
+        "compare N candidates with the compiler's own passes, and keep the smallest code (default: "
+        "1, or 0 with --model); 0: believe the model",
         type=effort,
+    )
+    model.option(
+        "--objective",
+        "what --effort keeps: the smallest code (size, the default), or the fastest that is no "
+        "larger than the compiler's own (speed-size)",
+        choices=["size", "speed-size"],
     )
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
@@ -185,8 +191,8 @@ def parser() -> Parser:
         "print what to add to a compiler's command line",
         "Prints, on one line, what to add to a compiler's command line.",
         """\
-Without --model the compiler asks the code-size policy that comes with this package. It acts at -Os
-and -Oz unless --levels says otherwise. Paths are made absolute, so that a build may change folders.
+Without --model the compiler compares the candidates that come with this package, and makes no object
+larger than without. It acts at -Os and -Oz unless --levels says otherwise. Paths are made absolute, so that a build may change folders.
 If this command is missing or fails, the shell silently runs the compiler without a model; to fail
 instead, use mlbridge wrapper.
 
@@ -470,7 +476,20 @@ example:
         type=number_from_one,
         default=1 << 30,
     )
+    candidates.option(
+        "--objective",
+        "what is less: bytes of code (size, the default), or cycles by LLVM's scheduling model, of "
+        "code with no more bytes than at -Oz (speed-size)",
+        choices=["size", "speed-size"],
+        default="size",
+    )
     candidates.option("--choose N", "the N that gain most together", type=number_from_one)
+    candidates.option(
+        "--continuing N",
+        "the first N of these are cheap ones, that continue the stock pipeline (default: 0)",
+        type=number_from_one,
+        default=0,
+    )
     candidates.option("-o FILE", "the list as it is printed", dest="output")
     candidates.option("--jobs N", "default: 2", type=number_from_one, default=2)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
-from .flags import attempt, compiler_of, model_of, must_open, path_of, quoted, words
+from .flags import attempt, compiler_of, effort_of, model_of, must_open, path_of, quoted, words
 
 if TYPE_CHECKING:
     from ..measuring import Ratio
@@ -79,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
                 compiler=compiler if os.sep in options.compiler else options.compiler,
                 repeat=options.repeat,
                 timeout=options.timeout,
+                never_larger=effort_of(options) > 0,
                 progress=done,
             )
     except (Error, OSError) as error:
@@ -90,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         "optimization": options.optimization,
         "model": uri,
         "level": options.level,
+        "effort": effort_of(options),
         "compiler": compiler,
         "repeat": options.repeat,
     }

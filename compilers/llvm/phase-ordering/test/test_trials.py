@@ -14,6 +14,12 @@ from stock import SOURCES, Compiler
 
 LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
 SMALL: dict[str, Any] = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
+AFTER: dict[str, Any] = {
+    "name": "after",
+    "passes": "function(simplifycfg),mergefunc",
+    "after_stock": True,
+    "options": LEVERS,
+}
 LARGE: dict[str, Any] = {"name": "large", "passes": "no-op-module"}
 CRASH: dict[str, Any] = {"name": "crash", "passes": "trigger-crash-module"}
 EXAMPLES = ("words.c", "library.cpp", "shapes.c")
@@ -60,15 +66,15 @@ def trials(compiler: Compiler) -> dict[str, Any]:
     ids=lambda flags: " ".join(flags) or "plain",
 )
 def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[str]) -> None:
-    model = candidates(compiler, LARGE, SMALL)
+    model = candidates(compiler, LARGE, SMALL, AFTER)
     for source, level in zip(EXAMPLES, ("-Oz", "-Os", "-Oz"), strict=True):
-        made, said = compiler.object(source, level, *flags, model=model, effort=2, log="log")
+        made, said = compiler.object(source, level, *flags, model=model, effort=3, log="log")
         assert "warning" not in said
         log = trials(compiler)
         plain = compiler.plain(source, level, *flags)
         assert log["stock_bytes"] == code(compiler, plain)
         measured = {one["name"]: one["bytes"] for one in log["trials"] if one["end"] == "measured"}
-        assert set(measured) == {"large", "small"}
+        assert set(measured) == {"large", "small", "after"}
         assert code(compiler, made) == min([log["stock_bytes"], *measured.values()])
         if log["winner"] is None:
             assert made == plain
@@ -77,12 +83,11 @@ def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[st
 
 
 def test_a_smaller_candidate_is_kept_and_runs_right(compiler: Compiler) -> None:
-    model = candidates(compiler, SMALL)
-    line = [*compiler.options(model, effort=1), "-Rpass=phase-ordering"]
-    for source in ("words.c", "library.cpp"):
+    for source, way in (("words.c", SMALL), ("library.cpp", SMALL), ("library.cpp", AFTER)):
+        line = [*compiler.options(candidates(compiler, way), effort=1), "-Rpass=phase-ordering"]
         made, said = compiler.compile(source, "program", "-Oz", *line)
         plain, _ = compiler.compile(source, "plain", "-Oz")
-        assert "remark: small: " in said and "bytes of code instead of" in said
+        assert f"remark: {way['name']}: " in said and "bytes of code instead of" in said
         outputs = [compiler.run(path).stdout for path in (made, plain)]
         assert outputs[0] == outputs[1] and outputs[0]
 
@@ -101,8 +106,17 @@ def test_nothing_larger_is_kept(compiler: Compiler) -> None:
             {"name": "endless", "passes": ",".join(["no-op-module"] * 300_000)},
             "candidate 'endless' ran too many passes",
         ),
+        ({**CRASH, "after_stock": True}, "candidate 'crash' crashed"),
+        (
+            {
+                "name": "endless",
+                "passes": ",".join(["no-op-module"] * 300_000),
+                "after_stock": True,
+            },
+            "candidate 'endless' ran too many passes",
+        ),
     ],
-    ids=["crash", "endless"],
+    ids=["crash", "endless", "crash after", "endless after"],
 )
 def test_a_bad_candidate_leaves_plain_clangs_object(
     compiler: Compiler, bad: dict[str, Any], expected: str
@@ -141,6 +155,7 @@ def test_an_error_that_only_a_candidate_has_is_nobodys(compiler: Compiler) -> No
 
 @pytest.mark.parametrize("flags", [["--coverage"], ["-fprofile-generate"]], ids=lambda f: f[0])
 def test_profiles_and_coverage_are_of_stock_code(compiler: Compiler, flags: list[str]) -> None:
+    """What continues the stock pipeline keeps its counters."""
     model = candidates(compiler, SMALL)
     made, said = compiler.object("words.c", "-Oz", *flags, model=model, effort=1, log="log")
     assert not said and made == compiler.plain("words.c", "-Oz", *flags)
@@ -213,22 +228,63 @@ def test_a_policy_is_measured_too(compiler: Compiler) -> None:
             path.unlink()
 
 
-def test_without_effort_the_first_candidate_is_believed(compiler: Compiler) -> None:
-    model = candidates(compiler, LARGE, SMALL)
+def test_candidates_need_an_effort(compiler: Compiler) -> None:
+    model = candidates(compiler, SMALL)
     made, said = compiler.object("words.c", "-Oz", model=model, effort=0)
-    assert not said and code(compiler, made) > code(compiler, compiler.plain("words.c", "-Oz"))
+    assert said.count("warning:") == 1 and "-phase-ordering-effort=1 or more" in said
+    assert made == compiler.plain("words.c", "-Oz")
 
 
-def test_options_hold_in_code_generation_without_effort(compiler: Compiler) -> None:
-    sizes = []
-    for options in ([], LEVERS):
-        model = candidates(compiler, {**SMALL, "options": options})
-        made, said = compiler.object("words.c", "-Oz", model=model, effort=0)
-        assert not said
-        sizes.append(code(compiler, made))
-        compiler.object("words.c", "-Oz", model=model, effort=1, log="log")
-        assert trials(compiler)["trials"][0]["bytes"] == sizes[-1]
-    assert sizes[1] < sizes[0]
+LOOP = """\
+int sum(const int *a, int n) { int s = 0; for (int i = 0; i < n; ++i) s += a[i] * 3; return s; }
+"""
+
+
+def test_the_fastest_of_what_is_no_larger(compiler: Compiler) -> None:
+    """Cycles are those of the code that is emitted, whatever is measured besides."""
+    source = compiler.folder / "loop.c"
+    source.write_text(LOOP)
+    larger = {"name": "larger", "passes": "forceattrs,default<O3>", "options": ["unroll-count=8"]}
+    ways = [larger, SMALL, AFTER, {**SMALL, "name": "fast", "options": []}]
+    for given in (source, SOURCES / "words.c", SOURCES / "library.cpp"):
+        line = compiler.options(
+            candidates(compiler, *ways), effort=4, objective="speed-size", log="log"
+        )
+        made, _ = compiler.compile(given, "made.o", "-Oz", "-c", *line)
+        log = trials(compiler)
+        stock = (log["stock_cycles"], log["stock_bytes"])
+        fitting = {
+            one["name"]: (one["cycles"], one["bytes"])
+            for one in log["trials"]
+            if one["bytes"] <= log["stock_bytes"]
+        }
+        best = min([stock, *fitting.values()])
+        assert (fitting[log["winner"]] if log["winner"] else stock) == best
+        assert code(compiler, made.read_bytes()) == best[1]
+
+
+def test_more_work_in_a_loop_is_more_cycles(compiler: Compiler) -> None:
+    cycles = []
+    for work in ("i", "i * i / 7 % 11"):
+        source = compiler.folder / "loop.c"
+        source.write_text(f"int f(int n) {{ int s = 0; while (n--) s += {work.replace('i', 'n')}; return s; }}")
+        line = compiler.options(
+            candidates(compiler, SMALL), effort=1, objective="speed-size", log="log"
+        )
+        compiler.compile(source, "made.o", "-Oz", "-fno-unroll-loops", "-c", *line)
+        cycles.append(trials(compiler)["stock_cycles"])
+    assert 0 < cycles[0] < cycles[1]
+
+
+def test_a_target_whose_cycles_are_not_known(compiler: Compiler) -> None:
+    source = compiler.folder / "loop.c"
+    source.write_text(LOOP)
+    target = ["-Oz", "--target=riscv64-linux-gnu", "-c"]
+    line = compiler.options(candidates(compiler, SMALL), effort=1, objective="speed-size")
+    made, said = compiler.compile(source, "made.o", *target, *line)
+    plain, _ = compiler.compile(source, "plain.o", *target)
+    assert said.count("warning:") == 1 and "cannot tell the cycles of code for riscv64" in said
+    assert made.read_bytes() == plain.read_bytes()
 
 
 def test_without_descriptors_for_processes(compiler: Compiler) -> None:
