@@ -32,7 +32,7 @@ from demo.report import EFFORTS, draw_chart, failures, print_agreements, print_t
 from demo.server import ModelServer
 from programs.catalog import ROOT, ProgramsError, load, select
 from programs.fetch import fetch
-from programs.plugin import CANDIDATES, LOG, MODEL, compiled, plugin_flags
+from programs.plugin import LOG, MODEL, candidate_flags, compiled, plugin_flags
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
@@ -41,10 +41,7 @@ LEAST_PROGRAMS = 8
 def configurations(uris: Mapping[str, str]) -> dict[str, list[str]]:
     """The flags of each way to build: without the model, with it at each URI, with an effort."""
     asking = {way: ["-Oz", *plugin_flags(uri, "--log", LOG)] for way, uri in uris.items()}
-    comparing = {
-        way: ["-Oz", *plugin_flags(f"candidates:{CANDIDATES}", "--effort", effort)]
-        for way, effort in EFFORTS.items()
-    }
+    comparing = {way: ["-Oz", *candidate_flags(int(effort))] for way, effort in EFFORTS.items()}
     return {"oz": ["-Oz"], "o2": ["-O2"], **asking, **comparing}
 
 

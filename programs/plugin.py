@@ -11,8 +11,18 @@ from programs.catalog import ROOT, ProgramsError
 from programs.fetch import run
 
 MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
-CANDIDATES = MODEL.with_name("candidates.json")
 LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build begins
+
+
+def candidates_file(objective: str = "size") -> Path:
+    """The candidates of this source tree, which `make build` has installed."""
+    return MODEL.with_name(f"candidates{'' if objective == 'size' else '-' + objective}.json")
+
+
+def candidate_flags(effort: int, objective: str = "size") -> list[str]:
+    """Of comparing the candidates of this source tree with -Oz."""
+    uri = f"candidates:{candidates_file(objective)}"
+    return plugin_flags(uri, "--effort", str(effort), "--objective", objective)
 
 
 def plugin_flags(uri: str, *options: str) -> list[str]:

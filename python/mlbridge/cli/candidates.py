@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Error
-from .common import DONE, CommandError, must_be_writable
+from .common import DONE, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured, Objective
@@ -19,6 +19,8 @@ def run(options: argparse.Namespace) -> int:
     """Measure, choose, print a table, write the list."""
     from .. import candidates, corpus
 
+    if options.predict and options.objective != "size":
+        raise UsageError("--predict is for --objective size")
     for name, place in (("--sizes", options.sizes), ("-o", options.output)):
         if place:
             must_be_writable(name, place)
@@ -42,6 +44,11 @@ def run(options: argparse.Namespace) -> int:
             chosen = candidates.choose(
                 measured, listed, options.choose, options.objective, options.continuing
             )
+        predicted = []
+        if options.predict:
+            from .. import prediction
+
+            predicted = prediction.cross_validate(measured, listed, continuing=options.continuing)
         if options.output:
             Path(options.output).write_text(candidates.text(chosen), encoding="utf-8")
     except Error as error:
@@ -51,6 +58,14 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen, options.objective)
+    if predicted:
+        print("\nwhole programs left out in turn, bytes of code over -Oz and over the portfolio's")
+        row = "{:18}  {:>6}  {:>20}  {:>20}"
+        print(row.format("chosen by", "effort", "over -Oz", "over the portfolio"))
+        for result in predicted:
+            for effort, gain in result.gains.items():
+                beside = result.against_portfolio[effort]
+                print(row.format(result.name, effort, str(gain), str(beside)))
     return DONE
 
 

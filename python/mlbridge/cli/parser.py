@@ -490,6 +490,11 @@ example:
         type=number_from_one,
         default=0,
     )
+    candidates.option(
+        "--predict",
+        "also compare a portfolio with predictors of what is best for a module, whole programs "
+        "left out in turn; needs scikit-learn",
+    )
     candidates.option("-o FILE", "the list as it is printed", dest="output")
     candidates.option("--jobs N", "default: 2", type=number_from_one, default=2)
 

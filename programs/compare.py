@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the shipped candidates gain on the catalog's programs, compiled from source.
+
+    python3 -m programs.compare test-A --effort 1 3 10 -o build/test-A.json
+    python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
+
+Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; beside
+it with -ffunction-sections, and linked with --gc-sections. Programs with a test run it, and must
+give what the -Oz build gives; --runs times that, in turns. Ratios to -Oz are geometric means over
+programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
+records all of it, with the versions of compiler and candidates. Exits with 1 if an object is larger
+than at -Oz, a compiler falls back, or an output differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from tqdm import tqdm
+
+from mlbridge.elf import executable_bytes, file_executable_bytes
+from programs.build import Compiled, compile_program, link_program, run_test
+from programs.catalog import Program, ProgramsError, load, select
+from programs.fetch import BUILD, fetch, fetched_version, run
+from programs.plugin import candidate_flags, candidates_file
+
+OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
+SAMPLES = 10_000
+LINK_TIMEOUT = 120.0
+
+
+@dataclass
+class Build:
+    """A program compiled one way. `linked` are bytes after --gc-sections, or None."""
+
+    sizes: dict[str, int]
+    wall_seconds: float
+    cpu_seconds: float
+    linked: int | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    fallbacks: list[str] = field(default_factory=list)
+    output: bytes | None = None
+    run_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes.values())
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A geometric mean over programs, and a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    programs: int
+
+
+def bootstrap(ratios: Iterable[float]) -> Interval:
+    """Of one ratio for each program; programs are drawn with replacement."""
+    logs = [math.log(ratio) for ratio in ratios]
+    rng = random.Random(0)
+    means = sorted(fmean(rng.choices(logs, k=len(logs))) for _ in range(SAMPLES))
+    low, high = means[int(0.025 * SAMPLES)], means[int(0.975 * SAMPLES) - 1]
+    return Interval(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
+
+
+def ways(efforts: Sequence[int], objective: str) -> dict[str, list[str]]:
+    """The flags of each way to compile."""
+    compared = {f"effort {n}": ["-Oz", *candidate_flags(n, objective)] for n in efforts}
+    return {"-Oz": ["-Oz"], "outliner": ["-Oz", *OUTLINER], **compared}
+
+
+def cpu() -> float:
+    """Of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def build(program: Program, flags: Sequence[str], folder: Path, jobs: int) -> Build:
+    """Compile it both ways, link, run its test."""
+    began, spent = time.perf_counter(), cpu()
+    compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs)
+    made = Build(
+        {item.source: file_executable_bytes(item.object) for item in compiled},
+        time.perf_counter() - began,
+        cpu() - spent,
+    )
+    for item in compiled:
+        made.digests[item.source] = hashlib.sha256(item.object.read_bytes()).hexdigest()
+        said = (line for line in item.ran.said.splitlines() if "backend-plugin" in line)
+        made.fallbacks += [f"{item.source}: {line}" for line in said]
+    if program.test:
+        link_program(program, compiled, folder / "bin")
+        made.output = run_test(program, folder / "bin", folder / "work")
+    return made
+
+
+def linked_bytes(program: Program, flags: Sequence[str], folder: Path, jobs: int) -> int:
+    """Executable bytes of what is linked with --gc-sections from functions in their own sections.
+
+    Each object with a main() becomes a program, with what it needs of the others; without any, all
+    become a shared library. Symbols of other libraries stay unresolved.
+    """
+    compiled = compile_program(
+        program, folder / "sections", flags=[*flags, "-ffunction-sections", "-fPIC"], jobs=jobs
+    )
+    main = [item for item in compiled if defines_main(item)]
+    others = [str(item.object) for item in compiled if item not in main]
+    archive = folder / "others.a"
+    archive.unlink(missing_ok=True)
+    must(["llvm-ar-22", "rcs", str(archive), *others], folder)
+    link = ["clang++-22", "-Wl,--gc-sections,--unresolved-symbols=ignore-all"]
+    link += ["-Wl,-z,muldefs", "-o", str(folder / "linked")]
+    total = 0
+    for inputs in [[str(item.object), str(archive)] for item in main] or [["-shared", *others]]:
+        must([*link, *inputs], folder)
+        total += executable_bytes((folder / "linked").read_bytes(), program.name)
+    return total
+
+
+def defines_main(item: Compiled) -> bool:
+    command = ["llvm-nm-22", "--defined-only", "--extern-only", "--format=just-symbols"]
+    return "main" in must([*command, str(item.object)], item.object.parent).split()
+
+
+def must(command: Sequence[str], folder: Path) -> str:
+    ran = run(command, folder, LINK_TIMEOUT)
+    if ran.code != 0:
+        raise ProgramsError(f"{' '.join(command)[:200]} ended with {ran.code}\n{ran.said[-2000:]}")
+    return ran.stdout.decode(errors="replace")
+
+
+def time_tests(program: Program, builds: dict[str, Build], folder: Path, runs: int) -> None:
+    """Each build's test `runs` times, in turns that begin with another build each."""
+    names = list(builds)
+    for number in range(runs):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            began = time.perf_counter()
+            run_test(program, folder / name / "bin", folder / name / "work")
+            builds[name].run_seconds.append(time.perf_counter() - began)
+
+
+def compare(program: Program, options: argparse.Namespace) -> dict[str, Build]:
+    """All ways of one program."""
+    folder = BUILD / "compared" / program.name
+    builds: dict[str, Build] = {}
+    for name, flags in ways(options.effort, options.objective).items():
+        builds[name] = build(program, flags, folder / name, options.jobs)
+        if options.linked:
+            builds[name].linked = linked_bytes(program, flags, folder / name, options.jobs)
+    if options.runs and program.test:
+        time_tests(program, builds, folder, options.runs)
+    return builds
+
+
+def problems(name: str, builds: dict[str, Build]) -> list[str]:
+    """What must not be."""
+    plain = builds["-Oz"]
+    found = []
+    for way, made in builds.items():
+        found += [f"{name} {way}: fell back: {text}" for text in made.fallbacks]
+        if made.output != plain.output:
+            found.append(f"{name} {way}: its output differs from the -Oz build's")
+        if way.startswith("effort"):
+            found += [
+                f"{name} {way}: {source} is larger than at -Oz ({size} > {plain.sizes[source]})"
+                for source, size in made.sizes.items()
+                if size > plain.sizes[source]
+            ]
+    return found
+
+
+def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
+    """For each way: what it is beside -Oz, over all programs; files by how they compare."""
+    made: dict[str, dict[str, Any]] = {}
+    for way in next(iter(found.values())):
+        pairs = [(builds[way], builds["-Oz"]) for builds in found.values()]
+        values: dict[str, Callable[[Build], float]] = {
+            "bytes": lambda b: b.bytes,
+            "linked": lambda b: b.linked or 0,
+            "wall": lambda b: b.wall_seconds,
+            "cpu": lambda b: b.cpu_seconds,
+            "run": lambda b: median(b.run_seconds) if b.run_seconds else 0,
+        }
+        its: dict[str, Any] = {}
+        for name, value in values.items():
+            if ratios := [value(a) / value(b) for a, b in pairs if value(a) and value(b)]:
+                its[name] = asdict(bootstrap(ratios))
+        files = [(a.sizes[s], b.sizes[s]) for a, b in pairs for s in a.sizes]
+        its["smaller"] = sum(size < plain for size, plain in files)
+        its["equal"] = sum(size == plain for size, plain in files)
+        its["larger"] = sum(size > plain for size, plain in files)
+        its["same_file"] = sum(a.digests[s] == b.digests[s] for a, b in pairs for s in a.sizes)
+        if "outliner" in next(iter(found.values())):
+            beside = [builds[way].bytes / builds["outliner"].bytes for builds in found.values()]
+            its["over_outliner"] = asdict(bootstrap(beside))
+        made[way] = its
+    return made
+
+
+def shown(its: dict[str, Any], name: str) -> str:
+    one = its.get(name)
+    return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if one else "-"
+
+
+def print_summary(made: dict[str, dict[str, Any]]) -> None:
+    columns = ["bytes", "linked", "over_outliner", "cpu", "wall", "run"]
+    print(f"{'over -Oz':10}" + "".join(f"{name:>22}" for name in columns) + "  files -/=/+")
+    for way, its in made.items():
+        files = f"  {its['smaller']}/{its['equal']}/{its['larger']}"
+        print(f"{way:10}" + "".join(f"{shown(its, name):>22}" for name in columns) + files)
+
+
+def version_of(command: Sequence[str]) -> str:
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return said.splitlines()[0].strip() if said else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="programs.compare", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("names", nargs="*", help="sets or programs (default: demo)")
+    parser.add_argument("--effort", type=int, nargs="+", default=[1, 3])
+    parser.add_argument("--objective", choices=["size", "speed-size"], default="size")
+    parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
+    parser.add_argument("--runs", type=int, default=0, help="time each test so often")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
+    options = parser.parse_args(arguments)
+    found: dict[str, dict[str, Build]] = {}
+    wrong: list[str] = []
+    try:
+        programs = fetch(select(load(), options.names or ["demo"]))
+        for program in tqdm(programs, unit="program", file=sys.stderr):
+            found[program.name] = compare(program, options)
+            wrong += problems(program.name, found[program.name])
+    except ProgramsError as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 1
+    made = summary(found)
+    print_summary(made)
+    if options.output:
+        listed = candidates_file(options.objective)
+        record = {
+            "programs": {
+                name: {
+                    "version": fetched_version(program, BUILD),
+                    **{
+                        way: {
+                            "bytes": one.bytes,
+                            "linked": one.linked,
+                            "wall_seconds": round(one.wall_seconds, 3),
+                            "cpu_seconds": round(one.cpu_seconds, 3),
+                            "run_seconds": [round(s, 4) for s in one.run_seconds],
+                        }
+                        for way, one in found[name].items()
+                    },
+                }
+                for name, program in ((p.name, p) for p in programs)
+            },
+            "over_oz": made,
+            "problems": wrong,
+            "objective": options.objective,
+            "candidates": hashlib.sha256(listed.read_bytes()).hexdigest(),
+            "compiler": version_of(["clang-22", "--version"]),
+            "jobs": options.jobs,
+        }
+        options.output.write_text(json.dumps(record, indent=1) + "\n")
+    for text in wrong:
+        print(f"compare: {text}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
