@@ -11,7 +11,7 @@ export CCACHE_DIR ?= $(ROOT)/build/cache/ccache
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help setup build demo test check bench nightly train lint format docs results clean
+.PHONY: help setup build demo test check bench nightly train candidates lint format docs results clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
 	@echo 'make nightly   an hour of longer campaigns: fuzzers, random networks, soaks, what tests sample'
 	@echo 'make train     ARGS="phase-ordering --corpus DIR -o DIR": mlbridge train, with PyTorch and Ray in build/venv-train'
+	@echo 'make candidates  choose what is compared with -Oz anew, and measure it (an hour and a half)'
 	@echo 'make setup     install what is needed: Debian packages, build/venv'
 	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
@@ -48,6 +49,9 @@ lint: setup
 
 train: setup
 	@$(PYTHON) tools/train_venv.py $(ARGS)
+
+candidates: build
+	@$(PYTHON) tools/candidates.py $(ARGS)
 
 bench: build
 	@$(PYTHON) tools/cmake_build.py bench

@@ -92,10 +92,12 @@ def cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def build(program: Program, flags: Sequence[str], folder: Path, jobs: int) -> Build:
-    """Compile it both ways, link, run its test."""
+def build(
+    program: Program, flags: Sequence[str], folder: Path, jobs: int, root: Path = BUILD
+) -> Build:
+    """Compile it, link, run its test; its sources lie in `root`."""
     began, spent = time.perf_counter(), cpu()
-    compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs)
+    compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs, build=root)
     made = Build(
         {item.source: file_executable_bytes(item.object) for item in compiled},
         time.perf_counter() - began,
@@ -107,19 +109,20 @@ def build(program: Program, flags: Sequence[str], folder: Path, jobs: int) -> Bu
         made.fallbacks += [f"{item.source}: {line}" for line in said]
     if program.test:
         link_program(program, compiled, folder / "bin")
-        made.output = run_test(program, folder / "bin", folder / "work")
+        made.output = run_test(program, folder / "bin", folder / "work", root)
     return made
 
 
-def linked_bytes(program: Program, flags: Sequence[str], folder: Path, jobs: int) -> int:
+def linked_bytes(
+    program: Program, flags: Sequence[str], folder: Path, jobs: int, root: Path = BUILD
+) -> int:
     """Executable bytes of what is linked with --gc-sections from functions in their own sections.
 
     Each object with a main() becomes a program, with what it needs of the others; without any, all
     become a shared library. Symbols of other libraries stay unresolved.
     """
-    compiled = compile_program(
-        program, folder / "sections", flags=[*flags, "-ffunction-sections", "-fPIC"], jobs=jobs
-    )
+    flags = [*flags, "-ffunction-sections", "-fPIC"]
+    compiled = compile_program(program, folder / "sections", flags=flags, jobs=jobs, build=root)
     main = [item for item in compiled if defines_main(item)]
     others = [str(item.object) for item in compiled if item not in main]
     archive = folder / "others.a"
@@ -146,26 +149,29 @@ def must(command: Sequence[str], folder: Path) -> str:
     return ran.stdout.decode(errors="replace")
 
 
-def time_tests(program: Program, builds: dict[str, Build], folder: Path, runs: int) -> None:
+def time_tests(
+    program: Program, builds: dict[str, Build], folder: Path, runs: int, root: Path = BUILD
+) -> None:
     """Each build's test `runs` times, in turns that begin with another build each."""
     names = list(builds)
     for number in range(runs):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             began = time.perf_counter()
-            run_test(program, folder / name / "bin", folder / name / "work")
+            run_test(program, folder / name / "bin", folder / name / "work", root)
             builds[name].run_seconds.append(time.perf_counter() - began)
 
 
-def compare(program: Program, options: argparse.Namespace) -> dict[str, Build]:
+def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -> dict[str, Build]:
     """All ways of one program."""
-    folder = BUILD / "compared" / program.name
+    folder = root / "compared" / program.name
     builds: dict[str, Build] = {}
     for name, flags in ways(options.effort, options.objective).items():
-        builds[name] = build(program, flags, folder / name, options.jobs)
+        builds[name] = build(program, flags, folder / name, options.jobs, root)
         if options.linked:
-            builds[name].linked = linked_bytes(program, flags, folder / name, options.jobs)
+            linked = linked_bytes(program, flags, folder / name, options.jobs, root)
+            builds[name].linked = linked
     if options.runs and program.test:
-        time_tests(program, builds, folder, options.runs)
+        time_tests(program, builds, folder, options.runs, root)
     return builds
 
 

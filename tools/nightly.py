@@ -96,6 +96,7 @@ def training(log: Path, _: float) -> bool:
     """Every algorithm, small; many episodes with killed compilers; trainers' own checks."""
     train_venv.prepare()
     tests = ["tests/training", "tests/gym", "python/tests/test_loading.py"]
+    tests.append("tests/corpus/candidates_test.py")  # predictors, which need scikit-learn
     return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", "--durations=12", env=LONG)
 
 

@@ -301,7 +301,10 @@ def ratios(
         }
     return {
         program: math.exp(
-            sum(math.log(max(kept.cycles or 1, 1) / max(stock.cycles or 1, 1)) for kept, stock in those)
+            sum(
+                math.log(max(kept.cycles or 1, 1) / max(stock.cycles or 1, 1))
+                for kept, stock in those
+            )
             / len(those)
         )
         for program, those in pairs.items()

@@ -111,7 +111,11 @@ def _predict(
 
 def _log_ratio(its: Measured, candidate: Candidate) -> float:
     made = its.costs.get(candidate.key)
-    return 0.0 if made is None else float(np.clip(math.log(max(made.bytes, 1) / its.stock.bytes), -0.5, 0.3))
+    return (
+        0.0
+        if made is None
+        else float(np.clip(math.log(max(made.bytes, 1) / its.stock.bytes), -0.5, 0.3))
+    )
 
 
 def _scaled(known: Sequence[Sequence[float]], asked: Sequence[Sequence[float]]) -> list[Matrix]:

@@ -81,4 +81,4 @@ def test_plain_text(tmp_path: Path) -> None:
 def test_a_complete_installation_is_found_complete() -> None:
     code, checks = report()
     assert code == 0, [check for check in checks.values() if not check["ok"]]
-    assert "decisions of the shipped model" in checks["clang asks the model"]["detail"]
+    assert "compared it with the shipped candidate" in checks["clang compares"]["detail"]

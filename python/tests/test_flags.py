@@ -190,10 +190,14 @@ def test_a_package_without_plugin_or_model(
     plugin = ["--plugin", f"{place}/plugin.so"]
     assert "--model" in refused(capsys, "phase-ordering", *plugin)
     (place / "models" / "phase-ordering-size").mkdir(parents=True)
-    shipped = place / "models" / "phase-ordering-size" / "policy.onnx"
-    shipped.write_bytes(b"")
-    uri = options(flags(capsys, *plugin))["phase-ordering-model"]
-    assert uri.partition("?")[0] == f"onnx:{shipped}"
+    for scheme, name, effort in (
+        ("onnx", "policy.onnx", "0"),
+        ("candidates", "candidates.json", "1"),
+    ):
+        shipped = place / "models" / "phase-ordering-size" / name
+        shipped.write_bytes(b"")
+        uri = options(flags(capsys, *plugin, "--effort", effort))["phase-ordering-model"]
+        assert uri.partition("?")[0] == f"{scheme}:{shipped}"
 
 
 def test_the_default_model_without_onnx_runtime_is_noted(
@@ -205,7 +209,8 @@ def test_the_default_model_without_onnx_runtime_is_noted(
     shipped = place / "mlbridge" / "models" / "phase-ordering-size"
     shipped.mkdir(parents=True)
     (shipped / "policy.onnx").write_bytes(b"")
-    assert main(["flags", "phase-ordering", "--plugin", f"{place}/plugin.so"]) == 0
+    command = ["flags", "phase-ordering", "--effort", "0", "--plugin"]
+    assert main([*command, f"{place}/plugin.so"]) == 0
     out, err = capsys.readouterr()
     assert "policy.onnx" in out and "pip install onnxruntime" in err
 
@@ -341,8 +346,8 @@ def wrapper(folder: Path, *arguments: str) -> Path:
 def test_the_flags_of_the_shipped_model_at_each_level(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At -O2 they change no byte; at -Oz there are decisions."""
-    line = flags(capsys)
+    """At -O2 they change no byte; at -Oz there are decisions, with an effort none is larger."""
+    line = flags(capsys, "--effort", "0")
     (tmp_path / "f.c").write_text(SOURCE)
     for level in ("-O0", "-O1", "-O2", "-O3", "-Oz"):
         made = [tmp_path / "with.o", tmp_path / "without.o"]
@@ -354,6 +359,24 @@ def test_the_flags_of_the_shipped_model_at_each_level(
     command = f"cd {tmp_path}; clang-22 {line} -Oz -Rpass=phase-ordering -c f.c"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert "step 0: " in done.stderr
+
+
+def test_what_is_compared_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    shipped = files.shipped_candidates("phase-ordering-size")
+    told = options(flags(capsys))
+    assert told["phase-ordering-model"] == f"candidates:{shipped}"
+    assert told["phase-ordering-effort"] == "1"
+    told = options(flags(capsys, "--effort", "0"))
+    assert told["phase-ordering-model"].startswith("onnx:") and "phase-ordering-effort" not in told
+    told = options(flags(capsys, "--model", f"candidates:{shipped}"))
+    assert told["phase-ordering-effort"] == "1"
+    told = options(flags(capsys, "--model", "unix:/tmp/s"))
+    assert "phase-ordering-effort" not in told, "a model of one's own is believed"
+    told = options(flags(capsys, "--objective", "speed-size", "--effort", "3"))
+    assert told["phase-ordering-objective"] == "speed-size"
+    assert told["phase-ordering-model"].endswith("/candidates-speed-size.json")
+    assert main(["flags", "phase-ordering", "--effort", "0", "--objective", "speed-size"]) == 1
+    assert "give --effort 1 or more" in capsys.readouterr().err
 
 
 @clang

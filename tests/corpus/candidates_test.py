@@ -149,7 +149,7 @@ def synthetic(modules: int, noise: int) -> tuple[dict[str, Measured], list[Candi
 
 def test_predictors_are_compared_with_the_portfolio() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn isn't installed (build/venv-train has it)")
-    found, listed = synthetic(400, 5)
+    found, listed = synthetic(200, 5)
     results = {r.name: r for r in prediction.cross_validate(found, listed)}
     assert list(results)[0] == "portfolio" and len(results) == 4
     assert results["portfolio"].against_portfolio[1].mean == 1.0

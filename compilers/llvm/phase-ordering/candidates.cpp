@@ -64,8 +64,8 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     const json::Value *After = Way->get("after_stock");
     if (After && !After->getAsBoolean())
       return failure("candidate '" + *Name + "': \"after_stock\": expected true or false");
-    List.push_back({Name->str(), {Passes->str()}, After && *After->getAsBoolean(),
-                    std::move(Options)});
+    List.push_back(
+        {Name->str(), {Passes->str()}, After && *After->getAsBoolean(), std::move(Options)});
   }
   return List;
 }
@@ -89,9 +89,12 @@ Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const 
       write(Trial.Cost, Its.Aim, "", One);
     Trials.push_back(std::move(One));
   }
-  json::Object Top{{"format", "phase-ordering-trials"}, {"version", 1},
-                   {"source", json::fixUTF8(Source)},   {"model", json::fixUTF8(Model)},
-                   {"trials", std::move(Trials)},       {"features", json::Array(What.Counts)},
+  json::Object Top{{"format", "phase-ordering-trials"},
+                   {"version", 1},
+                   {"source", json::fixUTF8(Source)},
+                   {"model", json::fixUTF8(Model)},
+                   {"trials", std::move(Trials)},
+                   {"features", json::Array(What.Counts)},
                    {"embedding", json::Array(What.Embedding)},
                    {"features_after_prefix", json::Array(What.AfterPrefix)}};
   write(Its.Stock, Its.Aim, "stock_", Top);

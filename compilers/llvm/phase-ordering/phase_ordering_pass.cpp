@@ -270,8 +270,9 @@ static void say(Module &M, const Selection &Its) {
            << ore::NV("Bytes", Kept.Bytes) << " bytes of code instead of "
            << ore::NV("StockBytes", Its.Stock.Bytes);
     if (Speed)
-      Remark << ", " << ore::NV("Cycles", float(Kept.Cycles)) << " expected cycles instead of "
-             << ore::NV("StockCycles", float(Its.Stock.Cycles));
+      Remark << ", " << ore::NV("Cycles", uint64_t(Kept.Cycles + 0.5))
+             << " expected cycles instead of "
+             << ore::NV("StockCycles", uint64_t(Its.Stock.Cycles + 0.5));
   } else {
     Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Bytes)
            << " bytes of code, no candidate is " << (Speed ? "faster and no larger" : "smaller");

@@ -147,8 +147,8 @@ void isolate(ArrayRef<int> Keep) {
 /// What the processes of one module share.
 class Contest {
 public:
-  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-          Objective Aim, Selected Report);
+  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates, Objective Aim,
+          Selected Report);
   ~Contest();
   Contest(const Contest &) = delete;
   Contest &operator=(const Contest &) = delete;
@@ -481,8 +481,7 @@ void Contest::finish(TargetMachine *TM) {
 bool Contest::isBetter(const CodeCost &A, const CodeCost &B) const {
   if (Result.Aim == Objective::Size)
     return A.Bytes < B.Bytes;
-  return A.Bytes <= Result.Stock.Bytes &&
-         std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
+  return A.Bytes <= Result.Stock.Bytes && std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
 }
 
 void Contest::select(TargetMachine *TM) {

@@ -117,7 +117,8 @@ def compiler_of(options: argparse.Namespace) -> str:
 
 def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
     """Have the compiler ask a model in this process, which the pass binds to its signature."""
-    if SCHEMES.get(uri.partition(":")[0]) not in ("model", "name"):
+    scheme = uri.partition(":")[0]
+    if scheme != "candidates" and SCHEMES.get(scheme) not in ("model", "name"):
         return  # a server, to which this would be a compilation like others
     import subprocess
 

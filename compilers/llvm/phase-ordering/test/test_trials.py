@@ -267,7 +267,9 @@ def test_more_work_in_a_loop_is_more_cycles(compiler: Compiler) -> None:
     cycles = []
     for work in ("i", "i * i / 7 % 11"):
         source = compiler.folder / "loop.c"
-        source.write_text(f"int f(int n) {{ int s = 0; while (n--) s += {work.replace('i', 'n')}; return s; }}")
+        source.write_text(
+            f"int f(int n) {{ int s = 0; while (n--) s += {work.replace('i', 'n')}; return s; }}"
+        )
         line = compiler.options(
             candidates(compiler, SMALL), effort=1, objective="speed-size", log="log"
         )
