@@ -3,10 +3,12 @@
 
     python3 -m programs.compare test-A --effort 1 3 10 -o build/test-A.json
     python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
+    python3 -m programs.compare demo --effort 1 3 10 --shares
 
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; beside
 it with -ffunction-sections, and linked with --gc-sections. Programs with a test run it, and must
-give what the -Oz build gives; --runs times that, in turns. Ratios to -Oz are geometric means over
+give what the -Oz build gives; --runs times that, in turns. --shares builds once more with logs of
+where time goes. Ratios to -Oz are geometric means over
 programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
 records all of it, with the versions of compiler and candidates. Exits with 1 if an object is larger
 than at -Oz, a compiler falls back, or an output differs.
@@ -21,6 +23,7 @@ import math
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -41,6 +44,7 @@ from programs.plugin import candidate_flags, candidates_file
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
 SAMPLES = 10_000
 LINK_TIMEOUT = 120.0
+LOGGING = ("-Xclang", "-mllvm", "-Xclang")
 
 
 @dataclass
@@ -55,6 +59,8 @@ class Build:
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
     run_seconds: list[float] = field(default_factory=list)
+    #: Of a processor: the compiler's own passes, measuring their code, candidates' passes, theirs.
+    shares: dict[str, float] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -142,6 +148,19 @@ def defines_main(item: Compiled) -> bool:
     return "main" in must([*command, str(item.object)], item.object.parent).split()
 
 
+def shares(logs: Path) -> dict[str, float]:
+    """Sums over the trials of a build."""
+    total = dict.fromkeys(("passes", "measuring", "candidates' passes", "measuring them"), 0.0)
+    for path in logs.glob("*.trials.json"):
+        its = json.loads(path.read_text())
+        for name, key in (("passes", "pass_seconds"), ("measuring", "measuring_seconds")):
+            total[name] += its[f"stock_{key}"]
+        for trial in its["trials"]:
+            total["candidates' passes"] += trial.get("pass_seconds", 0.0)
+            total["measuring them"] += trial.get("measuring_seconds", 0.0)
+    return total
+
+
 def must(command: Sequence[str], folder: Path) -> str:
     ran = run(command, folder, LINK_TIMEOUT)
     if ran.code != 0:
@@ -170,6 +189,12 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
         if options.linked:
             linked = linked_bytes(program, flags, folder / name, options.jobs, root)
             builds[name].linked = linked
+        if options.shares and name.startswith("effort"):
+            logs = folder / name / "logs"
+            shutil.rmtree(logs, ignore_errors=True)
+            logged = [*flags, *LOGGING, f"-phase-ordering-log={logs}"]
+            build(program, logged, folder / name, options.jobs, root)
+            builds[name].shares = shares(logs)
     if options.runs and program.test:
         time_tests(program, builds, folder, options.runs, root)
     return builds
@@ -213,6 +238,9 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
         its["equal"] = sum(size == plain for size, plain in files)
         its["larger"] = sum(size > plain for size, plain in files)
         its["same_file"] = sum(a.digests[s] == b.digests[s] for a, b in pairs for s in a.sizes)
+        if times := [a.shares for a, _ in pairs if a.shares]:
+            its["shares"] = {key: sum(one[key] for one in times) for key in times[0]}
+            its["shares"]["all"] = sum(a.cpu_seconds for a, _ in pairs)
         if "outliner" in next(iter(found.values())):
             beside = [builds[way].bytes / builds["outliner"].bytes for builds in found.values()]
             its["over_outliner"] = asdict(bootstrap(beside))
@@ -231,6 +259,10 @@ def print_summary(made: dict[str, dict[str, Any]]) -> None:
     for way, its in made.items():
         files = f"  {its['smaller']}/{its['equal']}/{its['larger']}"
         print(f"{way:10}" + "".join(f"{shown(its, name):>22}" for name in columns) + files)
+    for way, its in made.items():
+        if spent := its.get("shares"):
+            parts = (f"{key} {value / spent['all']:.0%}" for key, value in spent.items())
+            print(f"{way}: of {spent['all']:.1f} s of a processor, {', '.join(list(parts)[:-1])}")
 
 
 def version_of(command: Sequence[str]) -> str:
@@ -247,6 +279,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--effort", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--objective", choices=["size", "speed-size"], default="size")
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
+    parser.add_argument("--shares", action="store_true", help="where compile time goes")
     parser.add_argument("--runs", type=int, default=0, help="time each test so often")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")

@@ -34,11 +34,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_all_ways_of_a_program(root: Path) -> None:
-    options = argparse.Namespace(effort=[1, 3], objective="size", jobs=2, linked=True, runs=2)
+    options = argparse.Namespace(
+        effort=[1, 3], objective="size", jobs=2, linked=True, runs=2, shares=True
+    )
     builds = compare(PROGRAM, options, root)
     assert list(builds) == ["-Oz", "outliner", "effort 1", "effort 3"]
     assert problems("small", builds) == []
     assert all(len(one.run_seconds) == 2 and one.output for one in builds.values())
+    for way in ("effort 1", "effort 3"):
+        spent = builds[way].shares
+        assert len(spent) == 4 and min(spent.values()) > 0
     assert builds["effort 3"].bytes <= builds["effort 1"].bytes <= builds["-Oz"].bytes
     found = summary({"small": builds})
     assert found["effort 3"]["larger"] == 0

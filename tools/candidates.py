@@ -3,8 +3,8 @@
 
     tools/candidates.py [--record SET]
 
-Measures the pools of models/phase-ordering-size on modules of the training programs, chooses, checks
-the choice on the validation programs, and compares predictors with it, in build/venv-train.
+Measures the pools of models/phase-ordering-size on modules of the training programs, chooses,
+checks the choice on the validation programs, and compares predictors with it, in build/venv-train.
 An hour and a half, as it goes on where it was stopped. --record also compiles the programs of a
 set. Everything goes into build/candidates/: the lists, the tables, what was measured. The same
 programs, compiler and seed give the same numbers.
@@ -24,7 +24,7 @@ FOLDER = BUILD / "candidates"
 MODEL = ROOT / "models" / "phase-ordering-size"
 CORPUS = BUILD / "programs" / "corpus"
 #: Of each objective: how many modules of a program are measured, for training and validation, and
-#: how many candidates at the head of the list continue the stock pipeline, to keep low efforts cheap.
+#: how many candidates at the head of the list continue the stock pipeline: low efforts are cheap.
 OBJECTIVES = {"size": ("", 10, 100, 2), "speed-size": ("-speed-size", 2, 8, 0)}
 
 

@@ -280,7 +280,7 @@ def gain(
     Bytes: the geometric mean over programs of their modules' sums. Cycles: over programs of the
     geometric mean over modules, as a sum would be that of the deepest loop.
     """
-    return Ratio.of(ratios(measured, {key: chosen for key in measured}, objective).values())
+    return Ratio.of(ratios(measured, dict.fromkeys(measured, chosen), objective).values())
 
 
 def ratios(

@@ -151,7 +151,7 @@ def test_predictors_are_compared_with_the_portfolio() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn isn't installed (build/venv-train has it)")
     found, listed = synthetic(200, 5)
     results = {r.name: r for r in prediction.cross_validate(found, listed)}
-    assert list(results)[0] == "portfolio" and len(results) == 4
+    assert next(iter(results)) == "portfolio" and len(results) == 4
     assert results["portfolio"].against_portfolio[1].mean == 1.0
     assert results["portfolio"].gains[1].mean > 0.94
     for name in ("nearest neighbours", "boosted trees"):

@@ -73,11 +73,12 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
 static constexpr StringLiteral EndNames[] = {"not tried", "measured",        "refused",
                                              "crashed",   "too many passes", "too long"};
 
-static void write(const CodeCost &Cost, Objective Aim, const std::string &Prefix,
-                  json::Object &To) {
-  To[Prefix + "bytes"] = Cost.Bytes;
+static void write(const Trial &Its, Objective Aim, const std::string &Prefix, json::Object &To) {
+  To[Prefix + "bytes"] = Its.Cost.Bytes;
   if (Aim == Objective::SpeedSize)
-    To[Prefix + "cycles"] = Cost.Cycles;
+    To[Prefix + "cycles"] = Its.Cost.Cycles;
+  To[Prefix + "pass_seconds"] = Its.PassSeconds;
+  To[Prefix + "measuring_seconds"] = Its.MeasuringSeconds;
 }
 
 Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const Seen &What,
@@ -86,7 +87,7 @@ Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const 
   for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
     json::Object One{{"name", Way.Name}, {"end", EndNames[unsigned(Trial.End)]}};
     if (Trial.End == TrialEnd::Measured)
-      write(Trial.Cost, Its.Aim, "", One);
+      write(Trial, Its.Aim, "", One);
     Trials.push_back(std::move(One));
   }
   json::Object Top{{"format", "phase-ordering-trials"},

@@ -20,6 +20,8 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
@@ -260,7 +262,7 @@ static void say(Module &M, const Selection &Its) {
   if (!Its.Problem.empty())
     giveUp(M, Its.Problem);
   const Function *F = firstDefinition(M);
-  if (!F || !Its.Problem.empty() || !Its.Stock.Bytes)
+  if (!F || !Its.Problem.empty() || !Its.Stock.Cost.Bytes)
     return;
   const bool Speed = Its.Aim == Objective::SpeedSize;
   OptimizationRemark Remark(Name, !Its.Winner ? "StockKept" : Speed ? "Faster" : "Smaller", F);
@@ -268,13 +270,13 @@ static void say(Module &M, const Selection &Its) {
     const CodeCost &Kept = Its.Trials[*Its.Winner].Cost;
     Remark << ore::NV("Candidate", Its.Candidates[*Its.Winner].Name) << ": "
            << ore::NV("Bytes", Kept.Bytes) << " bytes of code instead of "
-           << ore::NV("StockBytes", Its.Stock.Bytes);
+           << ore::NV("StockBytes", Its.Stock.Cost.Bytes);
     if (Speed)
-      Remark << ", " << ore::NV("Cycles", uint64_t(Kept.Cycles + 0.5))
+      Remark << ", " << ore::NV("Cycles", std::llround(Kept.Cycles))
              << " expected cycles instead of "
-             << ore::NV("StockCycles", uint64_t(Its.Stock.Cycles + 0.5));
+             << ore::NV("StockCycles", std::llround(Its.Stock.Cost.Cycles));
   } else {
-    Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Bytes)
+    Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Cost.Bytes)
            << " bytes of code, no candidate is " << (Speed ? "faster and no larger" : "smaller");
   }
   M.getContext().diagnose(Remark);

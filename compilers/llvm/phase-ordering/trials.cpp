@@ -49,6 +49,13 @@ static constexpr std::chrono::seconds LongestTrial(60);
 /// In a nursery.
 static constexpr size_t TrialsAtOnce = 2;
 
+/// Of a processor, in this process.
+static double seconds() {
+  timespec Now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &Now);
+  return double(Now.tv_sec) + double(Now.tv_nsec) * 1e-9;
+}
+
 /// How many passes a candidate may run: some hundred times those of a stock pipeline, which runs
 /// about 100 on each function.
 static uint64_t passLimit(const Module &M) {
@@ -190,6 +197,8 @@ private:
   Child Nursery;
   std::optional<size_t> Mine; ///< the candidate that this process tries, or stock()
   uint64_t PassesLeft = 0;
+  double Began = 0; ///< seconds() when passes began, then when measuring did
+  double PassSeconds = 0;
   bool Decided = false;
 };
 
@@ -247,6 +256,7 @@ void Contest::closeFiles() {
 }
 
 bool Contest::start() {
+  Began = seconds();
   const size_t Count = Result.Candidates.size();
   SharedBytes = (Count + 1) * sizeof(Trial);
   void *Memory =
@@ -310,6 +320,7 @@ void Contest::nurse(ArrayRef<size_t> Trials) {
       if (New.Process.fork()) {
         Mine = New.Index;
         PassesLeft = passLimit(M);
+        Began = seconds();
         silence();
         return;
       }
@@ -361,6 +372,8 @@ void Contest::silence() {
 }
 
 void Contest::measure(Module &Made, TargetMachine *TM) {
+  PassSeconds = seconds() - Began;
+  Began += PassSeconds;
   llvm::Expected<CodeCost> Cost = codeCost(Made, TM, Result.Aim == Objective::SpeedSize);
   if (!Cost)
     end(TrialEnd::Refused);
@@ -414,6 +427,8 @@ void Contest::countPass() {
 void Contest::end(TrialEnd How, CodeCost Cost) {
   Trial &Its = Shared[*Mine];
   Its.Cost = Cost;
+  Its.PassSeconds = PassSeconds;
+  Its.MeasuringSeconds = seconds() - Began;
   Its.End = How;
   _exit(0);
 }
@@ -481,10 +496,12 @@ void Contest::finish(TargetMachine *TM) {
 bool Contest::isBetter(const CodeCost &A, const CodeCost &B) const {
   if (Result.Aim == Objective::Size)
     return A.Bytes < B.Bytes;
-  return A.Bytes <= Result.Stock.Bytes && std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
+  return A.Bytes <= Result.Stock.Cost.Bytes &&
+         std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
 }
 
 void Contest::select(TargetMachine *TM) {
+  PassSeconds = seconds() - Began;
   if (!Result.Problem.empty())
     return;
   std::vector<size_t> Late = candidates(/*AfterStock=*/true);
@@ -508,11 +525,12 @@ void Contest::select(TargetMachine *TM) {
     Nursery.reap();
   const size_t Count = stock();
   std::copy_n(Shared, Count, Result.Trials.begin());
-  Result.Stock = Shared[Count].Cost;
+  Result.Stock = Shared[Count];
+  Result.Stock.PassSeconds = PassSeconds;
   Result.Problem = problem();
-  if (!Result.Problem.empty() || Shared[Count].End != TrialEnd::Measured)
+  if (!Result.Problem.empty() || Result.Stock.End != TrialEnd::Measured)
     return;
-  CodeCost Least = Result.Stock;
+  CodeCost Least = Result.Stock.Cost;
   std::optional<size_t> Best;
   for (size_t I = 0; I < Count; ++I)
     if (Shared[I].End == TrialEnd::Measured && isBetter(Shared[I].Cost, Least)) {

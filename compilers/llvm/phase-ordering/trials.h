@@ -60,14 +60,16 @@ enum class Objective { Size, SpeedSize };
 
 struct Trial {
   TrialEnd End = TrialEnd::NotTried;
-  CodeCost Cost; ///< if it was measured; cycles with Objective::SpeedSize
+  CodeCost Cost;               ///< if it was measured; cycles with Objective::SpeedSize
+  double PassSeconds = 0;      ///< of a processor
+  double MeasuringSeconds = 0; ///< of a processor
 };
 
 struct Selection {
   std::vector<Candidate> Candidates;
   std::vector<Trial> Trials; ///< of each candidate
   Objective Aim = Objective::Size;
-  CodeCost Stock; ///< what the stock pipeline makes
+  Trial Stock; ///< of the stock pipeline, which the compiler itself has run
   std::optional<size_t> Winner;
   std::string Problem; ///< why nothing was compared, or empty; the stock pipeline has won
 };

@@ -191,10 +191,11 @@ def parser() -> Parser:
         "print what to add to a compiler's command line",
         "Prints, on one line, what to add to a compiler's command line.",
         """\
-Without --model the compiler compares the candidates that come with this package, and makes no object
-larger than without. It acts at -Os and -Oz unless --levels says otherwise. Paths are made absolute, so that a build may change folders.
-If this command is missing or fails, the shell silently runs the compiler without a model; to fail
-instead, use mlbridge wrapper.
+Without --model the compiler compares its own passes with the best candidate that comes with this
+package, and makes no object larger than without. It acts at -Os and -Oz unless --levels says
+otherwise. Paths are made absolute, so that a build may change folders. If this command is missing
+or fails, the shell silently runs the compiler without a model; to fail instead, use mlbridge
+wrapper.
 
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",

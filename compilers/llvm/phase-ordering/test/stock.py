@@ -42,7 +42,7 @@ class Compiler:
         if model is not None:
             settings["model"] = model
             if model.startswith("candidates:"):
-                settings.setdefault("effort", 2)
+                settings.setdefault("effort", 3)
         for name, value in settings.items():
             if value is None:
                 continue

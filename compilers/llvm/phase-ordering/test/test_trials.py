@@ -317,14 +317,14 @@ int main(int n, char **v) {
 def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -> None:
     source = compiler.folder / "special.c"
     source.write_text(SPECIAL)
-    model = candidates(compiler, LARGE, SMALL)
+    model = candidates(compiler, LARGE, SMALL, AFTER)
     for flags in ([], ["-fPIC"], ["-ffunction-sections", "-g"]):
         program, said = compiler.compile(
             source, "program", "-Oz", *flags, *compiler.options(model, log="log")
         )
         assert "warning: phase-ordering" not in said
         compiler.run(program)
-        assert [one["end"] for one in trials(compiler)["trials"]] == ["measured"] * 2
+        assert [one["end"] for one in trials(compiler)["trials"]] == ["measured"] * 3
 
 
 @pytest.mark.parametrize(
@@ -346,6 +346,10 @@ def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -
         (
             '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "options": "lsr"}]}',
             '"options": expected an array',
+        ),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "after_stock": 3}]}',
+            '"after_stock": expected true or false',
         ),
         (
             '{"version": 1, "candidates": [{"name": "a", "passes": "sccp"},'
