@@ -481,6 +481,8 @@ static bool writeAll(int File, StringRef Bytes) {
 }
 
 void Contest::finish(TargetMachine *TM) {
+  if (!TM)
+    InForce.reset(); // whoever generates code later has none of its options
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
   WriteBitcodeToFile(M, Out, /*ShouldPreserveUseListOrder=*/true);

@@ -20,6 +20,12 @@ AFTER: dict[str, Any] = {
     "after_stock": True,
     "options": LEVERS,
 }
+#: Smaller by its passes alone.
+INLINED: dict[str, Any] = {
+    "name": "inlined",
+    "passes": "default<Os>",
+    "options": ["inline-threshold=40"],
+}
 LARGE: dict[str, Any] = {"name": "large", "passes": "no-op-module"}
 CRASH: dict[str, Any] = {"name": "crash", "passes": "trigger-crash-module"}
 EXAMPLES = ("words.c", "library.cpp", "shapes.c")
@@ -163,19 +169,32 @@ def test_profiles_and_coverage_are_of_stock_code(compiler: Compiler, flags: list
 
 
 def test_bitcode_and_assembly(compiler: Compiler) -> None:
-    model = candidates(compiler, LARGE, SMALL)
+    model = candidates(compiler, LARGE, INLINED)
     line = compiler.options(model, effort=2, log="log")
     whole, _ = compiler.compile("words.c", "a.o", "-Oz", "-c", *line)
-    assert trials(compiler)["winner"] == "small"
+    assert trials(compiler)["winner"] == "inlined"
     assembly, _ = compiler.compile("words.c", "a.s", "-Oz", "-S", *line)
-    assert trials(compiler)["winner"] == "small"
+    assert trials(compiler)["winner"] == "inlined"
     compiler.run("clang-22", "-c", assembly, "-o", "b.o")
     sizes = [code(compiler, path.read_bytes()) for path in (whole, compiler.folder / "b.o")]
     assert sizes[0] == sizes[1]
     bitcode, _ = compiler.compile("words.c", "a.bc", "-Oz", "-c", "-emit-llvm", *line)
-    assert trials(compiler)["winner"] == "small"
+    assert trials(compiler)["winner"] == "inlined"
     assert bitcode.read_bytes()[:2] == b"BC"
     compiler.run("opt-22", "-passes=verify", "-disable-output", bitcode)
+
+
+def test_options_that_end_with_the_process_do_not_count(compiler: Compiler) -> None:
+    """-fembed-bitcode generates code in a second process, from bitcode."""
+    options = {"name": "options", "passes": "no-op-module", "after_stock": True, "options": LEVERS}
+    for source in EXAMPLES:
+        made, _ = compiler.object(
+            source, "-Oz", "-fembed-bitcode", model=candidates(compiler, options), log="log"
+        )
+        log = trials(compiler)
+        assert log["trials"][0]["bytes"] == log["stock_bytes"] and log["winner"] is None
+        plain = compiler.plain(source, "-Oz", "-fembed-bitcode")
+        assert code(compiler, made) == code(compiler, plain)
 
 
 def test_opt_compares_too(compiler: Compiler) -> None:
@@ -183,10 +202,10 @@ def test_opt_compares_too(compiler: Compiler) -> None:
         "words.c", "a.bc", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"
     )
     load = [f"-load-pass-plugin={compiler.plugin}", "-phase-ordering-effort=2"]
-    model = f"-phase-ordering-model={candidates(compiler, LARGE, SMALL)}"
+    model = f"-phase-ordering-model={candidates(compiler, LARGE, INLINED)}"
     log = f"-phase-ordering-log={compiler.folder / 'log'}"
     compiler.run("opt-22", *load, model, log, "-passes=default<Oz>", bitcode, "-o", "b.bc")
-    assert trials(compiler)["winner"] == "small"
+    assert trials(compiler)["winner"] == "inlined"
     compiler.run("opt-22", "-passes=verify", "-disable-output", "b.bc")
 
 
