@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mlbridge import files
 from mlbridge.cli import main
 
 SEQUENCE = "function:sequence?actions=31,5,22"
@@ -125,6 +126,32 @@ def test_at_a_level_where_the_code_is_the_same_all_objects_are_identical(tree: T
     assert problems == ""
     assert tree.report["programs"][0]["identical"] == 2
     assert tree.report["size"] == {"mean": 1, "low": 1, "high": 1, "count": 2}
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "-g", "-ffunction-sections", "-fno-pic -no-pie", "-mcmodel=medium"]
+)
+def test_with_an_effort_no_object_is_larger(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, flags: str
+) -> None:
+    """The flags of the user's own $CFLAGS hold for both builds."""
+    monkeypatch.setenv("CFLAGS", flags)
+    candidates = f"candidates:{files.shipped_candidates('phase-ordering-size')}"
+    _, problems = tree.validate("--effort", "3", "--run", "./prog", model=candidates)
+    assert problems == "" and tree.report["effort"] == 3
+    (program,) = tree.report["programs"]
+    assert program["decisions"] == 2 * 3 and program["fallbacks"] == 0
+    assert all(one["policy_bytes"] <= one["baseline_bytes"] for one in program["objects"])
+
+
+def test_a_larger_object_is_a_problem_where_there_must_be_none(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, problems = tree.validate(model="function:sequence?actions=20")
+    assert problems == "" and tree.report["programs"][0]["total_ratio"] > 1
+    monkeypatch.setattr("mlbridge.cli.validate.effort_of", lambda _: 1)
+    _, problems = tree.validate(model="function:sequence?actions=20")
+    assert "sum.o is larger: " in problems and "bytes of code" in problems
 
 
 def test_a_policy_whose_program_prints_something_else(tree: Tree) -> None:
