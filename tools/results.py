@@ -113,6 +113,44 @@ def demo(path: Path, report: Any) -> list[str]:
     )
 
 
+def compared(path: Path, record: Any) -> list[str]:
+    """Of programs.compare."""
+
+    def interval(its: dict[str, Any], name: str) -> str | None:
+        one = its.get(name)
+        return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if one else None
+
+    columns = ["bytes", "linked", "over_outliner", "cpu", "wall", "run"]
+    rows = [
+        [way, *(interval(its, name) for name in columns)]
+        + [its[key] for key in ("smaller", "equal", "larger")]
+        for way, its in record["over_oz"].items()
+    ]
+    spent = [
+        f"{way}: of {its['shares']['all']:.0f} s of a processor, "
+        + ", ".join(
+            f"{name} {seconds / its['shares']['all']:.0%}"
+            for name, seconds in its["shares"].items()
+            if name != "all"
+        )
+        + "; the rest is the front end and the code that is kept."
+        for way, its in record["over_oz"].items()
+        if "shares" in its
+    ]
+    files = sum(record["over_oz"]["-Oz"][key] for key in ("smaller", "equal", "larger"))
+    aim = "" if record["objective"] == "size" else f", objective {record['objective']}"
+    return section(
+        f"Candidates on {path.stem}{aim} (`programs/compare.py`)",
+        f"{measured(path)} {len(record['programs'])} programs, {files} files, compiled from source"
+        f" with {record['jobs']} jobs. Ratios to -Oz: geometric means over programs, with the 95 %"
+        " interval of a bootstrap over programs. *linked*: with -ffunction-sections and"
+        " --gc-sections on both sides; *cpu*, *wall*: of compiling; *run*: of the programs' tests;"
+        " then files by their bytes.",
+        table(["over -Oz", *columns, "smaller", "equal", "larger"], rows),
+        [*spent, ""] if spent else [],
+    )
+
+
 def decisions(engines: list[dict[str, Any]]) -> list[str]:
     if not engines:
         return []
@@ -433,6 +471,9 @@ def main() -> int:
     campaign = "nightly" if (BUILD / "nightly/faults.json").is_file() else "test"
     parts = [
         part(demo, "demo/report.json"),
+        part(compared, "candidates/test-A.json"),
+        part(compared, "candidates/demo.json"),
+        part(compared, "candidates/demo-speed-size.json"),
         part(round_trip, "bench/round-trip.json"),
         part(batching, "bench/batching.json"),
         part(gym, "bench/gym.json"),
