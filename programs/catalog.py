@@ -34,6 +34,7 @@ class Program:
     libs: tuple[str, ...] = ()
     executables: tuple[tuple[str, tuple[str, ...]], ...] = ()
     test: tuple[tuple[str, ...], ...] = ()
+    work: tuple[tuple[str, ...], ...] = ()
     generate: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = ()
 
     @property
@@ -96,7 +97,8 @@ def _program(index: int, entry: dict[str, Any]) -> Program:
         (name, _strings(f"{where}: executables.{name}", files))
         for name, files in entry.get("executables", {}).items()
     )
-    made["test"] = tuple(_strings(f"{where}: test", words) for words in entry.get("test", []))
+    for key in ("test", "work"):
+        made[key] = tuple(_strings(f"{where}: {key}", words) for words in entry.get(key, []))
     try:
         made["generate"] = tuple(
             (item["to"], item["from"], tuple(item.get("values", {}).items()))

@@ -5,13 +5,13 @@
     python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
     python3 -m programs.compare demo --effort 1 3 10 --shares
 
-Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; beside
-it with -ffunction-sections, and linked with --gc-sections. Programs with a test run it, and must
-give what the -Oz build gives; --runs times that, in turns. --shares builds once more with logs of
-where time goes. Ratios to -Oz are geometric means over
-programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
-records all of it, with the versions of compiler and candidates. Exits with 1 if an object is larger
-than at -Oz, a compiler falls back, or an output differs.
+Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
+--linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
+and must give what the -Oz build gives; --runs times the catalog's `work`, in turns. --shares builds
+once more with logs of where time goes. Ratios to -Oz are geometric means over programs, with the
+95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file records all of it,
+with the versions of compiler and candidates. Exits with 1 if an object is larger than at -Oz, a
+compiler falls back, or an output differs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -36,6 +36,7 @@ from typing import Any
 from tqdm import tqdm
 
 from mlbridge.elf import executable_bytes, file_executable_bytes
+from programs import work
 from programs.build import Compiled, compile_program, link_program, run_test
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
@@ -171,12 +172,14 @@ def must(command: Sequence[str], folder: Path) -> str:
 def time_tests(
     program: Program, builds: dict[str, Build], folder: Path, runs: int, root: Path = BUILD
 ) -> None:
-    """Each build's test `runs` times, in turns that begin with another build each."""
+    """Each build's work `runs` times, in turns that begin with another build each."""
+    work.write(root / "work")
+    busy = replace(program, test=program.work)
     names = list(builds)
     for number in range(runs):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             began = time.perf_counter()
-            run_test(program, folder / name / "bin", folder / name / "work", root)
+            run_test(busy, folder / name / "bin", folder / name / "work", root)
             builds[name].run_seconds.append(time.perf_counter() - began)
 
 
@@ -195,7 +198,7 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
             logged = [*flags, *LOGGING, f"-phase-ordering-log={logs}"]
             build(program, logged, folder / name, options.jobs, root)
             builds[name].shares = shares(logs)
-    if options.runs and program.test:
+    if options.runs and program.work:
         time_tests(program, builds, folder, options.runs, root)
     return builds
 
@@ -280,7 +283,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--objective", choices=["size", "speed-size"], default="size")
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
     parser.add_argument("--shares", action="store_true", help="where compile time goes")
-    parser.add_argument("--runs", type=int, default=0, help="time each test so often")
+    parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)

@@ -21,7 +21,15 @@ LIBRARY = """
 int used(int n) { int s = 0; while (n--) s += n % 3 ? n : 2; return s; }
 int unused(int n) { int s = 1; while (n--) s = s * 3 + n / 7; return s; }
 """
-PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",), test=(("small", ">out"),))
+PROGRAM = Program(
+    "small",
+    "demo",
+    "parser",
+    "small-src",
+    ("*.c",),
+    test=(("small", ">out"),),
+    work=(("small", "<{work}/big.txt"),),
+)
 
 
 @pytest.fixture

@@ -144,7 +144,8 @@ def compared(path: Path, record: Any) -> list[str]:
         f"{measured(path)} {len(record['programs'])} programs, {files} files, compiled from source"
         f" with {record['jobs']} jobs. Ratios to -Oz: geometric means over programs, with the 95 %"
         " interval of a bootstrap over programs. *linked*: with -ffunction-sections and"
-        " --gc-sections on both sides; *cpu*, *wall*: of compiling; *run*: of the programs' tests;"
+        " --gc-sections on both sides; *cpu*, *wall*: of compiling; *run*: of their `work` in the"
+        " catalog;"
         " then files by their bytes.",
         table(["over -Oz", *columns, "smaller", "equal", "larger"], rows),
         [*spent, ""] if spent else [],
@@ -473,6 +474,7 @@ def main() -> int:
         part(demo, "demo/report.json"),
         part(compared, "candidates/test-A.json"),
         part(compared, "candidates/demo.json"),
+        part(compared, "candidates/demo-run.json"),
         part(compared, "candidates/demo-speed-size.json"),
         part(round_trip, "bench/round-trip.json"),
         part(batching, "bench/batching.json"),

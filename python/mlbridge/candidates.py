@@ -12,8 +12,9 @@ import hashlib
 import json
 import math
 import os
+import random
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -334,3 +335,76 @@ def choose(
 
         chosen.append(min(left, key=mean_with))
     return chosen
+
+
+def search(
+    listed: Sequence[Candidate],
+    measured_with: Callable[[Sequence[Candidate]], Mapping[str, Measured]],
+    tries: int,
+    *,
+    count: int = 10,
+    objective: Objective = "size",
+    continuing: int = 0,
+    seed: int = 0,
+) -> list[Candidate]:
+    """The list and `tries` new candidates that descend from its best ones, by evolution.
+
+    In each round the best `count` (by `choose`) are varied: passes are left out, moved, repeated or
+    taken over from others, or an option is. `measured_with` measures a list. The same seed and
+    sizes give the same candidates.
+    """
+    rng = random.Random(seed)
+    known = list(listed)
+    keys = {c.key for c in known}
+    while tries > 0:
+        parents = choose(measured_with(known), known, count, objective, continuing)
+        made: list[Candidate] = []
+        for _ in range(100 * len(parents)):  # few variations of a short list are new
+            if len(made) == min(tries, len(parents)):
+                break
+            child = vary(rng.choice(parents), known, rng, f"search-{len(known) + len(made)}")
+            if child.key not in keys:
+                keys.add(child.key)
+                made.append(child)
+        if not made:
+            break
+        known += made
+        tries -= len(made)
+    return known
+
+
+def vary(
+    parent: Candidate, others: Sequence[Candidate], rng: random.Random, name: str
+) -> Candidate:
+    """A candidate that differs a little."""
+    passes, options = _elements(parent.passes), list(parent.options)
+    other = rng.choice(others)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        kind = rng.choice(("leave out", "move", "repeat", "take over", "option"))
+        at, to = rng.randrange(len(passes)), rng.randrange(len(passes) + 1)
+        if kind == "leave out" and len(passes) > 1:
+            del passes[at]
+        elif kind == "move":
+            passes.insert(min(to, len(passes) - 1), passes.pop(at))
+        elif kind == "repeat":
+            passes.insert(to, passes[at])
+        elif kind == "take over":
+            passes.insert(to, rng.choice(_elements(other.passes)))
+        elif kind == "option" and other.options:
+            taken = rng.choice(other.options)
+            same = [o for o in options if o.partition("=")[0] == taken.partition("=")[0]]
+            options = [o for o in options if o not in same]
+            options += [] if same == [taken] else [taken]
+    return replace(parent, name=name, passes=",".join(passes), options=tuple(options))
+
+
+def _elements(passes: str) -> list[str]:
+    """The passes of a pipeline, those in parentheses together."""
+    found, depth = [""], 0
+    for letter in passes:
+        depth += (letter in "(<") - (letter in ")>")
+        if letter == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,6 +134,35 @@ def test_the_command_prints_and_writes_the_best(
     assert main([*command, "--objective", "speed-size"]) == 0
     assert "expected cycles, no more bytes over -Oz" in capsys.readouterr().out
     assert main([*command, "--objective", "speed-size", "--predict"]) == 2
+
+
+def test_a_search_finds_what_is_better_and_again_the_same() -> None:
+    """Shorter pipelines are smaller, and an option halves the size."""
+    start = [Candidate("a", "one,two(x,y),three<p,q>"), Candidate("b", "four", ("o=1",), True)]
+
+    def measured_with(listed: Sequence[Candidate]) -> dict[str, Measured]:
+        costs: dict[str, Cost | None] = {}
+        for one in listed:
+            size = 10 * len(one.passes.replace("(x,y)", "").replace("<p,q>", "").split(","))
+            costs[one.key] = Cost(size // (2 if one.options else 1))
+        return {"1": Measured("p", Cost(100), costs)}
+
+    found = candidates.search(start, measured_with, 40, count=2)
+    assert found[:2] == start and len(found) == 42 and len({c.key for c in found}) == 42
+    assert found == candidates.search(start, measured_with, 40, count=2)
+    assert found != candidates.search(start, measured_with, 40, count=2, seed=1)
+    best = min(found, key=lambda c: measured_with(found)["1"].costs[c.key].bytes)  # type: ignore[union-attr]
+    assert "," not in best.passes.replace("(x,y)", "").replace("<p,q>", "") and best.options
+    pieces = {"one", "two(x,y)", "three<p,q>", "four"}
+    assert all(set(candidates._elements(c.passes)) <= pieces for c in found)
+
+
+def test_the_command_searches(mine: Path, tmp_path: Path) -> None:
+    best, kept = tmp_path / "best.json", tmp_path / "sizes.jsonl"
+    command = ["candidates", listed(tmp_path, SMALL, AFTER), str(mine), "--sizes", str(kept)]
+    assert main([*command, "--search", "3", "--choose", "2", "-o", str(best)]) == 0
+    assert len(candidates.read(best)) == 2
+    assert all(len(json.loads(line)["bytes"]) for line in kept.read_text().splitlines())
 
 
 def synthetic(modules: int, noise: int) -> tuple[dict[str, Measured], list[Candidate]]:

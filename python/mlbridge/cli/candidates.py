@@ -30,15 +30,29 @@ def run(options: argparse.Namespace) -> int:
         modules = candidates.sample(
             source.part(options.part) if options.part else source, options.modules
         )
-        measured = candidates.measure(
-            source,
-            modules,
-            listed,
-            Path(options.sizes),
-            objective=options.objective,
-            jobs=options.jobs,
-            progress=True,
-        )
+
+        def measured_with(some: Sequence[Candidate]) -> dict[str, Measured]:
+            return candidates.measure(
+                source,
+                modules,
+                some,
+                Path(options.sizes),
+                objective=options.objective,
+                jobs=options.jobs,
+                progress=True,
+            )
+
+        if options.search:
+            listed = candidates.search(
+                listed,
+                measured_with,
+                options.search,
+                count=options.choose or len(listed),
+                objective=options.objective,
+                continuing=options.continuing,
+                seed=options.seed,
+            )
+        measured = measured_with(listed)
         chosen = listed
         if options.choose:
             chosen = candidates.choose(

@@ -492,6 +492,12 @@ example:
         default=0,
     )
     candidates.option(
+        "--search N",
+        "also try N new candidates that descend from the best ones, by evolution",
+        type=number_from_one,
+    )
+    candidates.option("--seed N", "of the search: another one tries others", type=int, default=0)
+    candidates.option(
         "--predict",
         "also compare a portfolio with predictors of what is best for a module, whole programs "
         "left out in turn; needs scikit-learn",
