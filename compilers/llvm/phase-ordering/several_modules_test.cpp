@@ -7,14 +7,19 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
 
 #include <gtest/gtest.h>
 
@@ -74,8 +79,18 @@ struct Compiled {
   std::string Said;
 };
 
+std::unique_ptr<TargetMachine> codeGenerator() {
+  InitializeNativeTarget();
+  InitializeNativeTargetAsmPrinter();
+  std::string Wrong;
+  const Triple Native(sys::getProcessTriple());
+  const Target *T = TargetRegistry::lookupTarget(Native, Wrong);
+  return std::unique_ptr<TargetMachine>(
+      T ? T->createTargetMachine(Native, "", "", TargetOptions(), Reloc::PIC_) : nullptr);
+}
+
 Compiled compile(unsigned Number, bool WithPlugin = true,
-                 OptimizationLevel Level = OptimizationLevel::Oz) {
+                 OptimizationLevel Level = OptimizationLevel::Oz, TargetMachine *TM = nullptr) {
   Compiled Result;
   LLVMContext Context;
   Context.setDiagnosticHandlerCallBack(collect, &Result.Said);
@@ -83,6 +98,10 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
   std::unique_ptr<Module> M = parseAssemblyString(source(Number), Wrong, Context);
   if (!M)
     return {"", Wrong.getMessage().str()};
+  if (TM) {
+    M->setTargetTriple(TM->getTargetTriple());
+    M->setDataLayout(TM->createDataLayout());
+  }
   LoopAnalysisManager LAM;
   FunctionAnalysisManager FAM;
   CGSCCAnalysisManager CGAM;
@@ -97,6 +116,13 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
   PB.registerLoopAnalyses(LAM);
   PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
   PB.buildPerModuleDefaultPipeline(Level).run(*M, MAM);
+  if (TM) {
+    SmallVector<char, 0> Object;
+    raw_svector_ostream Out(Object);
+    legacy::PassManager Passes;
+    EXPECT_FALSE(TM->addPassesToEmitFile(Passes, Out, nullptr, CodeGenFileType::ObjectFile));
+    Passes.run(*M);
+  }
   raw_string_ostream(Result.Text) << *M;
   return Result;
 }
@@ -170,16 +196,20 @@ TEST_F(SeveralModules, OptionsOfACandidateEndWithItsModule) {
   const std::string List = Folder + "/list.json";
   std::error_code Failed;
   raw_fd_ostream(List, Failed)
-      << R"({"version": 1, "candidates": [{"name": "a", "passes": "gvn", "options": ["disable-lsr"]}]})";
+      << R"({"version": 1, "candidates": [{"name": "nothing", "passes": "internalize,globaldce",
+            "after_stock": true, "options": ["disable-lsr"]}]})";
   ASSERT_FALSE(Failed);
-  setOptions({"-phase-ordering-model=candidates:" + List});
+  setOptions({"-phase-ordering-model=candidates:" + List, "-phase-ordering-effort=1"});
   const cl::Option *Lsr = cl::getRegisteredOptions().lookup("disable-lsr");
-  EXPECT_EQ(compile(0).Said, "");
+  const std::unique_ptr<TargetMachine> TM = codeGenerator();
+  ASSERT_TRUE(TM);
+  const Compiled Emptied = compile(0, /*WithPlugin=*/true, OptimizationLevel::Oz, TM.get());
+  EXPECT_EQ(Emptied.Said, "");
+  EXPECT_EQ(Emptied.Text.find("define"), std::string::npos) << Emptied.Text;
   EXPECT_EQ(Lsr->getNumOccurrences(), 1);
   compile(1, /*WithPlugin=*/true, OptimizationLevel::O2); // is left alone
   EXPECT_EQ(Lsr->getNumOccurrences(), 0);
 
-  setOptions({"-phase-ordering-model=candidates:" + List, "-phase-ordering-effort=1"});
   Compiled BesideAnother;
   std::thread([&] { BesideAnother = compile(0); }).join();
   EXPECT_EQ(BesideAnother.Text, compile(0, /*WithPlugin=*/false).Text);
