@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -182,8 +183,8 @@ def _as_line(module: Module, its: Measured) -> dict[str, Any]:
     return line
 
 
-def _of_line(entry: Mapping[str, Any], objective: Objective) -> Measured:
-    cycles = entry["cycles"] if objective == "speed-size" else entry.get("cycles", {})
+def _of_line(entry: Mapping[str, Any]) -> Measured:
+    cycles = entry.get("cycles", {})
     costs = {
         str(key): None if size is None else Cost(int(size), cycles.get(key))
         for key, size in entry["bytes"].items()
@@ -202,12 +203,13 @@ def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
-            if objective == "speed-size" and "cycles" not in entry:
-                raise InvalidArgument(f"{kept}:{number}: was measured without cycles")
-            its = _of_line(entry, objective)
+            counted = "cycles" in entry
+            its = _of_line(entry)
             found.setdefault(entry["module"], its).costs.update(its.costs)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {error!r}") from None
+        if objective == "speed-size" and not counted:
+            raise InvalidArgument(f"{kept}:{number}: was measured without cycles")
     return found
 
 
@@ -268,6 +270,9 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -
         logs = list((place / "log").glob("*.trials.json")) if (place / "log").is_dir() else []
         if ran.code != 0 or len(logs) != 1:
             said = ran.stderr.text.partition("phase-ordering: ")[2].split("\n")[0] or ran.reason
+            said = re.sub(
+                r"candidate '(\d+)'", lambda m: f"candidate '{wanted[int(m[1])].name}'", said
+            )
             raise InvalidModel(f"{bitcode}: clang-22 can't compare candidates: {said}")
         return json.loads(logs[0].read_text(encoding="utf-8"))
 

@@ -370,6 +370,8 @@ def test_what_is_compared_by_default(capsys: pytest.CaptureFixture[str]) -> None
     assert told["phase-ordering-model"].startswith("onnx:") and "phase-ordering-effort" not in told
     told = options(flags(capsys, "--model", f"candidates:{shipped}"))
     assert told["phase-ordering-effort"] == "1"
+    unasked = refused(capsys, "phase-ordering", "--model", f"candidates:{shipped}", "--effort", "0")
+    assert "give --effort 1 or more" in unasked
     told = options(flags(capsys, "--model", "unix:/tmp/s"))
     assert "phase-ordering-effort" not in told, "a model of one's own is believed"
     told = options(flags(capsys, "--objective", "speed-size", "--effort", "3"))

@@ -208,7 +208,10 @@ def test_predictions_that_cannot_be() -> None:
         ('{"version": 3, "candidates": []}', "expected version 1, got 3"),
         ('{"version": 1, "candidates": []}', "expected candidates with different names"),
         ('{"version": 1, "candidates": [{"name": "a"}]}', "not a list of candidates"),
-        ('{"version": 1, "candidates": [{"name": "a", "passes": "nothing"}]}', "LLVM refuses"),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "nothing"}]}',
+            "candidate 'a': LLVM refuses",
+        ),
     ],
 )
 def test_wrong_lists(

@@ -51,6 +51,9 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     if (!Name || Name->empty() || !Passes)
       return failure("candidate " + Twine(List.size()) +
                      ": expected strings \"name\" and \"passes\"");
+    for (const auto &[Key, Value] : *Way)
+      if (!is_contained({"name", "passes", "after_stock", "options"}, StringRef(Key)))
+        return failure("candidate '" + *Name + "': unknown key \"" + StringRef(Key) + "\"");
     if (!Names.insert(*Name).second)
       return failure("candidate " + Twine(List.size()) + ": the name '" + *Name + "' occurs twice");
     ModulePassManager Parsed;
@@ -70,8 +73,8 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
   return List;
 }
 
-static constexpr StringLiteral EndNames[] = {"not tried", "measured",        "refused",
-                                             "crashed",   "too many passes", "too long"};
+static constexpr StringLiteral EndNames[] = {"not tried",       "measured", "refused",   "crashed",
+                                             "too many passes", "too long", "bad option"};
 
 static void write(const Trial &Its, Objective Aim, const std::string &Prefix, json::Object &To) {
   To[Prefix + "bytes"] = Its.Cost.Bytes;

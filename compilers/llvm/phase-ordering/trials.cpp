@@ -173,6 +173,7 @@ private:
   std::vector<size_t> candidates(bool AfterStock) const;
   size_t stock() const { return Result.Candidates.size(); }
   void nurse(ArrayRef<size_t> Trials);
+  void setOptions();
   void run();
   void continueStock(TargetMachine *TM);
   void countPass();
@@ -207,7 +208,8 @@ thread_local std::unique_ptr<Contest> Current;
 /// Options that are set for a module, and reset when the next one begins.
 class OptionsInForce {
 public:
-  void set(ArrayRef<std::string> Settings);
+  /// False if LLVM refuses a value; it has then printed that.
+  bool set(ArrayRef<std::string> Settings);
   void reset();
 
 private:
@@ -215,14 +217,16 @@ private:
 };
 thread_local OptionsInForce InForce;
 
-void OptionsInForce::set(ArrayRef<std::string> Settings) {
+bool OptionsInForce::set(ArrayRef<std::string> Settings) {
   for (const std::string &Setting : Settings) {
     cl::Option *Its = findOption(Setting);
     if (!Its || Its->getNumOccurrences())
       continue; // the user has set it
-    Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second);
     Set.push_back(Its);
+    if (Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second))
+      return false;
   }
+  return true;
 }
 
 void OptionsInForce::reset() {
@@ -380,10 +384,15 @@ void Contest::measure(Module &Made, TargetMachine *TM) {
   end(TrialEnd::Measured, *Cost);
 }
 
+void Contest::setOptions() {
+  InForce.reset();
+  if (!InForce.set(Result.Candidates[*Mine].Options))
+    end(TrialEnd::BadOption);
+}
+
 void Contest::run() {
   const Candidate &Way = Result.Candidates[*Mine];
-  InForce.reset();
-  InForce.set(Way.Options);
+  setOptions();
   PassBuilder Builder;
   Error E = runMandatoryLowering(M, MAM);
   for (const std::string &Passes : Way.Pipelines)
@@ -398,8 +407,7 @@ void Contest::run() {
 /// With analyses of its own: those of the host may be gone.
 void Contest::continueStock(TargetMachine *TM) {
   const Candidate &Way = Result.Candidates[*Mine];
-  InForce.reset();
-  InForce.set(Way.Options);
+  setOptions();
   LoopAnalysisManager Loops;
   FunctionAnalysisManager Functions;
   CGSCCAnalysisManager Sccs;
@@ -585,6 +593,8 @@ std::string Contest::problem() const {
       return Who + "ran too many passes";
     case TrialEnd::TooLong:
       return Who + "took longer than a minute, so this object may not be reproducible";
+    case TrialEnd::BadOption:
+      return Who + "has an option whose value LLVM refuses";
     default:
       break;
     }

@@ -52,6 +52,7 @@ enum class TrialEnd : uint32_t {
   Crashed,
   TooManyPasses,
   TooLong,
+  BadOption, ///< LLVM refuses the value of an option
 };
 
 /// What is kept: the smallest, or of those that are no larger than the stock pipeline's, the one

@@ -206,6 +206,8 @@ def model_of(options: argparse.Namespace, runtime: str | None) -> str:
     """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
     if options.objective == "speed-size" and not effort_of(options):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
+    if options.effort == 0 and str(options.model).startswith("candidates:"):
+        raise CommandError("--model: candidates are compared; give --effort 1 or more")
     if options.model is None:
         return shipped(options, runtime)
     return model_uri(str(options.model), runtime)

@@ -163,7 +163,7 @@ def parser() -> Parser:
     model.option(
         "--effort N",
         "compare N candidates with the compiler's own passes, and keep the smallest code (default: "
-        "1, or 0 with --model); 0: believe the model",
+        "1, but 0 with a --model other than candidates:FILE); 0: believe the model",
         type=effort,
     )
     model.option(

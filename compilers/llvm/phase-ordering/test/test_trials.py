@@ -112,6 +112,10 @@ def test_nothing_larger_is_kept(compiler: Compiler) -> None:
             {"name": "endless", "passes": ",".join(["no-op-module"] * 300_000)},
             "candidate 'endless' ran too many passes",
         ),
+        (
+            {"name": "value", "passes": "gvn", "options": ["inline-threshold=abc"]},
+            "candidate 'value' has an option whose value LLVM refuses",
+        ),
         ({**CRASH, "after_stock": True}, "candidate 'crash' crashed"),
         (
             {
@@ -122,7 +126,7 @@ def test_nothing_larger_is_kept(compiler: Compiler) -> None:
             "candidate 'endless' ran too many passes",
         ),
     ],
-    ids=["crash", "endless", "crash after", "endless after"],
+    ids=["crash", "endless", "value", "crash after", "endless after"],
 )
 def test_a_bad_candidate_leaves_plain_clangs_object(
     compiler: Compiler, bad: dict[str, Any], expected: str
@@ -365,6 +369,10 @@ def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -
         (
             '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "options": "lsr"}]}',
             '"options": expected an array',
+        ),
+        (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "optoins": []}]}',
+            "candidate 'a': unknown key \"optoins\"",
         ),
         (
             '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "after_stock": 3}]}',
