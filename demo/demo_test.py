@@ -17,14 +17,9 @@ from rich.console import Console
 import demo.run
 from demo import report as reporting
 from demo.agreement import Unscored, agreements, first_difference, gap_of, scored
-from demo.measure import (
-    Build,
-    Result,
-    build_program,
-    fallback_warnings,
-)
+from demo.measure import Build, Result, build_program
 from demo.report import draw_chart, print_agreements, print_table, report
-from programs.build import Compiled
+from programs.build import Compiled, fallback_warnings
 from programs.catalog import Program
 from programs.fetch import Ran
 

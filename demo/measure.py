@@ -11,7 +11,13 @@ from pathlib import Path
 
 from mlbridge.decisions import read_decisions
 from mlbridge.elf import file_executable_bytes
-from programs.build import Compiled, compile_program, link_program, run_test, text_bytes
+from programs.build import (
+    compile_program,
+    fallback_warnings,
+    link_program,
+    run_test,
+    text_bytes,
+)
 from programs.catalog import Program, ProgramsError
 from programs.plugin import LOG
 
@@ -49,16 +55,6 @@ class Result:
         """Whether all ways of asking the model gave the same objects."""
         asked = [build.objects for build in self.builds.values() if build.actions is not None]
         return all(objects == asked[0] for objects in asked)
-
-
-def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
-    """The plugin's warnings that it used the stock pipeline, one for each file that did."""
-    return [
-        f"{item.source}: {line.strip()}"
-        for item in compiled
-        for line in item.ran.said.splitlines()
-        if "backend-plugin" in line
-    ]
 
 
 def build_program(program: Program, given: Sequence[str], folder: Path, jobs: int) -> Build:

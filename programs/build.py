@@ -177,6 +177,16 @@ def text_bytes(compiled: Sequence[Compiled]) -> int:
     return sum(file_executable_bytes(item.object) for item in compiled)
 
 
+def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
+    """The plugin's warnings that it used the stock pipeline, one for each file that did."""
+    return [
+        f"{item.source}: {line.strip()}"
+        for item in compiled
+        for line in item.ran.said.splitlines()
+        if "backend-plugin" in line
+    ]
+
+
 def main(arguments: list[str]) -> int:
     """Command line."""
     about = (__doc__ or "").split("\n")[0]

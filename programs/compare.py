@@ -24,11 +24,10 @@ import os
 import random
 import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -36,8 +35,15 @@ from typing import Any
 from tqdm import tqdm
 
 from mlbridge.elf import executable_bytes, file_executable_bytes
+from mlbridge.measuring import Ratio
 from programs import work
-from programs.build import Compiled, compile_program, link_program, run_test
+from programs.build import (
+    Compiled,
+    compile_program,
+    fallback_warnings,
+    link_program,
+    run_test,
+)
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.plugin import candidate_flags, candidates_file
@@ -68,23 +74,13 @@ class Build:
         return sum(self.sizes.values())
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A geometric mean over programs, and a 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-    programs: int
-
-
-def bootstrap(ratios: Iterable[float]) -> Interval:
-    """Of one ratio for each program; programs are drawn with replacement."""
+def bootstrap(ratios: Iterable[float]) -> Ratio:
+    """Of one ratio for each program; the interval is that of programs drawn with replacement."""
     logs = [math.log(ratio) for ratio in ratios]
     rng = random.Random(0)
     means = sorted(fmean(rng.choices(logs, k=len(logs))) for _ in range(SAMPLES))
     low, high = means[int(0.025 * SAMPLES)], means[int(0.975 * SAMPLES) - 1]
-    return Interval(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
+    return Ratio(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
 
 
 def ways(efforts: Sequence[int], objective: str) -> dict[str, list[str]]:
@@ -105,15 +101,11 @@ def build(
     """Compile it, link, run its test; its sources lie in `root`."""
     began, spent = time.perf_counter(), cpu()
     compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs, build=root)
-    made = Build(
-        {item.source: file_executable_bytes(item.object) for item in compiled},
-        time.perf_counter() - began,
-        cpu() - spent,
-    )
+    wall, used = time.perf_counter() - began, cpu() - spent
+    made = Build({i.source: file_executable_bytes(i.object) for i in compiled}, wall, used)
+    made.fallbacks = fallback_warnings(compiled)
     for item in compiled:
         made.digests[item.source] = hashlib.sha256(item.object.read_bytes()).hexdigest()
-        said = (line for line in item.ran.said.splitlines() if "backend-plugin" in line)
-        made.fallbacks += [f"{item.source}: {line}" for line in said]
     if program.test:
         link_program(program, compiled, folder / "bin")
         made.output = run_test(program, folder / "bin", folder / "work", root)
@@ -169,7 +161,7 @@ def must(command: Sequence[str], folder: Path) -> str:
     return ran.stdout.decode(errors="replace")
 
 
-def time_tests(
+def time_work(
     program: Program, builds: dict[str, Build], folder: Path, runs: int, root: Path = BUILD
 ) -> None:
     """Each build's work `runs` times, in turns that begin with another build each."""
@@ -196,10 +188,11 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
             logs = folder / name / "logs"
             shutil.rmtree(logs, ignore_errors=True)
             logged = [*flags, *LOGGING, f"-phase-ordering-log={logs}"]
-            build(program, logged, folder / name, options.jobs, root)
+            place = folder / name / "logged"
+            compile_program(program, place, flags=logged, jobs=options.jobs, build=root)
             builds[name].shares = shares(logs)
     if options.runs and program.work:
-        time_tests(program, builds, folder, options.runs, root)
+        time_work(program, builds, folder, options.runs, root)
     return builds
 
 
@@ -235,7 +228,7 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
         its: dict[str, Any] = {}
         for name, value in values.items():
             if ratios := [value(a) / value(b) for a, b in pairs if value(a) and value(b)]:
-                its[name] = asdict(bootstrap(ratios))
+                its[name] = bootstrap(ratios).as_json()
         files = [(a.sizes[s], b.sizes[s]) for a, b in pairs for s in a.sizes]
         its["smaller"] = sum(size < plain for size, plain in files)
         its["equal"] = sum(size == plain for size, plain in files)
@@ -246,14 +239,17 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
             its["shares"]["all"] = sum(a.cpu_seconds for a, _ in pairs)
         if "outliner" in next(iter(found.values())):
             beside = [builds[way].bytes / builds["outliner"].bytes for builds in found.values()]
-            its["over_outliner"] = asdict(bootstrap(beside))
+            its["over_outliner"] = bootstrap(beside).as_json()
         made[way] = its
     return made
 
 
 def shown(its: dict[str, Any], name: str) -> str:
     one = its.get(name)
-    return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if one else "-"
+    if one is None:
+        return "-"
+    interval = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
+    return f"{one['mean']:.3f}{interval}"
 
 
 def print_summary(made: dict[str, dict[str, Any]]) -> None:
@@ -266,11 +262,6 @@ def print_summary(made: dict[str, dict[str, Any]]) -> None:
         if spent := its.get("shares"):
             parts = (f"{key} {value / spent['all']:.0%}" for key, value in spent.items())
             print(f"{way}: of {spent['all']:.1f} s of a processor, {', '.join(list(parts)[:-1])}")
-
-
-def version_of(command: Sequence[str]) -> str:
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return said.splitlines()[0].strip() if said else ""
 
 
 def main(arguments: list[str]) -> int:
@@ -322,7 +313,7 @@ def main(arguments: list[str]) -> int:
             "problems": wrong,
             "objective": options.objective,
             "candidates": hashlib.sha256(listed.read_bytes()).hexdigest(),
-            "compiler": version_of(["clang-22", "--version"]),
+            "compiler": must(["clang-22", "--version"], BUILD).splitlines()[0],
             "jobs": options.jobs,
         }
         options.output.write_text(json.dumps(record, indent=1) + "\n")

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from programs.catalog import Program
-from programs.compare import Build, bootstrap, build, compare, linked_bytes, problems, summary
+from programs.compare import (
+    Build,
+    bootstrap,
+    build,
+    compare,
+    linked_bytes,
+    print_summary,
+    problems,
+    summary,
+)
 from programs.fetch import source_tree
 
 MAIN = """
@@ -41,7 +50,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_ways_of_a_program(root: Path) -> None:
+def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = argparse.Namespace(
         effort=[1, 3], objective="size", jobs=2, linked=True, runs=2, shares=True
     )
@@ -57,6 +66,10 @@ def test_all_ways_of_a_program(root: Path) -> None:
     assert found["effort 3"]["larger"] == 0
     assert found["effort 3"]["bytes"]["mean"] == builds["effort 3"].bytes / builds["-Oz"].bytes
     assert found["-Oz"]["same_file"] == 2 and found["-Oz"]["equal"] == 2
+    print_summary(found)
+    said = capsys.readouterr().out
+    assert f"{found['effort 3']['bytes']['mean']:.3f}" in said and "nan" not in said
+    assert "effort 1: of " in said, "where time goes"
 
 
 def test_what_nothing_calls_is_not_linked(root: Path) -> None:

@@ -118,7 +118,9 @@ def compared(path: Path, record: Any) -> list[str]:
 
     def interval(its: dict[str, Any], name: str) -> str | None:
         one = its.get(name)
-        return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if one else None
+        if one is None or one["low"] is None:
+            return one and f"{one['mean']:.3f}"
+        return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
 
     columns = ["bytes", "linked", "over_outliner", "cpu", "wall", "run"]
     rows = [
@@ -145,8 +147,7 @@ def compared(path: Path, record: Any) -> list[str]:
         f" with {record['jobs']} jobs. Ratios to -Oz: geometric means over programs, with the 95 %"
         " interval of a bootstrap over programs. *linked*: with -ffunction-sections and"
         " --gc-sections on both sides; *cpu*, *wall*: of compiling; *run*: of their `work` in the"
-        " catalog;"
-        " then files by their bytes.",
+        " catalog; then files by their bytes.",
         table(["over -Oz", *columns, "smaller", "equal", "larger"], rows),
         [*spent, ""] if spent else [],
     )

@@ -162,7 +162,11 @@ def test_the_command_searches(mine: Path, tmp_path: Path) -> None:
     command = ["candidates", listed(tmp_path, SMALL, AFTER), str(mine), "--sizes", str(kept)]
     assert main([*command, "--search", "3", "--choose", "2", "-o", str(best)]) == 0
     assert len(candidates.read(best)) == 2
-    assert all(len(json.loads(line)["bytes"]) for line in kept.read_text().splitlines())
+    tried: dict[str, set[str]] = {}
+    for line in kept.read_text().splitlines():
+        entry = json.loads(line)
+        tried.setdefault(entry["module"], set()).update(entry["bytes"])
+    assert [len(keys) for keys in tried.values()] == [2 + 3] * 2
 
 
 def synthetic(modules: int, noise: int) -> tuple[dict[str, Measured], list[Candidate]]:
