@@ -3,6 +3,7 @@
 #include "middle_end.h"
 
 #include "actions.h"
+#include "levels.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Module.h"
@@ -144,11 +145,6 @@ private:
   Chooser Choose;
   StringRef Level;
 };
-
-StringRef nameOf(OptimizationLevel Level) {
-  constexpr StringLiteral Speed[] = {"O0", "O1", "O2", "O3"}, Size[] = {"Os", "Oz"};
-  return Level.getSizeLevel() ? Size[Level.getSizeLevel() - 1] : Speed[Level.getSpeedupLevel()];
-}
 
 } // namespace
 

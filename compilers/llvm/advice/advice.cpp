@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "advice.h"
+
+#include <mlbridge/uri.h>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
+
+#include <map>
+#include <mutex>
+
+using namespace llvm;
+
+namespace mlbridge::advice {
+
+Status Settings::check() const {
+  const auto Wrong = [&](StringRef Option, StringRef Want, const std::string &Got) {
+    return Status(Code::InvalidArgument,
+                  ("-" + Prefix + "-" + Option + ": expected " + Want + ", got '" + Got + "'").str());
+  };
+  if (Model.empty())
+    return Status(Code::InvalidArgument,
+                  ("no model was given (-" + Prefix + "-model=URI)").str());
+  const mlbridge::Expected<Duration> Wait = parseDuration(Deadline);
+  if (!Wait || Wait->count() <= 0)
+    return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Deadline);
+  if (OnFailure != "stock" && OnFailure != "fail")
+    return Wrong("on-failure", "stock or fail", OnFailure);
+  if (Missing != "refuse" && Missing != "zero")
+    return Wrong("missing", "refuse or zero", Missing);
+  for (StringRef Level : split(Levels, ','))
+    if (!is_contained({"O1", "O2", "O3", "Os", "Oz"}, Level))
+      return Wrong("levels", "O1, O2, O3, Os, Oz, or several with commas between", Levels);
+  return Status();
+}
+
+bool Settings::wants(StringRef Level) const { return is_contained(split(Levels, ','), Level); }
+
+StringRef levelOf(const Function &F, StringRef Pipeline) {
+  return F.hasMinSize() ? "Oz" : F.hasOptSize() ? "Os" : Pipeline;
+}
+
+Model opened(const Settings &Options) {
+  static std::mutex Lock;
+  // Never destroyed: other threads may still be compiling when the process exits.
+  static auto &Models = *new std::map<std::string, Model>;
+  const std::lock_guard<std::mutex> Guard(Lock);
+  const auto [At, New] = Models.try_emplace(Options.Model);
+  if (New) {
+    OpenOptions Opening;
+    Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
+    Opening.sharedBudget = true;
+    std::string Uri = Options.Model;
+    if (!Options.Log.empty()) {
+      Uri += Uri.find('?') == Uri.npos ? '?' : '&';
+      Uri += "record=" + Options.Log;
+    }
+    At->second = Model::open(Uri, Opening);
+  }
+  return At->second;
+}
+
+std::unique_ptr<LLVMModelRunner> newRunner(const Settings &Options, const Model &Of,
+                                           const Module &M,
+                                           const std::vector<llvm::TensorSpec> &Features,
+                                           const llvm::TensorSpec &Advice) {
+  Signature Wanted = fromLLVM(Features, Advice);
+  if (Options.Missing == "zero")
+    Wanted = withMissingInputs(std::move(Wanted), Of);
+  OpenOptions Its;
+  Its.context = M.getSourceFileName();
+  return std::make_unique<LLVMModelRunner>(M.getContext(), Features, Advice, Of, Wanted, Its);
+}
+
+namespace {
+
+/// LLVM 19 has none that is general.
+class PluginDiagnostic : public DiagnosticInfo {
+public:
+  PluginDiagnostic(DiagnosticSeverity Severity, const Twine &Text)
+      : DiagnosticInfo(kind(), Severity), Text(Text.str()) {}
+  void print(DiagnosticPrinter &To) const override { To << Text; }
+
+private:
+  static int kind() {
+    static const int Mine = getNextAvailablePluginDiagnosticKind();
+    return Mine;
+  }
+  const std::string Text;
+};
+
+} // namespace
+
+static void report(const Settings &Options, LLVMContext &Context, DiagnosticSeverity Severity,
+                   const Twine &Message) {
+  Context.diagnose(PluginDiagnostic(Severity, Options.Prefix + ": " + Message));
+}
+
+void giveUp(const Settings &Options, LLVMContext &Context, const Status &Why) {
+  const bool Said = Why.message().find(Options.Model) != std::string::npos;
+  const std::string What = (Said ? "" : Options.Model + ": ") + Why.toString();
+  if (Options.mustNotFail())
+    report(Options, Context, DS_Error, What);
+  else
+    report(Options, Context, DS_Warning, What + "; LLVM's own heuristic decides");
+}
+
+void refuse(const Settings &Options, LLVMContext &Context, const Status &Why) {
+  report(Options, Context, DS_Error, Why.message());
+}
+
+} // namespace mlbridge::advice

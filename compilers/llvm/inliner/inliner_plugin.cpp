@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LLVM's own learned inlining advisor, which computes the features, with any model.
+//   clang-22 -Oz -Xclang -fpass-plugin=mlbridge-inliner.so -Xclang -mllvm
+//     -Xclang -inliner-model=URI
+//   opt-22 -load-pass-plugin mlbridge-inliner.so -passes='default<Oz>' -inliner-model=URI
+#include "advice/advice.h"
+#include "levels.h"
+#include "versions/ml_inline_advisor.h"
+#include "versions/pass_plugin.h"
+
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace llvm;
+
+static cl::opt<std::string> ModelOption("inliner-model", cl::value_desc("URI"),
+                                        cl::desc("The model that decides what is inlined"));
+static cl::opt<std::string>
+    DeadlineOption("inliner-deadline", cl::init("5s"), cl::value_desc("TIME"),
+                   cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds"));
+static cl::opt<std::string>
+    OnFailureOption("inliner-on-failure", cl::init("stock"), cl::value_desc("stock|fail"),
+                    cl::desc("If the model fails: LLVM's heuristic and a warning, or an error"));
+static cl::opt<std::string>
+    LevelsOption("inliner-levels", cl::init("Os,Oz"), cl::value_desc("LIST"),
+                 cl::desc("The -O levels of the functions into which the model inlines"));
+static cl::opt<std::string>
+    MissingOption("inliner-missing", cl::init("refuse"), cl::value_desc("refuse|zero"),
+                  cl::desc("Inputs of the model that LLVM does not have: an error, or zero"));
+static cl::opt<std::string> LogOption("inliner-log", cl::value_desc("DIR"),
+                                      cl::desc("Record what is asked and answered"));
+
+namespace mlbridge::inliner {
+
+static advice::Settings settings() {
+  return {"inliner",    ModelOption,   DeadlineOption, OnFailureOption,
+          LevelsOption, MissingOption, LogOption};
+}
+
+namespace {
+
+/// Of one PassBuilder, that is, one module at a time.
+struct Pipeline {
+  ModuleAnalysisManager *Modules = nullptr;
+  StringRef Level; ///< "Oz"; empty where the inliner was named itself
+};
+
+/// Leads from a function's analyses, all that LLVM gives to a plugin's advisor, to its pipeline.
+class PipelineAnalysis : public AnalysisInfoMixin<PipelineAnalysis> {
+public:
+  struct Result {
+    std::shared_ptr<Pipeline> Of;
+    bool invalidate(Function &, const PreservedAnalyses &, FunctionAnalysisManager::Invalidator &) {
+      return false;
+    }
+  };
+  explicit PipelineAnalysis(std::shared_ptr<Pipeline> Of) : Of(std::move(Of)) {}
+  Result run(Function &, FunctionAnalysisManager &) { return {Of}; }
+
+private:
+  friend AnalysisInfoMixin<PipelineAnalysis>;
+  static AnalysisKey Key;
+  std::shared_ptr<Pipeline> Of;
+};
+AnalysisKey PipelineAnalysis::Key;
+
+/// LLVM's heuristic, asked beside another advisor.
+class Heuristic {
+public:
+  Heuristic(Module &M, FunctionAnalysisManager &FAM, const InlineParams &Params, InlineContext IC)
+      : Advisor(M, FAM, Params, IC) {}
+  bool operator()(CallBase &CB) {
+    const std::unique_ptr<InlineAdvice> Its = Advisor.getAdvice(CB);
+    if (!Its)
+      return false;
+    const bool Inline = Its->isInliningRecommended();
+    Its->recordUnattemptedInlining(); // by this advisor
+    return Inline;
+  }
+
+private:
+  DefaultInlineAdvisor Advisor;
+};
+
+class ModelInlineAdvisor final : public MLInlineAdvisor {
+public:
+  ModelInlineAdvisor(Module &M, ModuleAnalysisManager &MAM, advice::Settings Options,
+                     StringRef Level, const std::shared_ptr<Heuristic> &Stock)
+      : MLInlineAdvisor(M, MAM, versions::modelRunner([&](const auto &Features) {
+                          return makeRunner(M, Options, Features);
+                        }),
+                        [Stock](CallBase &CB) { return (*Stock)(CB); }),
+        Options(std::move(Options)), Level(Level) {
+    if (const Signature *Known = runner().runner().signature())
+      Default = Known->findInput(DefaultDecisionName);
+  }
+
+  /// Why the model can't be asked at all.
+  const Status &status() const { return runner().status(); }
+
+private:
+  static std::unique_ptr<LLVMModelRunner> makeRunner(Module &M, const advice::Settings &Options,
+                                                     std::vector<llvm::TensorSpec> Features) {
+    const Model Of = advice::opened(Options);
+    const Signature *Own = Of.modelSignature();
+    // It costs as much as the heuristic does.
+    if (!Own || Own->findInput(DefaultDecisionName) >= 0)
+      Features.push_back(DefaultDecisionSpec);
+    return advice::newRunner(Options, Of, M, Features, InlineDecisionSpec);
+  }
+
+  LLVMModelRunner &runner() const { return static_cast<LLVMModelRunner &>(*ModelRunner); }
+
+  std::unique_ptr<MLInlineAdvice> getAdviceFromModel(CallBase &CB,
+                                                     OptimizationRemarkEmitter &ORE) override {
+    return std::make_unique<MLInlineAdvice>(this, CB, ORE, decide(CB));
+  }
+
+  bool decide(CallBase &CB) {
+    if (Failed || !Options.wants(advice::levelOf(*CB.getCaller(), Level)))
+      return GetDefaultAdvice(CB);
+    if (Default >= 0)
+      *ModelRunner->getTensor<int64_t>(Default) = GetDefaultAdvice(CB);
+    const int64_t Answer = ModelRunner->evaluate<int64_t>();
+    Status Why = runner().status();
+    if (Why && Answer != 0 && Answer != 1)
+      Why = Status(Code::PolicyFailed, std::string(DecisionName) + " is " + std::to_string(Answer) +
+                                           "; expected 0 or 1");
+    if (Why)
+      return Answer == 1;
+    Failed = true;
+    advice::giveUp(Options, M.getContext(), Why);
+    return GetDefaultAdvice(CB);
+  }
+
+  const advice::Settings Options;
+  const StringRef Level;
+  int Default = -1;    ///< the index of inlining_default, if the model knows it
+  bool Failed = false; ///< the rest of the module is LLVM's
+};
+
+} // namespace
+
+static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, InlineParams Params,
+                                 InlineContext IC) {
+  const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
+  const advice::Settings Options = settings();
+  const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
+  if (Defined.empty())
+    return Stock();
+  const Pipeline &Its = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Of;
+  if (const Status Right = Options.check(); !Right) {
+    advice::refuse(Options, M.getContext(), Right);
+    return Stock();
+  }
+  if (none_of(Defined, [&](const Function &F) {
+        return Options.wants(advice::levelOf(F, Its.Level));
+      }))
+    return Stock();
+  auto Asking = std::make_unique<ModelInlineAdvisor>(
+      M, *Its.Modules, Options, Its.Level, std::make_shared<Heuristic>(M, FAM, Params, IC));
+  if (Asking->status())
+    return Asking.release();
+  advice::giveUp(Options, M.getContext(), Asking->status());
+  return Stock();
+}
+
+static void registerCallbacks(PassBuilder &PB) {
+  const auto State = std::make_shared<Pipeline>();
+  PB.registerAnalysisRegistrationCallback([State](ModuleAnalysisManager &MAM) {
+    State->Modules = &MAM;
+    MAM.registerPass([] { return PluginInlineAdvisorAnalysis(newAdvisor); });
+  });
+  PB.registerAnalysisRegistrationCallback([State](FunctionAnalysisManager &FAM) {
+    FAM.registerPass([State] { return PipelineAnalysis(State); });
+  });
+  PB.registerPipelineStartEPCallback([State](ModulePassManager &, OptimizationLevel Level) {
+    State->Level = nameOf(Level);
+  });
+  // ThinLTO's back ends and full LTO begin here.
+  PB.registerPipelineEarlySimplificationEPCallback(
+      [State](ModulePassManager &, OptimizationLevel Level, auto...) {
+        State->Level = nameOf(Level);
+      });
+  PB.registerFullLinkTimeOptimizationEarlyEPCallback(
+      [State](ModulePassManager &, OptimizationLevel Level) { State->Level = nameOf(Level); });
+}
+
+} // namespace mlbridge::inliner
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "Inliner", "1", mlbridge::inliner::registerCallbacks};
+}

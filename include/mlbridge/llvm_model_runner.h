@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Any model as an llvm::MLModelRunner, which is what LLVM's learned advisors ask (inlining,
+// register-allocation eviction and priority). For LLVM 19 to 22; needs LLVM's headers, and is
+// compiled with the flags of the LLVM that uses it (without RTTI, with its NDEBUG).
+//
+//   auto Runner = std::make_unique<mlbridge::LLVMModelRunner>(
+//       M.getContext(), Features, llvm::InlineDecisionSpec, mlbridge::Model::open("onnx:p.onnx"));
+#ifndef MLBRIDGE_LLVM_MODEL_RUNNER_H
+#define MLBRIDGE_LLVM_MODEL_RUNNER_H
+
+#include <mlbridge/model.h>
+
+#include "llvm/Analysis/MLModelRunner.h"
+#include "llvm/Analysis/TensorSpec.h"
+
+#include <string>
+#include <vector>
+
+namespace mlbridge {
+
+/// The same tensor; LLVM knows numbers of fixed shapes only.
+inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
+  ElementType Type = ElementType::Float32;
+  switch (Spec.type()) {
+#define MLBRIDGE_TENSOR_TYPE(T, Name)                                                              \
+  case llvm::TensorType::Name:                                                                     \
+    Type = ElementTypeOf<T>::value;                                                                \
+    break;
+    SUPPORTED_TENSOR_TYPES(MLBRIDGE_TENSOR_TYPE)
+#undef MLBRIDGE_TENSOR_TYPE
+  default:
+    Type = ElementType{};
+    break;
+  }
+  return {Spec.name(), Type, Spec.shape(), {}};
+}
+
+/// What an advisor offers and expects, as a signature to bind a model to.
+inline Signature fromLLVM(const std::vector<llvm::TensorSpec> &Features,
+                          const llvm::TensorSpec &Advice) {
+  Signature Made;
+  for (const llvm::TensorSpec &Feature : Features)
+    Made.inputs.push_back(fromLLVM(Feature));
+  Made.outputs.push_back(fromLLVM(Advice));
+  return Made;
+}
+
+/// Adds to `Wanted` the inputs of the model that it lacks, where their shape is fixed: they stay
+/// zero. A published policy may have inputs of its trainer that no compiler sends.
+inline Signature withMissingInputs(Signature Wanted, const Model &Of) {
+  if (const Signature *Own = Of.modelSignature())
+    for (const TensorSpec &Input : Own->inputs)
+      if (Wanted.findInput(Input.name) < 0 && !Input.isDynamic())
+        Wanted.inputs.push_back(Input);
+  return Wanted;
+}
+
+/// Used by one thread at a time, as every MLModelRunner. An advisor writes the features where the
+/// model reads them; nothing is copied or allocated in process. Features that the model does not
+/// know are ignored.
+///
+/// An evaluation that fails answers zero, as an advisor can't be told: status() says why, and a
+/// caller that has a heuristic asks it and uses that. Evaluations block until the deadline of the
+/// Model at most.
+class LLVMModelRunner final : public llvm::MLModelRunner {
+public:
+  /// Copies the handle and binds it by name: the features and the advice keep their order. A model
+  /// that was not opened, or does not fit, shows in status(): NotFound, Mismatch and others.
+  LLVMModelRunner(llvm::LLVMContext &Ctx, const std::vector<llvm::TensorSpec> &Features,
+                  const llvm::TensorSpec &Advice, const Model &Of)
+      : LLVMModelRunner(Ctx, Features, Advice, Of, fromLLVM(Features, Advice)) {}
+
+  /// With a signature whose first inputs are the features (withMissingInputs).
+  LLVMModelRunner(llvm::LLVMContext &Ctx, const std::vector<llvm::TensorSpec> &Features,
+                  const llvm::TensorSpec &Advice, const Model &Of, const Signature &Wanted,
+                  const OpenOptions &Options = {})
+      : MLModelRunner(Ctx, Kind::Release, Features.size()), Context(Options.context),
+        Asked(Of.boundTo(Wanted).newRunner(Options)), Nothing(Advice.getTotalTensorBufferSize()) {
+    // The base class allocates where there is no buffer, that is, no model.
+    for (size_t I = 0; I < Features.size(); ++I)
+      setUpBufferForTensor(I, Features[I], Asked.inputAt(I).data);
+  }
+
+  /// Why the last evaluation failed, or every one will; Ok after one that did not.
+  const Status &status() const { return Asked.status(); }
+  /// For rewards, and for inputs that LLVM does not know.
+  Runner &runner() { return Asked; }
+
+  /// LLVM calls it for each module (without a name) or function: an episode for a server.
+  void switchContext(llvm::StringRef Name) override {
+    (void)Asked.endEpisode(Status());
+    (void)Asked.beginEpisode("", Name.empty() ? Context : Name.str());
+  }
+
+private:
+  void *evaluateUntyped() override {
+    if (Asked.evaluate())
+      if (const TensorView Answer = Asked.outputAt(0); Answer.bytes() == Nothing.size())
+        return Answer.data;
+    return Nothing.data();
+  }
+
+  const std::string Context;
+  Runner Asked;
+  std::vector<char> Nothing; // aligned as operator new aligns
+};
+
+} // namespace mlbridge
+
+#endif
