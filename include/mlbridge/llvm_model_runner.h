@@ -81,6 +81,11 @@ public:
       setUpBufferForTensor(I, Features[I], Asked.inputAt(I).data);
   }
 
+  ~LLVMModelRunner() override {
+    if (InEpisode)
+      (void)Asked.endEpisode(Status());
+  }
+
   /// Why the last evaluation failed, or every one will; Ok after one that did not.
   const Status &status() const { return Asked.status(); }
   /// For rewards, and for inputs that LLVM does not know.
@@ -88,7 +93,9 @@ public:
 
   /// LLVM calls it for each module (without a name) or function: an episode for a server.
   void switchContext(llvm::StringRef Name) override {
-    (void)Asked.endEpisode(Status());
+    if (InEpisode)
+      (void)Asked.endEpisode(Status());
+    InEpisode = true;
     (void)Asked.beginEpisode("", Name.empty() ? Context : Name.str());
   }
 
@@ -102,6 +109,7 @@ private:
 
   const std::string Context;
   Runner Asked;
+  bool InEpisode = false;
   std::vector<char> Nothing; // aligned as operator new aligns
 };
 

@@ -9,9 +9,10 @@ import sys
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-def plugin(optimization: str) -> str:
-    """The compiler plugin of an optimization ("phase-ordering"), whether or not it is there."""
-    return os.path.join(PACKAGE, "plugins", f"mlbridge-{optimization}.so")
+def plugin(name: str, llvm: int = 22) -> str:
+    """The compiler plugin ("phase-ordering") for an LLVM version, whether or not it is there."""
+    ending = "" if llvm == 22 else f"-{llvm}"
+    return os.path.join(PACKAGE, "plugins", f"mlbridge-{name}{ending}.so")
 
 
 def action_list(optimization: str) -> str:

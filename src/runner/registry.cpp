@@ -173,6 +173,7 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
   Expected<Renames> names = takeRenames(uri);
   if (!names)
     return names.status();
+  const std::optional<std::string> record = takeOption(uri, "record");
   Expected<std::optional<Duration>> reload = std::optional<Duration>();
   if (mayBeFile(uri.scheme) && !memory)
     reload = takeReload(uri);
@@ -184,9 +185,11 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
   OpenedBackend model = *reload ? openReloading(uri, **reload, open) : open(uri);
   if (model && !names->empty())
     model = rename(std::move(*model), std::move(*names), options.agent);
-  if (!model || !*choosing)
+  if (model && *choosing)
+    model = chooseFrom(std::move(*model), **choosing, options.agent);
+  if (!model || !record)
     return model;
-  return chooseFrom(std::move(*model), **choosing, options.agent);
+  return recordTo(std::move(*model), *record, uri.scheme + ":" + uri.place);
 }
 
 static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {

@@ -63,6 +63,11 @@ Expected<Renames> takeRenames(Uri &uri);
 /// an old name, or has a new one already).
 OpenedBackend rename(std::shared_ptr<ModelBackend> model, Renames names, const std::string &agent);
 
+/// `?record=FOLDER`: the same model; what it is asked and answers is kept in a new file there, one
+/// for each process. `uri` names the model in it. Errors: NotFound (the folder).
+OpenedBackend recordTo(std::shared_ptr<ModelBackend> model, const std::string &folder,
+                       const std::string &uri);
+
 } // namespace mlbridge
 
 #endif

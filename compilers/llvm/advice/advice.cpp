@@ -8,6 +8,7 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/Process.h"
 
 #include <map>
 #include <mutex>
@@ -18,12 +19,12 @@ namespace mlbridge::advice {
 
 Status Settings::check() const {
   const auto Wrong = [&](StringRef Option, StringRef Want, const std::string &Got) {
-    return Status(Code::InvalidArgument,
-                  ("-" + Prefix + "-" + Option + ": expected " + Want + ", got '" + Got + "'").str());
+    return Status(
+        Code::InvalidArgument,
+        ("-" + Prefix + "-" + Option + ": expected " + Want + ", got '" + Got + "'").str());
   };
   if (Model.empty())
-    return Status(Code::InvalidArgument,
-                  ("no model was given (-" + Prefix + "-model=URI)").str());
+    return Status(Code::InvalidArgument, ("no model was given (-" + Prefix + "-model=URI)").str());
   const mlbridge::Expected<Duration> Wait = parseDuration(Deadline);
   if (!Wait || Wait->count() <= 0)
     return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Deadline);
@@ -38,6 +39,12 @@ Status Settings::check() const {
 }
 
 bool Settings::wants(StringRef Level) const { return is_contained(split(Levels, ','), Level); }
+
+std::string value(const cl::opt<std::string> &Option, StringRef Name) {
+  if (Option.getNumOccurrences())
+    return Option;
+  return sys::Process::GetEnv(("MLBRIDGE_" + Name).str()).value_or(Option);
+}
 
 StringRef levelOf(const Function &F, StringRef Pipeline) {
   return F.hasMinSize() ? "Oz" : F.hasOptSize() ? "Os" : Pipeline;

@@ -3,6 +3,8 @@
 //   clang-22 -Oz -Xclang -fpass-plugin=mlbridge-inliner.so -Xclang -mllvm
 //     -Xclang -inliner-model=URI
 //   opt-22 -load-pass-plugin mlbridge-inliner.so -passes='default<Oz>' -inliner-model=URI
+#include "explore.h"
+
 #include "advice/advice.h"
 #include "levels.h"
 #include "versions/ml_inline_advisor.h"
@@ -33,8 +35,15 @@ static cl::opt<std::string> LogOption("inliner-log", cl::value_desc("DIR"),
 namespace mlbridge::inliner {
 
 static advice::Settings settings() {
-  return {"inliner",    ModelOption,   DeadlineOption, OnFailureOption,
-          LevelsOption, MissingOption, LogOption};
+  advice::Settings Its;
+  Its.Prefix = "inliner";
+  Its.Model = advice::value(ModelOption, "INLINER_MODEL");
+  Its.Deadline = advice::value(DeadlineOption, "INLINER_DEADLINE");
+  Its.OnFailure = advice::value(OnFailureOption, "INLINER_ON_FAILURE");
+  Its.Levels = advice::value(LevelsOption, "INLINER_LEVELS");
+  Its.Missing = advice::value(MissingOption, "INLINER_MISSING");
+  Its.Log = advice::value(LogOption, "INLINER_LOG");
+  return Its;
 }
 
 namespace {
@@ -153,9 +162,8 @@ static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, Inline
     advice::refuse(Options, M.getContext(), Right);
     return Stock();
   }
-  if (none_of(Defined, [&](const Function &F) {
-        return Options.wants(advice::levelOf(F, Its.Level));
-      }))
+  if (none_of(Defined,
+              [&](const Function &F) { return Options.wants(advice::levelOf(F, Its.Level)); }))
     return Stock();
   auto Asking = std::make_unique<ModelInlineAdvisor>(
       M, *Its.Modules, Options, Its.Level, std::make_shared<Heuristic>(M, FAM, Params, IC));
@@ -166,6 +174,7 @@ static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, Inline
 }
 
 static void registerCallbacks(PassBuilder &PB) {
+  registerExploration();
   const auto State = std::make_shared<Pipeline>();
   PB.registerAnalysisRegistrationCallback([State](ModuleAnalysisManager &MAM) {
     State->Modules = &MAM;
@@ -174,9 +183,8 @@ static void registerCallbacks(PassBuilder &PB) {
   PB.registerAnalysisRegistrationCallback([State](FunctionAnalysisManager &FAM) {
     FAM.registerPass([State] { return PipelineAnalysis(State); });
   });
-  PB.registerPipelineStartEPCallback([State](ModulePassManager &, OptimizationLevel Level) {
-    State->Level = nameOf(Level);
-  });
+  PB.registerPipelineStartEPCallback(
+      [State](ModulePassManager &, OptimizationLevel Level) { State->Level = nameOf(Level); });
   // ThinLTO's back ends and full LTO begin here.
   PB.registerPipelineEarlySimplificationEPCallback(
       [State](ModulePassManager &, OptimizationLevel Level, auto...) {

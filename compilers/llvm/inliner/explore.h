@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef MLBRIDGE_INLINER_EXPLORE_H
+#define MLBRIDGE_INLINER_EXPLORE_H
+
+namespace mlbridge::inliner {
+
+/// Makes function:flip?seed=N&probability=P&of=URI a model: another one, or else LLVM's heuristic,
+/// with some decisions turned round, to learn what they cost. The same seed gives the same
+/// decisions for a module.
+void registerExploration();
+
+} // namespace mlbridge::inliner
+
+#endif
