@@ -15,7 +15,7 @@ import pytest
 
 from mlbridge import files
 from mlbridge.cli import main
-from mlbridge.cli.common import OPTIMIZATIONS
+from mlbridge.cli.common import OPTIMIZATIONS, Optimization
 from mlbridge.decisions import read_decisions
 
 
@@ -120,7 +120,7 @@ def test_models(
 def test_another_optimization_has_options_of_its_own_name(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OPTIMIZATIONS, "unrolling", None)
+    monkeypatch.setitem(OPTIMIZATIONS, "unrolling", Optimization("unrolling"))
     plugin = ("--plugin", f"{place}/plugin.so")
     assert "no model comes with unrolling" in refused(capsys, "unrolling", *plugin)
     assert main(["flags", "unrolling", *plugin, "--model", "unix:/s", "--deadline", "1s"]) == 0
@@ -130,6 +130,48 @@ def test_another_optimization_has_options_of_its_own_name(
         "unrolling-deadline": "1s",
     }
     assert ", unrolling" in refused(capsys, "vectorize-everything")
+
+
+def test_several_optimizations(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins = place / "plugins"
+    plugins.mkdir()
+    for name in ("phase-ordering", "inliner", "inliner-19", "regalloc-advice"):
+        (plugins / f"mlbridge-{name}.so").write_bytes(b"")
+    monkeypatch.setattr(files, "PACKAGE", str(place))
+    two = ["regalloc-eviction", "regalloc-priority"]
+    models = ["--model", "regalloc-eviction=unix:/e", "--model", "regalloc-priority=unix:/p"]
+    assert main(["flags", *two, *models, "--missing", "zero"]) == 0
+    line = capsys.readouterr().out.strip()
+    assert line.count("-fpass-plugin=") == 1, "one plugin asks both"
+    assert options(line) == {
+        "fpass-plugin": f"{plugins}/mlbridge-regalloc-advice.so",
+        "regalloc-eviction-model": "unix:/e",
+        "regalloc-eviction-missing": "zero",
+        "regalloc-priority-model": "unix:/p",
+        "regalloc-priority-missing": "zero",
+    }
+    mixed = ["phase-ordering", "inliner", "--model", "inliner=unix:/i", "--effort", "2"]
+    assert "policy" in refused(capsys, *mixed), "the candidates are not shipped here"
+    assert main(["flags", *mixed, "--model", "phase-ordering=unix:/s"]) == 0
+    told = options(capsys.readouterr().out.strip())
+    assert told["phase-ordering-effort"] == "2" and "inliner-effort" not in told
+    assert main(["flags", "inliner", "--model", "unix:/i", "--llvm", "19"]) == 0
+    assert capsys.readouterr().out.split()[:4] == [
+        *("--start-no-unused-arguments", "-Xclang", "-load", "-Xclang")
+    ]
+    for wrong, says in (
+        (["inliner", "inliner"], "each optimization once"),
+        (["inliner", "regalloc-eviction", "--model", "unix:/s"], "expected OPTIMIZATION=URI"),
+        (["inliner", "--model", "phase-ordering=unix:/s"], "is not one of inliner"),
+        (["inliner", "--effort", "3", "--model", "unix:/s"], "--effort is for phase-ordering"),
+        (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),
+        (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
+        (["phase-ordering", "--llvm", "19"], "has no plugin for LLVM 19"),
+        (["regalloc-priority"], "no model comes with"),
+    ):
+        assert says in refused(capsys, *wrong), wrong
 
 
 def test_several_options_of_a_uri_need_no_quotes(

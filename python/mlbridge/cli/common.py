@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import dataclass
 
 #: How every command ends; `--help` says so.
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
@@ -13,8 +14,22 @@ EXIT_CODES = (
     "exit codes: 0 success; 1 failure, with the reason on stderr;\n2 the command line is wrong"
 )
 
-#: The optimizations that have a compiler plugin, and the model that is shipped for each, if any.
-OPTIMIZATIONS: dict[str, str | None] = {"phase-ordering": "phase-ordering-size"}
+
+@dataclass(frozen=True)
+class Optimization:
+    """One that has a compiler plugin. Its name is what the plugin's options begin with."""
+
+    plugin: str
+    model: str | None = None  #: that is shipped
+    versions: tuple[int, ...] = (22,)  #: of LLVM
+
+
+OPTIMIZATIONS = {
+    "phase-ordering": Optimization("phase-ordering", "phase-ordering-size"),
+    "inliner": Optimization("inliner", "inliner-size", (22, 19)),
+    "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction"),
+    "regalloc-priority": Optimization("regalloc-advice"),
+}
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 

@@ -13,6 +13,8 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .. import files
 from .common import DONE, OPTIMIZATIONS, CommandError, nearest
@@ -24,6 +26,7 @@ SCHEMES = {
     **dict.fromkeys(("unix", "shm", "pipe", "replay", "candidates"), "path"),
     "function": "name",
 }
+PHASES = "phase-ordering"
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 SCRIPT = """\
@@ -107,6 +110,7 @@ def must_open(uri: str) -> None:
 
 def compiler_of(options: argparse.Namespace) -> str:
     """The file of --compiler."""
+    options.compiler = options.compiler or f"clang-{options.llvm}"
     found = shutil.which(str(options.compiler))
     if found is None:
         raise CommandError(
@@ -115,19 +119,25 @@ def compiler_of(options: argparse.Namespace) -> str:
     return os.path.abspath(found)
 
 
-def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
-    """Have the compiler ask a model in this process, which the pass binds to its signature."""
-    scheme = uri.partition(":")[0]
-    if scheme != "candidates" and SCHEMES.get(scheme) not in ("model", "name"):
-        return  # a server, to which this would be a compilation like others
+def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
+    """Have the compiler ask models in this process, which the passes bind to their signatures."""
+    # To a server this would be a compilation like others.
+    schemes = [(one, one.uri.partition(":")[0]) for one in asked]
+    asked = [
+        one
+        for one, scheme in schemes
+        if scheme == "candidates" or SCHEMES.get(scheme) in ("model", "name")
+    ]
+    if not asked:
+        return
     import subprocess
 
     compiler = compiler_of(options)
     trial = argparse.Namespace(**{**vars(options), "log": None, "on_failure": "fail"})
     level = "-" + (options.levels or "Oz").partition(",")[0]
     done = subprocess.run(
-        [compiler, *words(trial, plugin, uri), level, "-x", "c", "-c", "-", "-o", os.devnull],
-        input="int trial(int x) { return x; }\n",
+        [compiler, *words(trial, asked), level, "-x", "c", "-c", "-", "-o", os.devnull],
+        input="static int f(int x) { return x; }\nint trial(int x) { return f(x) + f(1); }\n",
         capture_output=True,
         text=True,
         check=False,
@@ -140,19 +150,40 @@ def attempt(options: argparse.Namespace, plugin: str, uri: str) -> None:
         )
 
 
+def stated(options: argparse.Namespace, optimization: str) -> str | None:
+    """What --model says of it."""
+    found = None
+    for text in options.model:
+        name, equals, uri = str(text).partition("=")
+        if not (equals and name in OPTIMIZATIONS):
+            if len(options.optimizations) > 1:
+                raise CommandError(
+                    f"--model: '{text}': expected OPTIMIZATION=URI, as there are several"
+                )
+            name, uri = options.optimizations[0], str(text)
+        elif name not in options.optimizations:
+            raise CommandError(f"--model: {name} is not one of {', '.join(options.optimizations)}")
+        if name == optimization:
+            found = uri
+    return found
+
+
 def effort_of(options: argparse.Namespace) -> int:
     """A model of one's own is believed, unless one says otherwise."""
+    if PHASES not in options.optimizations:
+        return 0
     if options.effort is not None:
         return int(options.effort)
-    return int(options.model is None or options.model.startswith("candidates:"))
+    model = stated(options, PHASES)
+    return int(model is None or model.startswith("candidates:"))
 
 
-def shipped(options: argparse.Namespace, runtime: str | None) -> str:
+def shipped(options: argparse.Namespace, optimization: str, runtime: str | None) -> str:
     """What comes with the package: its candidates if they are to be compared, else its policy."""
-    name = OPTIMIZATIONS[options.optimization]
+    name = OPTIMIZATIONS[optimization].model
     if name is None:
-        raise CommandError(f"no model comes with {options.optimization}; state one with --model")
-    compared = effort_of(options) > 0
+        raise CommandError(f"no model comes with {optimization}; state one with --model")
+    compared = optimization == PHASES and effort_of(options) > 0
     path = (
         files.shipped_candidates(name, options.objective or "size")
         if compared
@@ -165,10 +196,12 @@ def shipped(options: argparse.Namespace, runtime: str | None) -> str:
         )
     if compared:
         return f"candidates:{escaped(path)}"
+    if optimization != PHASES:  # small enough for the engine that needs nothing
+        return f"native:{escaped(path)}"
     return f"onnx:{escaped(path)}{runtime_option(runtime)}"
 
 
-def path_of(optimization: str, text: str | None = None) -> str:
+def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
     """The file of the optimization's plugin, which must be there."""
     if optimization not in OPTIMIZATIONS:
         raise CommandError(
@@ -178,14 +211,18 @@ def path_of(optimization: str, text: str | None = None) -> str:
                 or "; there is " + ", ".join(OPTIMIZATIONS)
             )
         )
-    path = os.path.abspath(text if text is not None else files.plugin(optimization))
+    its = OPTIMIZATIONS[optimization]
+    if text is None and llvm not in its.versions:
+        known = " and ".join(map(str, its.versions))
+        raise CommandError(f"{optimization} has no plugin for LLVM {llvm}; it has one for {known}")
+    path = os.path.abspath(text if text is not None else files.plugin(its.plugin, llvm))
     if os.path.isfile(path):
         return path
     if text is not None:
         raise CommandError(f"--plugin: there is no file {path}")
     raise CommandError(
-        f"the compiler plugin is not there ({path}): this package was built without LLVM 22; "
-        "install llvm-22-dev, then install mlbridge again"
+        f"the compiler plugin is not there ({path}): this package was built without LLVM {llvm}; "
+        f"install llvm-{llvm}-dev, then install mlbridge again"
     )
 
 
@@ -202,15 +239,39 @@ def quoted(argument: str) -> str:
     return f"'{argument}'"
 
 
-def model_of(options: argparse.Namespace, runtime: str | None) -> str:
-    """The URI of --model or of the shipped one; `runtime` is where ONNX Runtime is, if told."""
+@dataclass(frozen=True)
+class Asked:
+    """What asks, and whom."""
+
+    optimization: str
+    plugin: str
+    uri: str
+
+
+def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
+    """Of each optimization; `runtime` is where ONNX Runtime is, if told."""
+    named = options.optimizations
+    if options.plugin and len(named) > 1:
+        raise CommandError("--plugin: several optimizations have several plugins")
+    for name in named:
+        path_of(name, options.plugin, options.llvm)
+    if len(set(named)) < len(named):
+        raise CommandError(f"{' '.join(named)}: each optimization once")
+    for option in ("vocabulary", "effort", "objective", "max_steps"):
+        if getattr(options, option) is not None and PHASES not in named:
+            raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
+    if options.missing is not None and named == [PHASES]:
+        raise CommandError(f"--missing is not for {PHASES}")
     if options.objective == "speed-size" and not effort_of(options):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
-    if options.effort == 0 and str(options.model).startswith("candidates:"):
+    if options.effort == 0 and str(stated(options, PHASES)).startswith("candidates:"):
         raise CommandError("--model: candidates are compared; give --effort 1 or more")
-    if options.model is None:
-        return shipped(options, runtime)
-    return model_uri(str(options.model), runtime)
+    found = []
+    for name in named:
+        model = stated(options, name)
+        uri = shipped(options, name, runtime) if model is None else model_uri(model, runtime)
+        found.append(Asked(name, path_of(name, options.plugin, options.llvm), uri))
+    return found
 
 
 def vocabulary_of(options: argparse.Namespace) -> list[str]:
@@ -231,44 +292,57 @@ def run(options: argparse.Namespace) -> int:
 
 def path(options: argparse.Namespace) -> int:
     """Print where the plugin is."""
-    print(path_of(options.optimization))
+    print(path_of(options.optimization, llvm=options.llvm))
     return DONE
 
 
 def flags_line(options: argparse.Namespace) -> str:
-    plugin = path_of(options.optimization, options.plugin)
-    uri = model_of(options, files.onnx_runtime())
+    asked = asked_of(options, files.onnx_runtime())
     if options.require:
-        must_open(uri)
-        attempt(options, plugin, uri)
+        for one in asked:
+            must_open(one.uri)
+        attempt(options, asked)
         options.on_failure = options.on_failure or "fail"
-    elif uri.startswith("onnx:") and options.model is None and files.find_onnx_runtime() is None:
+    elif (
+        any(one.uri.startswith("onnx:") and not stated(options, one.optimization) for one in asked)
+        and files.find_onnx_runtime() is None
+    ):
         print(
             "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
             "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
             file=sys.stderr,
         )
-    return " ".join(map(quoted, words(options, plugin, uri)))
+    return " ".join(map(quoted, words(options, asked)))
 
 
-def words(options: argparse.Namespace, plugin: str, uri: str) -> list[str]:
-    """What to add to a compiler's command line to ask the model at `uri`."""
+def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
+    """What to add to a compiler's command line so that it asks these models."""
     # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
-    line = ["--start-no-unused-arguments", "-Xclang", f"-fpass-plugin={plugin}"]
-    told = {
-        "model": uri,
-        "vocabulary": next(iter(vocabulary_of(options)), None),
-        "max-steps": options.max_steps,
-        "deadline": options.deadline,
-        "on-failure": options.on_failure,
-        "levels": options.levels,
-        "effort": effort_of(options) or None,
-        "objective": options.objective,
-        "log": options.log and os.path.abspath(options.log),
-    }
-    for name, value in told.items():
-        if value is not None:
-            line += ["-Xclang", "-mllvm", "-Xclang", f"-{options.optimization}-{name}={value}"]
+    line = ["--start-no-unused-arguments"]
+    for plugin in dict.fromkeys(one.plugin for one in asked):
+        if options.llvm < 22:  # which reads options of LLVM before it loads pass plugins
+            line += ["-Xclang", "-load", "-Xclang", plugin]
+        line += ["-Xclang", f"-fpass-plugin={plugin}"]
+    for one in asked:
+        told = {
+            "model": one.uri,
+            "deadline": options.deadline,
+            "on-failure": options.on_failure,
+            "levels": options.levels,
+            "log": options.log and os.path.abspath(options.log),
+        }
+        if one.optimization == PHASES:
+            told |= {
+                "vocabulary": next(iter(vocabulary_of(options)), None),
+                "max-steps": options.max_steps,
+                "effort": effort_of(options) or None,
+                "objective": options.objective,
+            }
+        else:
+            told["missing"] = options.missing
+        for name, value in told.items():
+            if value is not None:
+                line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
 
@@ -277,11 +351,11 @@ def wrapper(options: argparse.Namespace) -> int:
     """Write the script that the options ask for, once its compiler has asked the model."""
     compiler = compiler_of(options)
     options.on_failure = options.on_failure or "fail"
-    plugin = path_of(options.optimization, options.plugin)
-    uri = model_of(options, files.find_onnx_runtime())
-    attempt(options, plugin, uri)
-    needed = shlex.join([compiler, plugin, *vocabulary_of(options), *needs(uri)])
-    command = shlex.join([compiler, *words(options, plugin, uri)])
+    asked = asked_of(options, files.find_onnx_runtime())
+    attempt(options, asked)
+    read = [file for one in asked for file in (one.plugin, *needs(one.uri))]
+    needed = shlex.join([compiler, *vocabulary_of(options), *dict.fromkeys(read)])
+    command = shlex.join([compiler, *words(options, asked)])
     text = SCRIPT.format(needed=needed, command=command)
     try:
         with open(options.output, "w", encoding="utf-8") as file:

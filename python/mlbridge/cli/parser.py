@@ -23,6 +23,7 @@ MOST_EFFORT = 100
 LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 AT = "where: unix:SOCKET, grpc:HOST:PORT, …"
 JSON = "print the result as JSON"
+LLVM_VERSION = "the LLVM version of the compiler (default: 22)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -155,10 +156,26 @@ def parser() -> Parser:
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
     path.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
+    path.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
 
     model = Parser(add_help=False)
-    model.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
-    model.option("--model URI", "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …")
+    model.add_argument(
+        "optimizations",
+        nargs="+",
+        metavar="optimization",
+        help=f"one or several of {', '.join(OPTIMIZATIONS)}",
+    )
+    model.option(
+        "--model URI ...",
+        "the model to ask: onnx:FILE, unix:SOCKET, grpc:HOST:PORT, …; OPTIMIZATION=URI for one of "
+        "several optimizations",
+    )
+    model.option(
+        "--missing",
+        "inputs of the model that LLVM's features lack: an error (refuse, the default), or zero",
+        choices=["refuse", "zero"],
+    )
+    model.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
     model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
     model.option(
         "--effort N",
@@ -175,7 +192,7 @@ def parser() -> Parser:
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
-    model.option("--compiler COMMAND", "the compiler that asks: clang-22", default="clang-22")
+    model.option("--compiler COMMAND", "the compiler that asks (default: clang-22, or -19)")
     asking = Parser(add_help=False, parents=[model])
     asking.option(
         "--on-failure",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
-from .flags import attempt, compiler_of, effort_of, model_of, must_open, path_of, quoted, words
+from .flags import PHASES, asked_of, attempt, compiler_of, effort_of, must_open, quoted, words
 
 if TYPE_CHECKING:
     from ..measuring import Ratio
@@ -36,12 +36,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.output and not options.run:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
+    if options.optimizations != [PHASES]:
+        raise CommandError(f"it counts the decisions of {PHASES}, and no others")
     compiler = compiler_of(options)
-    plugin = path_of(options.optimization, options.plugin)
-    uri = model_of(options, files.onnx_runtime())
+    asked = asked_of(options, files.onnx_runtime())
     options.levels, options.on_failure = options.level, None
-    must_open(uri)
-    attempt(options, plugin, uri)
+    for one in asked:
+        must_open(one.uri)
+    attempt(options, asked)
     formats = chart_formats() if options.chart else ()
     if options.chart and Path(options.chart).suffix[1:] not in formats:
         known = ", ".join(f".{name}" for name in formats)
@@ -52,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
     def flags(logs: Path) -> contextlib.AbstractContextManager[Sequence[str]]:
         options.log = str(logs)
-        return nullcontext([quoted(word) for word in words(options, plugin, uri)])
+        return nullcontext([quoted(word) for word in words(options, asked)])
 
     build = options.build[0] if len(options.build) == 1 else shlex.join(options.build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
@@ -88,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError("interrupted") from None
     show(report)
     found = {
-        "optimization": options.optimization,
-        "model": uri,
+        "models": {one.optimization: one.uri for one in asked},
         "level": options.level,
         "effort": effort_of(options),
         "compiler": compiler,
