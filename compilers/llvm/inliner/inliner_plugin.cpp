@@ -31,6 +31,11 @@ static cl::opt<std::string>
                   cl::desc("Inputs of the model that LLVM does not have: an error, or zero"));
 static cl::opt<std::string> LogOption("inliner-log", cl::value_desc("DIR"),
                                       cl::desc("Record what is asked and answered"));
+// For the phase-ordering plugin, which compares the model's code with that of plain clang.
+static cl::opt<bool> ComparedOption("inliner-compared", cl::Hidden,
+                                    cl::desc("Ask the model only where -inliner-candidate is set"));
+static cl::opt<bool> CandidateOption("inliner-candidate", cl::Hidden,
+                                     cl::desc("With -inliner-compared: ask the model"));
 
 namespace mlbridge::inliner {
 
@@ -155,7 +160,7 @@ static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, Inline
   const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
   const advice::Settings Options = settings();
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
-  if (Defined.empty())
+  if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();
   const Pipeline &Its = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Of;
   if (const Status Right = Options.check(); !Right) {

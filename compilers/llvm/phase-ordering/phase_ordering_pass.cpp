@@ -305,6 +305,18 @@ static Seen see(Module &M, ModuleAnalysisManager &MAM) {
   return What;
 }
 
+/// If the inliner's plugin is loaded as well, what its model does is one more candidate; the stock
+/// pipeline and the other candidates are without it.
+static void compareInliner(std::vector<Candidate> &Candidates, StringRef Level) {
+  cl::Option *Compared = findOption("inliner-compared");
+  if (!Compared)
+    return;
+  if (!Compared->getNumOccurrences())
+    Compared->addOccurrence(1, Compared->ArgStr, "true");
+  Candidates.insert(Candidates.begin(),
+                    {"inliner", {("default<" + Level + ">").str()}, false, {"inliner-candidate"}});
+}
+
 /// True if the module now is what the model made of it. Otherwise it is as it was, and one
 /// diagnostic says why: a remark where there was nothing to decide. Or trials have been started,
 /// and the host goes on with its own passes. `Level` is that of the pipeline ("Oz"), or empty where
@@ -357,6 +369,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
     What = see(M, MAM);
   if (Its.Candidates.size() > EffortOption)
     Its.Candidates.resize(EffortOption);
+  compareInliner(Its.Candidates, Level);
   const auto Report = [What](Module &Now, const Selection &How) {
     say(Now, How);
     if (LogFolderOption.empty())
