@@ -4,11 +4,13 @@
     python3 -m programs.compare test-A --effort 1 3 10 -o build/test-A.json
     python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
     python3 -m programs.compare demo --effort 1 3 10 --shares
+    python3 -m programs.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
 
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
 --linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
 and must give what the -Oz build gives; --runs times the catalog's `work`, in turns. --shares builds
-once more with logs of where time goes. Ratios to -Oz are geometric means over programs, with the
+once more with logs of where time goes. With --way, -Oz is compared with these flags added to it, in
+place of the efforts, all compiled with -ffunction-sections. Ratios to -Oz are geometric means over programs, with the
 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file records all of it,
 with the versions of compiler and candidates. Exits with 1 if an object is larger than at -Oz, a
 compiler falls back, or an output differs.
@@ -23,6 +25,7 @@ import math
 import os
 import random
 import resource
+import shlex
 import shutil
 import sys
 import time
@@ -48,6 +51,7 @@ from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.plugin import candidate_flags, candidates_file
 
+SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
 SAMPLES = 10_000
 LINK_TIMEOUT = 120.0
@@ -83,8 +87,12 @@ def bootstrap(ratios: Iterable[float]) -> Ratio:
     return Ratio(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
 
 
-def ways(efforts: Sequence[int], objective: str) -> dict[str, list[str]]:
+def ways(options: argparse.Namespace) -> dict[str, list[str]]:
     """The flags of each way to compile."""
+    if options.way:
+        named = {"-Oz": "", **dict(options.way)}
+        return {name: ["-Oz", *SECTIONS, *shlex.split(more)] for name, more in named.items()}
+    efforts, objective = options.effort, options.objective
     compared = {f"effort {n}": ["-Oz", *candidate_flags(n, objective)] for n in efforts}
     return {"-Oz": ["-Oz"], "outliner": ["-Oz", *OUTLINER], **compared}
 
@@ -96,9 +104,16 @@ def cpu() -> float:
 
 
 def build(
-    program: Program, flags: Sequence[str], folder: Path, jobs: int, root: Path = BUILD
+    program: Program,
+    flags: Sequence[str],
+    folder: Path,
+    jobs: int,
+    root: Path = BUILD,
+    *,
+    linked: bool = False,
 ) -> Build:
-    """Compile it, link, run its test; its sources lie in `root`."""
+    """Compile it, link, run its test; its sources lie in `root`. `linked`: these objects have a
+    section for each function, so that they say what --gc-sections leaves."""
     began, spent = time.perf_counter(), cpu()
     compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs, build=root)
     wall, used = time.perf_counter() - began, cpu() - spent
@@ -106,6 +121,8 @@ def build(
     made.fallbacks = fallback_warnings(compiled)
     for item in compiled:
         made.digests[item.source] = hashlib.sha256(item.object.read_bytes()).hexdigest()
+    if linked:
+        made.linked = linked_size(program, compiled, folder)
     if program.test:
         link_program(program, compiled, folder / "bin")
         made.output = run_test(program, folder / "bin", folder / "work", root)
@@ -120,8 +137,12 @@ def linked_bytes(
     Each object with a main() becomes a program, with what it needs of the others; without any, all
     become a shared library. Symbols of other libraries stay unresolved.
     """
-    flags = [*flags, "-ffunction-sections", "-fPIC"]
+    flags = [*flags, *SECTIONS]
     compiled = compile_program(program, folder / "sections", flags=flags, jobs=jobs, build=root)
+    return linked_size(program, compiled, folder)
+
+
+def linked_size(program: Program, compiled: Sequence[Compiled], folder: Path) -> int:
     main = [item for item in compiled if defines_main(item)]
     others = [str(item.object) for item in compiled if item not in main]
     archive = folder / "others.a"
@@ -179,9 +200,10 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
     """All ways of one program."""
     folder = root / "compared" / program.name
     builds: dict[str, Build] = {}
-    for name, flags in ways(options.effort, options.objective).items():
-        builds[name] = build(program, flags, folder / name, options.jobs, root)
-        if options.linked:
+    for name, flags in ways(options).items():
+        once = options.linked and bool(options.way)
+        builds[name] = build(program, flags, folder / name, options.jobs, root, linked=once)
+        if options.linked and not once:
             linked = linked_bytes(program, flags, folder / name, options.jobs, root)
             builds[name].linked = linked
         if options.shares and name.startswith("effort"):
@@ -272,12 +294,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help="sets or programs (default: demo)")
     parser.add_argument("--effort", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--objective", choices=["size", "speed-size"], default="size")
+    parser.add_argument(
+        "--way",
+        type=lambda text: tuple(text.split("=", 1)),
+        metavar="NAME=FLAGS",
+        action="append",
+        default=[],
+        help="flags to compare with -Oz",
+    )
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
     parser.add_argument("--shares", action="store_true", help="where compile time goes")
     parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)
+    if not all(len(way) == 2 and all(way) for way in options.way):
+        parser.error("--way: expected NAME=FLAGS")
     found: dict[str, dict[str, Build]] = {}
     wrong: list[str] = []
     try:
@@ -291,7 +323,7 @@ def main(arguments: list[str]) -> int:
     made = summary(found)
     print_summary(made)
     if options.output:
-        listed = candidates_file(options.objective)
+        listed = candidates_file(options.objective).read_bytes()
         record = {
             "programs": {
                 name: {
@@ -311,8 +343,14 @@ def main(arguments: list[str]) -> int:
             },
             "over_oz": made,
             "problems": wrong,
-            "objective": options.objective,
-            "candidates": hashlib.sha256(listed.read_bytes()).hexdigest(),
+            **(
+                {"ways": dict(options.way)}
+                if options.way
+                else {
+                    "objective": options.objective,
+                    "candidates": hashlib.sha256(listed).hexdigest(),
+                }
+            ),
             "compiler": must(["clang-22", "--version"], BUILD).splitlines()[0],
             "jobs": options.jobs,
         }

@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = argparse.Namespace(
-        effort=[1, 3], objective="size", jobs=2, linked=True, runs=2, shares=True
+        effort=[1, 3], objective="size", jobs=2, linked=True, runs=2, shares=True, way=[]
     )
     builds = compare(PROGRAM, options, root)
     assert list(builds) == ["-Oz", "outliner", "effort 1", "effort 3"]
@@ -70,6 +70,18 @@ def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert f"{found['effort 3']['bytes']['mean']:.3f}" in said and "nan" not in said
     assert "effort 1: of " in said, "where time goes"
+
+
+def test_ways_that_are_stated(root: Path) -> None:
+    options = argparse.Namespace(
+        way=[("never", "-mllvm -inline-threshold=-1000"), ("O3", "-O3")],
+        **{"jobs": 2, "linked": True, "runs": 0, "shares": False},
+    )
+    builds = compare(PROGRAM, options, root)
+    assert list(builds) == ["-Oz", "never", "O3"]
+    assert builds["O3"].bytes > builds["-Oz"].bytes
+    assert builds["-Oz"].linked == linked_bytes(PROGRAM, ["-Oz"], root / "a", 1, root)
+    assert problems("small", builds) == []
 
 
 def test_what_nothing_calls_is_not_linked(root: Path) -> None:

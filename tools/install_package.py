@@ -21,7 +21,14 @@ LOG = BUILD / "package.log"
 WHEELS = BUILD / "wheels"
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
-LIBRARIES = ("llvm-22-dev", "libsimdjson-dev", "libprotobuf-dev", "libprotoc-dev", "libgrpc++-dev")
+LIBRARIES = (
+    "llvm-22-dev",
+    "llvm-19-dev",
+    "libsimdjson-dev",
+    "libprotobuf-dev",
+    "libprotoc-dev",
+    "libgrpc++-dev",
+)
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 

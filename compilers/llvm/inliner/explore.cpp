@@ -28,9 +28,21 @@ static Expected<int64_t> ask(FunctionCall &Call, Runner &Of) {
   return Of.evaluate<int64_t>();
 }
 
+/// SplitMix64 (Steele, Lea, Flood 2014).
+static uint64_t mix(uint64_t Z) {
+  Z = (Z ^ Z >> 30) * 0xbf58476d1ce4e5b9;
+  Z = (Z ^ Z >> 27) * 0x94d049bb133111eb;
+  return Z ^ Z >> 31;
+}
+
+static int64_t value(const FunctionCall &Call, const char *Name) {
+  const Span<const int64_t> Its = Call.in<int64_t>(Name);
+  return Its.empty() ? 0 : Its[0];
+}
+
 static Expected<FunctionModel> flip(const Uri &From) {
-  if (Status S =
-          From.allowOnly({"seed", "probability", "of", "deadline", "agent", "episode", "context"});
+  if (Status S = From.allowOnly(
+          {"seed", "probability", "margin", "of", "deadline", "agent", "episode", "context"});
       !S)
     return S;
   const Expected<uint64_t> Seed = From.number("seed", 0);
@@ -42,6 +54,9 @@ static Expected<FunctionModel> flip(const Uri &From) {
     return Status(Code::InvalidArgument,
                   "function:flip: probability: expected a number from 0 to 1, got '" +
                       From.option("probability") + "'");
+  const Expected<uint64_t> Margin = From.number("margin", 0);
+  if (!Margin)
+    return Margin.status();
   std::optional<mlbridge::Model> Of;
   if (const std::string Uri = From.option("of"); !Uri.empty()) {
     Of = mlbridge::Model::open(Uri);
@@ -50,7 +65,7 @@ static Expected<FunctionModel> flip(const Uri &From) {
       return Of->status();
   }
   FunctionModel Model;
-  Model.newFunction = [Seed = *Seed, Probability, Of]() -> Function {
+  Model.newFunction = [Seed = *Seed, Probability, Margin = int64_t(*Margin), Of]() -> Function {
     const auto Asked = Of ? std::make_shared<Runner>(Of->newRunner()) : nullptr;
     return [=, State = std::optional<uint64_t>()](FunctionCall &Call) mutable -> Status {
       const Span<int64_t> To = Call.out<int64_t>(Decision);
@@ -58,13 +73,21 @@ static Expected<FunctionModel> flip(const Uri &From) {
       if (!Usual || To.empty())
         return Usual ? Status(Code::Mismatch, std::string("expected an output ") + Decision)
                      : Usual.status();
-      if (!State)
-        State = Seed + xxh3_64bits(Call.context().context);
-      // SplitMix64 (Steele, Lea, Flood 2014).
-      uint64_t Z = *State += 0x9e3779b97f4a7c15;
-      Z = (Z ^ Z >> 30) * 0xbf58476d1ce4e5b9;
-      Z = (Z ^ Z >> 27) * 0x94d049bb133111eb;
-      const bool Flip = double((Z ^ Z >> 31) >> 11) * 0x1p-53 < Probability;
+      uint64_t Z;
+      if (Margin) { // all calls of a function alike, as far as the features tell functions apart
+        Z = Seed + xxh3_64bits(Call.context().context);
+        for (const char *Name : {"callee_users", "callee_basic_block_count",
+                                 "callee_conditionally_executed_blocks", "callsite_height"})
+          Z = mix(Z + uint64_t(value(Call, Name)));
+        const int64_t Cost = value(Call, "cost_estimate");
+        if (Cost <= -Margin || Cost >= Margin)
+          Z = ~uint64_t(0);
+      } else {
+        if (!State)
+          State = Seed + xxh3_64bits(Call.context().context);
+        Z = mix(*State += 0x9e3779b97f4a7c15);
+      }
+      const bool Flip = double(Z >> 11) * 0x1p-53 < Probability;
       To[0] = *Usual ^ int64_t(Flip);
       return Status();
     };
