@@ -140,12 +140,22 @@ def shipped_model() -> str:
 
 def plugin(optimization: str) -> Callable[[], str]:
     def run() -> str:
-        path = files.plugin(optimization)
+        path = files.plugin(OPTIMIZATIONS[optimization].plugin)
         if not os.path.isfile(path):
             raise Missing(f"{path} is not there", REBUILD)
         return path
 
     return run
+
+
+def llvm_19() -> str:
+    """What it can do and what not."""
+    able = [name for name, its in OPTIMIZATIONS.items() if 19 in its.versions]
+    for name in able:
+        if not os.path.isfile(path := files.plugin(OPTIMIZATIONS[name].plugin, 19)):
+            raise Missing(f"{path} is not there", REBUILD.replace("22", "19"))
+    unable = [name for name in OPTIMIZATIONS if name not in able]
+    return f"{', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"
 
 
 def clang_asks() -> str:
@@ -230,6 +240,7 @@ def checks() -> list[Check]:
             attempt(f"plugin {x}", f"mlbridge flags {x}", plugin(x), required=x == "phase-ordering")
             for x in OPTIMIZATIONS
         ),
+        attempt("LLVM 19", "mlbridge flags --llvm 19", llvm_19, required=False),
         attempt(
             "model phase-ordering-size",
             "mlbridge flags --effort 0; ONNX Runtime",
