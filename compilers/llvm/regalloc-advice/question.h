@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One question of the allocator in one module: which model answers it, and whether it still does.
+#ifndef MLBRIDGE_REGALLOC_ADVICE_QUESTION_H
+#define MLBRIDGE_REGALLOC_ADVICE_QUESTION_H
+
+#include "advice/advice.h"
+
+#include "llvm/Support/CodeGen.h"
+
+namespace mlbridge::regalloc {
+
+/// Asks the model, and lets no answer through on which LLVM's advisor can't act: that trusts it.
+class CheckedRunner : public llvm::MLModelRunner {
+public:
+  /// Its features are written where the model reads them.
+  CheckedRunner(llvm::LLVMContext &Context, const std::vector<llvm::TensorSpec> &Features,
+                std::unique_ptr<LLVMModelRunner> Of)
+      : MLModelRunner(Context, Kind::Release, Features.size()), Of(std::move(Of)) {
+    for (size_t I = 0; I < Features.size(); ++I)
+      setUpBufferForTensor(I, Features[I], this->Of->getTensorUntyped(I));
+  }
+
+  /// Why the model can't be asked, or why its last answer was refused; Ok after one that was not.
+  const Status &status() const { return Refused ? Of->status() : Refused; }
+  /// Whether LLVM's advisor took this runner for a function.
+  bool taken() const { return Taken; }
+
+  void switchContext(llvm::StringRef Name) override {
+    Taken = true;
+    Of->switchContext(Name);
+  }
+
+protected:
+  Status Refused;
+  const std::unique_ptr<LLVMModelRunner> Of;
+
+private:
+  bool Taken = false;
+};
+
+/// In one module; used by one thread.
+class Question {
+public:
+  Question(advice::Settings Options, llvm::Module &M, llvm::CodeGenOptLevel Level);
+
+  /// Whether the model is asked about this function; not if it has failed.
+  bool wants(const llvm::Function &F) const;
+  bool failed() const { return Failed; }
+  /// Says why, once: LLVM's heuristic decides for the rest of the module. Nothing if `Why` is Ok.
+  void note(const Status &Why);
+
+  const advice::Settings Options;
+  llvm::Module &M;
+
+private:
+  llvm::StringRef Level; ///< "O2"; empty where the model is not asked
+  bool Failed = false;
+};
+
+} // namespace mlbridge::regalloc
+
+#endif
