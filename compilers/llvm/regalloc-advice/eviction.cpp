@@ -36,9 +36,9 @@ private:
     Index = Of->evaluate<int64_t>();
     Refused = Status();
     if (Of->status() && (Index < 0 || Index >= int64_t(Mask.size())))
-      Refused = Status(Code::PolicyFailed, "index_to_evict is " + std::to_string(Index) +
-                                               "; expected 0 to " +
-                                               std::to_string(Mask.size() - 1));
+      Refused =
+          Status(Code::PolicyFailed, "index_to_evict is " + std::to_string(Index) +
+                                         "; expected 0 to " + std::to_string(Mask.size() - 1));
     else if (Of->status() && Mask[Index] != 1)
       Refused = Status(Code::PolicyFailed,
                        "index_to_evict is " + std::to_string(Index) + ", whose mask is 0");
@@ -69,8 +69,8 @@ private:
           Learned->tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
       if (Runner.status())
         return Freed;
-      Asked.note(Status(Runner.status().code(),
-                        MF.getName().str() + ": " + Runner.status().message()));
+      Asked.note(
+          Status(Runner.status().code(), MF.getName().str() + ": " + Runner.status().message()));
     }
     return stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
   }

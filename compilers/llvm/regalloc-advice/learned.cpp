@@ -52,9 +52,10 @@ bool hasLayout(const PriorityLayout &Its) {
 }
 
 Status otherLayout() {
-  return Status(Code::Unsupported,
-                "the learned advisor of this LLVM is not laid out as that of LLVM " LLVM_VERSION_STRING
-                ", for which this plugin was built");
+  return Status(
+      Code::Unsupported,
+      "the learned advisor of this LLVM is not laid out as that of LLVM " LLVM_VERSION_STRING
+      ", for which this plugin was built");
 }
 
 } // namespace

@@ -48,8 +48,8 @@ private:
       const unsigned Its = Learned->getPriority(Range);
       if (Runner.status())
         return Its;
-      Asked.note(Status(Runner.status().code(),
-                        MF.getName().str() + ": " + Runner.status().message()));
+      Asked.note(
+          Status(Runner.status().code(), MF.getName().str() + ": " + Runner.status().message()));
     }
     return static_cast<const RegAllocPriorityAdvisor &>(Default).getPriority(Range);
   }
@@ -64,8 +64,8 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   PriorityProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release),
-        Asked(std::move(Options), M, Level) {}
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M, Level) {
+  }
 
 private:
   std::unique_ptr<RegAllocPriorityAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
@@ -84,10 +84,10 @@ private:
     if (Learned)
       return true;
     auto Made = learnedPriority([this](const std::vector<llvm::TensorSpec> &Features) {
-      auto New = std::make_unique<PriorityRunner>(
-          Asked.M.getContext(), Features,
-          advice::newRunner(Asked.Options, advice::opened(Asked.Options), Asked.M, Features,
-                            Priority));
+      auto New = std::make_unique<PriorityRunner>(Asked.M.getContext(), Features,
+                                                  advice::newRunner(Asked.Options,
+                                                                    advice::opened(Asked.Options),
+                                                                    Asked.M, Features, Priority));
       Runner = New.get();
       return New;
     });

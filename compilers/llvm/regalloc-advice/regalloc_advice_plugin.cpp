@@ -78,15 +78,15 @@ private:
   const CodeGenOptLevel Level;
 };
 
-const RegisterTargetPassConfigCallback
-    AddAnalyses([](TargetMachine &Target, PassManagerBase &Passes, TargetPassConfig *) {
-      if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
-        return;
-      if (Eviction.given())
-        Passes.add(new EvictionAnalysis(Target.getOptLevel()));
-      if (Priority.given())
-        Passes.add(new PriorityAnalysis(Target.getOptLevel()));
-    });
+const RegisterTargetPassConfigCallback AddAnalyses([](TargetMachine &Target,
+                                                      PassManagerBase &Passes, TargetPassConfig *) {
+  if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
+    return;
+  if (Eviction.given())
+    Passes.add(new EvictionAnalysis(Target.getOptLevel()));
+  if (Priority.given())
+    Passes.add(new PriorityAnalysis(Target.getOptLevel()));
+});
 
 } // namespace
 

@@ -148,9 +148,7 @@ def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> N
 def test_a_priority_that_is_no_unsigned_number(allocator: Allocator, priority: float) -> None:
     bitcode = allocator.bitcode("floats.c")
     plain = allocator.llc(bitcode).object
-    with serving(
-        lambda *_: np.array([priority], np.float32), allocator.folder / "socket"
-    ) as uri:
+    with serving(lambda *_: np.array([priority], np.float32), allocator.folder / "socket") as uri:
         options = allocator.options({"model": uri}, "priority")
         made = allocator.llc(bitcode, *options, deadline="5s")
     assert made.object == plain
