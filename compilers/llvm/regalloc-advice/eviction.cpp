@@ -2,8 +2,6 @@
 // Which live range gives up its register.
 #include "eviction.h"
 
-#include "learned.h"
-
 #include "llvm/CodeGen/LiveInterval.h"
 #include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/CodeGen/MachineRegisterInfo.h"
@@ -69,8 +67,7 @@ private:
           Learned->tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
       if (Runner.status())
         return Freed;
-      Asked.note(
-          Status(Runner.status().code(), MF.getName().str() + ": " + Runner.status().message()));
+      Asked.note(MF, Runner.status());
     }
     return stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
   }
@@ -93,43 +90,19 @@ class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
   EvictionProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(std::move(Options), M, Level) {}
+        Asked(std::move(Options), M, Level), Learned(Asked, learnedEviction, IndexToEvict) {}
 
 private:
   std::unique_ptr<RegAllocEvictionAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
                                                       MachineBlockFrequencyInfo *MBFI,
                                                       MachineLoopInfo *Loops) override {
-    if (Asked.wants(MF.getFunction()) && open()) {
-      auto Its = Learned->getAdvisor(MF, RA, MBFI, Loops);
-      if (Runner->taken())
-        return std::make_unique<EvictionAdvisor>(MF, RA, Asked, *Runner, std::move(Its));
-      Asked.note(Status(Code::Unsupported, "LLVM's learned advisor uses another runner"));
-    }
+    if (auto Its = Learned.getAdvisor(MF, RA, MBFI, Loops))
+      return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(), std::move(Its));
     return std::make_unique<DefaultEvictionAdvisor>(MF, RA);
   }
 
-  /// Not before a function needs it.
-  bool open() {
-    if (Learned)
-      return true;
-    auto Made = learnedEviction(Ctx, [this](const std::vector<llvm::TensorSpec> &Features) {
-      auto New = std::make_unique<EvictionRunner>(
-          Ctx, Features,
-          advice::newRunner(Asked.Options, advice::opened(Asked.Options), Asked.M, Features,
-                            IndexToEvict));
-      Runner = New.get();
-      return New;
-    });
-    Asked.note(!Made ? Made.status() : Runner->status());
-    if (Asked.failed())
-      return false;
-    Learned = std::move(*Made);
-    return true;
-  }
-
   Question Asked;
-  std::unique_ptr<RegAllocEvictionAdvisorProvider> Learned; // owns the runner
-  EvictionRunner *Runner = nullptr;
+  LearnedAdvisors<RegAllocEvictionAdvisorProvider, EvictionRunner> Learned;
 };
 
 } // namespace

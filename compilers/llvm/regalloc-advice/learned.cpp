@@ -22,33 +22,33 @@ struct PriorityLayout : RegAllocPriorityAdvisorProvider {
   std::unique_ptr<MLModelRunner> Runner;
 };
 
-/// The bytes of an object that may be laid out differently, as pointers.
-template <typename T> const char *wordOf(const void *Object, const T &Member, size_t Index = 0) {
-  const size_t Offset = reinterpret_cast<const char *>(&Member) - static_cast<const char *>(Object);
-  const char *Word;
-  std::memcpy(&Word, static_cast<const char *>(Object) + Offset + Index * sizeof(Word),
-              sizeof(Word));
+/// A word of a member that may be something else, if the object is laid out differently.
+template <typename T> uintptr_t wordOf(const T &Member, size_t Index = 0) {
+  uintptr_t Word;
+  std::memcpy(&Word, reinterpret_cast<const char *>(&Member) + Index * sizeof(Word), sizeof(Word));
   return Word;
 }
 
+/// Of the heap's block that begins there.
+size_t sizeAt(const void *Block) { return malloc_usable_size(const_cast<void *>(Block)); }
+
 bool hasLayout(const EvictionLayout &Its) {
-  if (malloc_usable_size(const_cast<EvictionLayout *>(&Its)) < sizeof(EvictionLayout) ||
+  if (sizeAt(&Its) < sizeof(Its) ||
       Its.getAdvisorMode() != RegAllocEvictionAdvisorProvider::AdvisorMode::Release)
     return false;
   // A vector of libstdc++: begin, end, end of storage.
-  const char *Begin = wordOf(&Its, Its.Features), *End = wordOf(&Its, Its.Features, 1),
-             *Room = wordOf(&Its, Its.Features, 2);
+  const uintptr_t Begin = wordOf(Its.Features), End = wordOf(Its.Features, 1),
+                  Room = wordOf(Its.Features, 2);
   if (!Begin || Begin >= End || End > Room || (End - Begin) % sizeof(llvm::TensorSpec) ||
-      malloc_usable_size(const_cast<char *>(Begin)) < size_t(Room - Begin) ||
-      wordOf(&Its, Its.Runner))
+      wordOf(Its.Runner))
     return false;
   return any_of(Its.Features, [](const llvm::TensorSpec &F) { return F.name() == "mask"; });
 }
 
 bool hasLayout(const PriorityLayout &Its) {
-  return malloc_usable_size(const_cast<PriorityLayout *>(&Its)) >= sizeof(PriorityLayout) &&
+  return sizeAt(&Its) >= sizeof(Its) &&
          Its.getAdvisorMode() == RegAllocPriorityAdvisorProvider::AdvisorMode::Release &&
-         !wordOf(&Its, Its.Runner);
+         !wordOf(Its.Runner);
 }
 
 Status otherLayout() {
@@ -70,7 +70,8 @@ Expected<std::unique_ptr<RegAllocEvictionAdvisorProvider>> learnedEviction(LLVMC
   return Made;
 }
 
-Expected<std::unique_ptr<RegAllocPriorityAdvisorProvider>> learnedPriority(const NewRunner &Make) {
+Expected<std::unique_ptr<RegAllocPriorityAdvisorProvider>> learnedPriority(LLVMContext &,
+                                                                           const NewRunner &Make) {
   std::unique_ptr<RegAllocPriorityAdvisorProvider> Made(createReleaseModePriorityAdvisorProvider());
   auto &Its = static_cast<PriorityLayout &>(*Made);
   if (!hasLayout(Its))

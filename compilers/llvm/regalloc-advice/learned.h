@@ -26,7 +26,7 @@ using NewRunner =
 Expected<std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider>>
 learnedEviction(llvm::LLVMContext &Context, const NewRunner &Make);
 Expected<std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider>>
-learnedPriority(const NewRunner &Make);
+learnedPriority(llvm::LLVMContext &Context, const NewRunner &Make);
 
 } // namespace mlbridge::regalloc
 

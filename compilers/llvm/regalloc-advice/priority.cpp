@@ -2,8 +2,6 @@
 // Which live range is allocated next.
 #include "priority.h"
 
-#include "learned.h"
-
 #include "llvm/CodeGen/MachineFunction.h"
 
 using namespace llvm;
@@ -48,8 +46,7 @@ private:
       const unsigned Its = Learned->getPriority(Range);
       if (Runner.status())
         return Its;
-      Asked.note(
-          Status(Runner.status().code(), MF.getName().str() + ": " + Runner.status().message()));
+      Asked.note(MF, Runner.status());
     }
     return static_cast<const RegAllocPriorityAdvisor &>(Default).getPriority(Range);
   }
@@ -64,43 +61,20 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   PriorityProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M, Level) {
-  }
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M, Level),
+        Learned(Asked, learnedPriority, Priority) {}
 
 private:
   std::unique_ptr<RegAllocPriorityAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
                                                       SlotIndexes &Slots) override {
-    if (Asked.wants(MF.getFunction()) && open()) {
-      auto Its = Learned->getAdvisor(MF, RA, Slots);
-      if (Runner->taken())
-        return std::make_unique<PriorityAdvisor>(MF, RA, Slots, Asked, *Runner, std::move(Its));
-      Asked.note(Status(Code::Unsupported, "LLVM's learned advisor uses another runner"));
-    }
+    if (auto Its = Learned.getAdvisor(MF, RA, Slots))
+      return std::make_unique<PriorityAdvisor>(MF, RA, Slots, Asked, Learned.runner(),
+                                               std::move(Its));
     return std::make_unique<DefaultPriorityAdvisor>(MF, RA, &Slots);
   }
 
-  /// Not before a function needs it.
-  bool open() {
-    if (Learned)
-      return true;
-    auto Made = learnedPriority([this](const std::vector<llvm::TensorSpec> &Features) {
-      auto New = std::make_unique<PriorityRunner>(Asked.M.getContext(), Features,
-                                                  advice::newRunner(Asked.Options,
-                                                                    advice::opened(Asked.Options),
-                                                                    Asked.M, Features, Priority));
-      Runner = New.get();
-      return New;
-    });
-    Asked.note(!Made ? Made.status() : Runner->status());
-    if (Asked.failed())
-      return false;
-    Learned = std::move(*Made);
-    return true;
-  }
-
   Question Asked;
-  std::unique_ptr<RegAllocPriorityAdvisorProvider> Learned; // owns the runner
-  PriorityRunner *Runner = nullptr;
+  LearnedAdvisors<RegAllocPriorityAdvisorProvider, PriorityRunner> Learned;
 };
 
 } // namespace

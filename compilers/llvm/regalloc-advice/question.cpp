@@ -38,4 +38,8 @@ void Question::note(const Status &Why) {
   advice::giveUp(Options, M.getContext(), Why);
 }
 
+void Question::note(const MachineFunction &MF, const Status &Why) {
+  note(Status(Why.code(), MF.getName().str() + ": " + Why.message()));
+}
+
 } // namespace mlbridge::regalloc

@@ -4,7 +4,9 @@
 #define MLBRIDGE_REGALLOC_ADVICE_QUESTION_H
 
 #include "advice/advice.h"
+#include "learned.h"
 
+#include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/Support/CodeGen.h"
 
 namespace mlbridge::regalloc {
@@ -48,6 +50,7 @@ public:
   bool failed() const { return Failed; }
   /// Says why, once: LLVM's heuristic decides for the rest of the module. Nothing if `Why` is Ok.
   void note(const Status &Why);
+  void note(const llvm::MachineFunction &MF, const Status &Why);
 
   const advice::Settings Options;
   llvm::Module &M;
@@ -55,6 +58,56 @@ public:
 private:
   llvm::StringRef Level; ///< "O2"; empty where the model is not asked
   bool Failed = false;
+};
+
+/// LLVM's learned advisors for one module, with a runner that is a `Checked`. The model is opened
+/// when the first function needs it.
+template <typename Provider, typename Checked> class LearnedAdvisors {
+public:
+  using Maker = Expected<std::unique_ptr<Provider>> (*)(llvm::LLVMContext &, const NewRunner &);
+  LearnedAdvisors(Question &Asked, Maker Make, llvm::TensorSpec Advice)
+      : Asked(Asked), Make(Make), Advice(std::move(Advice)) {}
+
+  /// Null if LLVM's default is to advise this function; `More` is what else the provider takes.
+  template <typename... Args>
+  auto getAdvisor(const llvm::MachineFunction &MF, Args &&...More)
+      -> decltype(std::declval<Provider>().getAdvisor(MF, std::forward<Args>(More)...)) {
+    if (!Asked.wants(MF.getFunction()) || !open())
+      return nullptr;
+    auto Its = Learned->getAdvisor(MF, std::forward<Args>(More)...);
+    if (Runner->taken())
+      return Its;
+    Asked.note(Status(Code::Unsupported, "LLVM's learned advisor uses another runner"));
+    return nullptr;
+  }
+
+  /// After an advisor was made.
+  const Checked &runner() const { return *Runner; }
+
+private:
+  bool open() {
+    if (Learned)
+      return true;
+    llvm::LLVMContext &Context = Asked.M.getContext();
+    auto Made = Make(Context, [&](const std::vector<llvm::TensorSpec> &Features) {
+      const Model Of = advice::opened(Asked.Options);
+      auto New = std::make_unique<Checked>(
+          Context, Features, advice::newRunner(Asked.Options, Of, Asked.M, Features, Advice));
+      Runner = New.get();
+      return New;
+    });
+    Asked.note(Made ? Runner->status() : Made.status());
+    if (Asked.failed())
+      return false;
+    Learned = std::move(*Made);
+    return true;
+  }
+
+  Question &Asked;
+  const Maker Make;
+  const llvm::TensorSpec Advice;
+  std::unique_ptr<Provider> Learned; // owns the runner
+  Checked *Runner = nullptr;
 };
 
 } // namespace mlbridge::regalloc

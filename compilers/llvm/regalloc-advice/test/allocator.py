@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ class Allocator:
         return made
 
     @staticmethod
-    def options(settings: dict[str, object], question: str = "eviction") -> list[str]:
+    def options(settings: Mapping[str, object], question: str = "eviction") -> list[str]:
         return [f"-regalloc-{question}-{k.replace('_', '-')}={v}" for k, v in settings.items()]
 
     def llc(self, bitcode: Path, *flags: str, check: bool = True, **settings: object) -> Made:

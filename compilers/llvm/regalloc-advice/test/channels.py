@@ -144,7 +144,8 @@ def over_channels(
             try:
                 until = time.monotonic() + SECONDS
                 while True:
-                    ready = select.select([*channels, ended], [], [], until - time.monotonic())[0]
+                    waiting: list[Any] = [*channels, ended]
+                    ready = select.select(waiting, [], [], until - time.monotonic())[0]
                     assert ready, "the compiler waits for ever"
                     for channel in channels:
                         if channel in ready and channel.read():

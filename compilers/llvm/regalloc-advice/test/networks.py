@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 WIDTH = 33
 
 
-def save(path: Path, nodes: list[Any], inputs: dict[str, int], advice: tuple[str, int]) -> str:
+def save(path: Path, nodes: list[Any], inputs: Mapping[str, int], advice: tuple[str, int]) -> str:
     tensor = helper.make_tensor_value_info
     graph = helper.make_graph(
         nodes,

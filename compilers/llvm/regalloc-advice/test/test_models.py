@@ -44,10 +44,11 @@ def test_without_a_model_nothing_changes(allocator: Allocator) -> None:
 @pytest.mark.parametrize("scheme", ["native", "onnx"])
 def test_a_network_decides_in_llc_and_clang(allocator: Allocator, scheme: str) -> None:
     model = f"{scheme}:{networks.lightest(allocator.folder / 'lightest.onnx')}"
-    for compile in (
+    compilers: list[Callable[..., Made]] = [
         lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
         lambda **settings: allocator.clang("floats.c", "-O3", **settings),
-    ):
+    ]
+    for compile in compilers:
         plain = compile()
         before, printed = plain.object, allocator.output(plain)
         made = compile(model=model, on_failure="fail")
@@ -81,7 +82,7 @@ def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -
 def test_levels_are_those_of_functions(
     allocator: Allocator, levels: str, flags: list[str], expected: set[str]
 ) -> None:
-    asked = set()
+    asked: set[str] = set()
 
     def answer(features: Any, context: mlbridge.Context) -> Any:
         asked.update(name for name in ("round", "main", "small") if name in context.context)
@@ -133,7 +134,12 @@ def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> N
         "masked": "whose mask is 0",
     }[kind]
     uri = f"unix:{allocator.folder / 'socket'}"
-    server = [sys.executable, Path(__file__).with_name("failing_server.py"), uri, kind]
+    server: list[str | Path] = [
+        sys.executable,
+        Path(__file__).with_name("failing_server.py"),
+        uri,
+        kind,
+    ]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as serving:
         try:
             assert serving.stdout and serving.stdout.readline() == "ready\n"

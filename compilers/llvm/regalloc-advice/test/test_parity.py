@@ -24,7 +24,7 @@ def check_asks_the_same(
 ) -> None:
     folder = allocator.folder
     stock, learned = folder / "stock.o", folder / "learned.o"
-    command = ["llc-22", "-filetype=obj", *flags, bitcode, "-o"]
+    command: list[str | Path] = ["llc-22", "-filetype=obj", *flags, bitcode, "-o"]
     expected = channels.over_channels([*command, stock], questions, policy, folder / "channels")
     asked = channels.over_plugin(
         [*command, learned], questions, policy, allocator.plugin, folder / "socket"
