@@ -34,13 +34,27 @@ public:
         Log(StringRef(Names[5]), cl::value_desc("DIR"),
             cl::desc("Record what is asked and answered")) {}
 
-  bool given() const { return !Model.empty(); }
+  bool given() const { return !value(Model).empty(); }
   advice::Settings settings() const {
-    return {Prefix, Model, Deadline, OnFailure, Levels, Missing, Log};
+    advice::Settings Its;
+    Its.Prefix = Prefix;
+    Its.Model = value(Model);
+    Its.Deadline = value(Deadline);
+    Its.OnFailure = value(OnFailure);
+    Its.Levels = value(Levels);
+    Its.Missing = value(Missing);
+    Its.Log = value(Log);
+    return Its;
   }
 
 private:
   std::string named(StringRef Option) const { return (Prefix + "-" + Option).str(); }
+  /// For -regalloc-eviction-model also MLBRIDGE_REGALLOC_EVICTION_MODEL.
+  static std::string value(const cl::opt<std::string> &Option) {
+    std::string Name = Option.ArgStr.upper();
+    std::replace(Name.begin(), Name.end(), '-', '_');
+    return advice::value(Option, Name);
+  }
 
   const StringRef Prefix;
   const std::string Names[6] = {named("model"),  named("deadline"), named("on-failure"),
