@@ -88,16 +88,30 @@ private:
 
 class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
-  EvictionProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level)
+  EvictionProvider(advice::Settings Options, Module &M)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(std::move(Options), M, Level), Learned(Asked, learnedEviction, IndexToEvict) {}
+        Asked(std::move(Options), M), Learned(Asked, learnedEviction, IndexToEvict) {}
 
 private:
+#if LLVM_VERSION_MAJOR >= 22
   std::unique_ptr<RegAllocEvictionAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
                                                       MachineBlockFrequencyInfo *MBFI,
                                                       MachineLoopInfo *Loops) override {
-    if (auto Its = Learned.getAdvisor(MF, RA, MBFI, Loops))
-      return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(), std::move(Its));
+    return advisor(MF, RA, MBFI, Loops);
+  }
+#else
+  std::unique_ptr<RegAllocEvictionAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
+                                                      AnalysisResolver &Passes) override {
+    return advisor(MF, RA, Passes);
+  }
+#endif
+
+  template <typename... Analyses>
+  std::unique_ptr<RegAllocEvictionAdvisor> advisor(const MachineFunction &MF, const RAGreedy &RA,
+                                                   Analyses &...Its) {
+    if (auto Learning = Learned.getAdvisor(MF, RA, Its...))
+      return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(),
+                                               std::move(Learning));
     return std::make_unique<DefaultEvictionAdvisor>(MF, RA);
   }
 
@@ -107,9 +121,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<RegAllocEvictionAdvisorProvider>
-newEvictionProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level) {
-  return std::make_unique<EvictionProvider>(std::move(Options), M, Level);
+std::unique_ptr<RegAllocEvictionAdvisorProvider> newEvictionProvider(advice::Settings Options,
+                                                                     Module &M) {
+  return std::make_unique<EvictionProvider>(std::move(Options), M);
 }
 
 } // namespace mlbridge::regalloc

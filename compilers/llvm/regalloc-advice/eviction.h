@@ -4,13 +4,11 @@
 
 #include "question.h"
 
-#include "llvm/CodeGen/RegAllocEvictionAdvisor.h"
-
 namespace mlbridge::regalloc {
 
 /// For one module: advisors that ask the model, or LLVM's default.
-std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider>
-newEvictionProvider(advice::Settings Options, llvm::Module &M, llvm::CodeGenOptLevel Level);
+std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider> newEvictionProvider(advice::Settings Options,
+                                                                           llvm::Module &M);
 
 } // namespace mlbridge::regalloc
 

@@ -4,16 +4,20 @@
 #ifndef MLBRIDGE_REGALLOC_ADVICE_LEARNED_H
 #define MLBRIDGE_REGALLOC_ADVICE_LEARNED_H
 
+#include "eviction_advisor.h"
+
 #include <mlbridge/status.h>
 
 #include "llvm/Analysis/MLModelRunner.h"
 #include "llvm/Analysis/TensorSpec.h"
-#include "llvm/CodeGen/RegAllocEvictionAdvisor.h"
-#include "llvm/CodeGen/RegAllocPriorityAdvisor.h"
 
 #include <functional>
 #include <memory>
 #include <vector>
+
+namespace llvm {
+class RegAllocPriorityAdvisorProvider;
+}
 
 namespace mlbridge::regalloc {
 
@@ -25,6 +29,7 @@ using NewRunner =
 /// is laid out differently; nothing was changed then.
 Expected<std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider>>
 learnedEviction(llvm::LLVMContext &Context, const NewRunner &Make);
+/// LLVM 22 only.
 Expected<std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider>>
 learnedPriority(llvm::LLVMContext &Context, const NewRunner &Make);
 

@@ -60,8 +60,8 @@ private:
 
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
-  PriorityProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M, Level),
+  PriorityProvider(advice::Settings Options, Module &M)
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M),
         Learned(Asked, learnedPriority, Priority) {}
 
 private:
@@ -79,9 +79,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<RegAllocPriorityAdvisorProvider>
-newPriorityProvider(advice::Settings Options, Module &M, CodeGenOptLevel Level) {
-  return std::make_unique<PriorityProvider>(std::move(Options), M, Level);
+std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(advice::Settings Options,
+                                                                     Module &M) {
+  return std::make_unique<PriorityProvider>(std::move(Options), M);
 }
 
 } // namespace mlbridge::regalloc

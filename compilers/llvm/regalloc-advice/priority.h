@@ -9,8 +9,8 @@
 namespace mlbridge::regalloc {
 
 /// For one module: advisors that ask the model, or LLVM's default.
-std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider>
-newPriorityProvider(advice::Settings Options, llvm::Module &M, llvm::CodeGenOptLevel Level);
+std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider> newPriorityProvider(advice::Settings Options,
+                                                                           llvm::Module &M);
 
 } // namespace mlbridge::regalloc
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "question.h"
 
+#include "llvm/Target/TargetMachine.h"
+
 using namespace llvm;
 
 namespace mlbridge::regalloc {
@@ -19,15 +21,16 @@ static StringRef nameOf(CodeGenOptLevel Level) {
   return "O2";
 }
 
-Question::Question(advice::Settings Options, Module &M, CodeGenOptLevel Level)
-    : Options(std::move(Options)), M(M), Level(nameOf(Level)) {
+Question::Question(advice::Settings Options, Module &M) : Options(std::move(Options)), M(M) {
   if (const Status Right = this->Options.check(); !Right) {
     advice::refuse(this->Options, M.getContext(), Right);
     Failed = true;
   }
 }
 
-bool Question::wants(const Function &F) const {
+bool Question::wants(const MachineFunction &MF) const {
+  const Function &F = MF.getFunction();
+  const StringRef Level = nameOf(MF.getTarget().getOptLevel());
   return !Failed && !F.hasOptNone() && Options.wants(advice::levelOf(F, Level));
 }
 

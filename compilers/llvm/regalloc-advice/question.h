@@ -7,7 +7,6 @@
 #include "learned.h"
 
 #include "llvm/CodeGen/MachineFunction.h"
-#include "llvm/Support/CodeGen.h"
 
 namespace mlbridge::regalloc {
 
@@ -43,10 +42,10 @@ private:
 /// In one module; used by one thread.
 class Question {
 public:
-  Question(advice::Settings Options, llvm::Module &M, llvm::CodeGenOptLevel Level);
+  Question(advice::Settings Options, llvm::Module &M);
 
   /// Whether the model is asked about this function; not if it has failed.
-  bool wants(const llvm::Function &F) const;
+  bool wants(const llvm::MachineFunction &MF) const;
   bool failed() const { return Failed; }
   /// Says why, once: LLVM's heuristic decides for the rest of the module. Nothing if `Why` is Ok.
   void note(const Status &Why);
@@ -56,7 +55,6 @@ public:
   llvm::Module &M;
 
 private:
-  llvm::StringRef Level; ///< "O2"; empty where the model is not asked
   bool Failed = false;
 };
 
@@ -72,7 +70,7 @@ public:
   template <typename... Args>
   auto getAdvisor(const llvm::MachineFunction &MF, Args &&...More)
       -> decltype(std::declval<Provider>().getAdvisor(MF, std::forward<Args>(More)...)) {
-    if (!Asked.wants(MF.getFunction()) || !open())
+    if (!Asked.wants(MF) || !open())
       return nullptr;
     auto Its = Learned->getAdvisor(MF, std::forward<Args>(More)...);
     if (Runner->taken())

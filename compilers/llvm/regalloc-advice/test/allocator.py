@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stock llc-22 and clang-22 with the plugin, as the tests run them."""
+"""Stock llc and clang with the plugin, as the tests run them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Allocator:
 
     plugin: Path
     folder: Path
+    version: int = 22
 
     def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -37,10 +38,17 @@ class Allocator:
             assert done.returncode == 0, done.stderr
         return done
 
+    @property
+    def llc_name(self) -> str:
+        return f"llc-{self.version}"
+
+    def driver(self, source: str) -> str:
+        return f"clang{'++' if source.endswith('.cpp') else ''}-{self.version}"
+
     def bitcode(self, source: str, *flags: str) -> Path:
         """What clang's middle end makes of an input; C++ for this machine only."""
         made = self.folder / (source + ".bc")
-        driver = "clang++-22" if source.endswith(".cpp") else "clang-22"
+        driver = self.driver(source)
         flags = flags or ("-O2",)
         self.run(driver, *flags, "-fno-vectorize", "-emit-llvm", "-c", INPUTS / source, "-o", made)
         return made
@@ -55,18 +63,20 @@ class Allocator:
         made = bitcode.with_suffix(".o")
         made.unlink(missing_ok=True)
         done = self.run(
-            "llc-22", *load, "-relocation-model=pic", "-filetype=obj", *flags, bitcode, "-o", made,
+            self.llc_name, *load, "-relocation-model=pic", "-filetype=obj", *flags, bitcode, "-o", made,
             check=check,
         )  # fmt: skip
         return Made(done.returncode, done.stderr, made)
 
     def clang(self, source: str, *flags: str, check: bool = True, **settings: object) -> Made:
-        line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
+        # Clang 19 reads -mllvm before it loads pass plugins.
+        line = ["-Xclang", "-load", "-Xclang", str(self.plugin)] if self.version < 22 else []
+        line += ["-Xclang", f"-fpass-plugin={self.plugin}"]
         for option in self.options(settings):
             line += ["-Xclang", "-mllvm", "-Xclang", option]
         made = self.folder / (source + ".o")
         made.unlink(missing_ok=True)
-        driver = "clang++-22" if source.endswith(".cpp") else "clang-22"
+        driver = self.driver(source)
         load = line if settings else []
         done = self.run(driver, *flags, *load, "-c", INPUTS / source, "-o", made, check=check)
         return Made(done.returncode, done.stderr, made)
@@ -74,7 +84,7 @@ class Allocator:
     def output(self, made: Made) -> str:
         """What the program prints."""
         program = made.path.with_suffix(".program")
-        self.run("clang++-22", made.path, "-o", program)
+        self.run(self.driver(".cpp"), made.path, "-o", program)
         return self.run(program).stdout
 
 

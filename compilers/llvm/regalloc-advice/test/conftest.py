@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,23 @@ from allocator import Allocator
 import mlbridge.files
 
 
-@pytest.fixture(scope="session")
-def plugin() -> Path:
-    stated = os.environ.get("MLBRIDGE_REGALLOC_ADVICE_PLUGIN")
-    path = Path(stated or mlbridge.files.plugin("regalloc-advice"))
+def plugin(version: int) -> Path:
+    folder = os.environ.get("MLBRIDGE_REGALLOC_ADVICE_PLUGINS")
+    path = Path(mlbridge.files.plugin("regalloc-advice", version))
+    if folder:
+        path = Path(folder) / path.name
     assert path.is_file(), f"the plugin is not there: {path}"
     return path
 
 
 @pytest.fixture
-def allocator(plugin: Path, tmp_path: Path) -> Allocator:
-    return Allocator(plugin, tmp_path)
+def allocator(tmp_path: Path) -> Allocator:
+    return Allocator(plugin(22), tmp_path)
+
+
+@pytest.fixture(params=[22, 19])
+def each_allocator(request: pytest.FixtureRequest, tmp_path: Path) -> Allocator:
+    """Of each LLVM that is here."""
+    if not shutil.which(f"llc-{request.param}"):
+        pytest.skip(f"llc-{request.param} is not installed")
+    return Allocator(plugin(request.param), tmp_path, request.param)

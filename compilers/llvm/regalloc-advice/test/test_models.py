@@ -36,13 +36,15 @@ def check_fails(made: Made, *texts: str) -> None:
     assert all(any(text in line for line in errors) for text in texts), made.said
 
 
-def test_without_a_model_nothing_changes(allocator: Allocator) -> None:
+def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
+    allocator = each_allocator
     bitcode = allocator.bitcode("floats.c")
     assert allocator.llc(bitcode, deadline="1s").object == allocator.llc(bitcode).object
 
 
 @pytest.mark.parametrize("scheme", ["native", "onnx"])
-def test_a_network_decides_in_llc_and_clang(allocator: Allocator, scheme: str) -> None:
+def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
+    allocator = each_allocator
     model = f"{scheme}:{networks.lightest(allocator.folder / 'lightest.onnx')}"
     compilers: list[Callable[..., Made]] = [
         lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
@@ -95,7 +97,8 @@ def test_levels_are_those_of_functions(
     assert asked == expected
 
 
-def test_code_that_is_not_optimized_is_left_alone(allocator: Allocator) -> None:
+def test_code_that_is_not_optimized_is_left_alone(each_allocator: Allocator) -> None:
+    allocator = each_allocator
     plain = allocator.clang("floats.c", "-O0").object
     made = allocator.clang("floats.c", "-O0", model="native:/nowhere.onnx", on_failure="fail")
     assert made.object == plain and not made.said
@@ -113,7 +116,8 @@ BAD_NETWORKS: dict[str, tuple[Callable[[Path], str], list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_NETWORKS)
-def test_a_bad_network(allocator: Allocator, kind: str) -> None:
+def test_a_bad_network(each_allocator: Allocator, kind: str) -> None:
+    allocator = each_allocator
     make, texts = BAD_NETWORKS[kind]
     model = "native:" + make(allocator.folder / "bad.onnx")
     bitcode = allocator.bitcode("floats.c")
@@ -125,7 +129,8 @@ def test_a_bad_network(allocator: Allocator, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["raises", "dies", "silent", "masked"])
-def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> None:
+def test_a_server_that_fails_in_the_middle(each_allocator: Allocator, kind: str) -> None:
+    allocator = each_allocator
     printed = allocator.output(allocator.clang("integers.cpp", "-O2"))
     expected = {
         "raises": "the policy raised ValueError: no idea",

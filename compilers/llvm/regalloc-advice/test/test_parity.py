@@ -24,7 +24,7 @@ def check_asks_the_same(
 ) -> None:
     folder = allocator.folder
     stock, learned = folder / "stock.o", folder / "learned.o"
-    command: list[str | Path] = ["llc-22", "-filetype=obj", *flags, bitcode, "-o"]
+    command: list[str | Path] = [allocator.llc_name, "-filetype=obj", *flags, bitcode, "-o"]
     expected = channels.over_channels([*command, stock], questions, policy, folder / "channels")
     asked = channels.over_plugin(
         [*command, learned], questions, policy, allocator.plugin, folder / "socket"
@@ -42,8 +42,8 @@ def check_asks_the_same(
 
 @pytest.mark.parametrize("source", ["floats.c", "integers.cpp"])
 @pytest.mark.parametrize("level", ["-O2", "-Oz"])
-def test_eviction(allocator: Allocator, source: str, level: str) -> None:
-    check_asks_the_same(allocator, allocator.bitcode(source, level))
+def test_eviction(each_allocator: Allocator, source: str, level: str) -> None:
+    check_asks_the_same(each_allocator, each_allocator.bitcode(source, level))
 
 
 def test_priority(allocator: Allocator) -> None:
