@@ -62,10 +62,8 @@ class Allocator:
         load = ["-load", str(self.plugin), *self.options(settings)] if settings else []
         made = bitcode.with_suffix(".o")
         made.unlink(missing_ok=True)
-        done = self.run(
-            self.llc_name, *load, "-relocation-model=pic", "-filetype=obj", *flags, bitcode, "-o", made,
-            check=check,
-        )  # fmt: skip
+        command = [self.llc_name, *load, "-relocation-model=pic", "-filetype=obj", *flags]
+        done = self.run(*command, bitcode, "-o", made, check=check)
         return Made(done.returncode, done.stderr, made)
 
     def clang(self, source: str, *flags: str, check: bool = True, **settings: object) -> Made:
