@@ -42,12 +42,12 @@ def candidates(features: Features) -> Any:
     return np.flatnonzero(features["mask"].reshape(-1))
 
 
-def lightest(function: str, features: Features) -> float:
-    """Evicts the least spill weight; allocates larger ranges first."""
+def least_used(function: str, features: Features) -> float:
+    """Evicts what has the fewest definitions and uses; allocates larger ranges first."""
     if "mask" not in features:
         return float(features["li_size"].reshape(-1)[0])
     free = candidates(features)
-    return int(free[np.argmin(features["use_def_density"].reshape(-1)[free])])
+    return int(free[np.argmin(features["nr_defs_and_uses"].reshape(-1)[free])])
 
 
 def arbitrary(function: str, features: Features) -> float:
@@ -58,7 +58,7 @@ def arbitrary(function: str, features: Features) -> float:
     if "mask" not in features:
         return float(seed % 1000)
     free = candidates(features)
-    return int(free[seed % len(free)]) if seed % 4 == 0 else lightest(function, features)
+    return int(free[seed % len(free)]) if seed % 4 == 0 else least_used(function, features)
 
 
 class Channel:

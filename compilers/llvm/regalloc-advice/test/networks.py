@@ -32,16 +32,16 @@ def constant(name: str, value: Any) -> Any:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
 
 
-def lightest(path: Path) -> str:
-    """Evicts the least spill weight; knows two of the features."""
+def least_used(path: Path) -> str:
+    """Evicts what has the fewest definitions and uses; knows two of the features."""
     nodes = [
         constant("one", np.array(1, np.int64)),
         constant("infinity", np.array(np.inf, np.float32)),
         helper.make_node("Equal", ["mask", "one"], ["free"]),
-        helper.make_node("Where", ["free", "use_def_density", "infinity"], ["weights"]),
-        helper.make_node("ArgMin", ["weights"], ["index_to_evict"], axis=1, keepdims=0),
+        helper.make_node("Where", ["free", "nr_defs_and_uses", "infinity"], ["uses"]),
+        helper.make_node("ArgMin", ["uses"], ["index_to_evict"], axis=1, keepdims=0),
     ]
-    inputs = {"mask": TensorProto.INT64, "use_def_density": TensorProto.FLOAT}
+    inputs = {"mask": TensorProto.INT64, "nr_defs_and_uses": TensorProto.FLOAT}
     return save(path, nodes, inputs, ("index_to_evict", TensorProto.INT64))
 
 

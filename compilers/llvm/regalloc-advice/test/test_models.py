@@ -45,7 +45,7 @@ def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
 @pytest.mark.parametrize("scheme", ["native", "onnx"])
 def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
     allocator = each_allocator
-    model = f"{scheme}:{networks.lightest(allocator.folder / 'lightest.onnx')}"
+    model = f"{scheme}:{networks.least_used(allocator.folder / 'policy.onnx')}"
     compilers: list[Callable[..., Made]] = [
         lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
         lambda **settings: allocator.clang("floats.c", "-O3", **settings),
@@ -60,12 +60,12 @@ def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: s
 
 
 def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
-    path = networks.lightest(allocator.folder / "lightest.onnx")
+    path = networks.least_used(allocator.folder / "policy.onnx")
     bitcode = allocator.bitcode("floats.c")
     inside = allocator.llc(bitcode, model=f"native:{path}", on_failure="fail").object
 
     def answer(features: Any, context: mlbridge.Context) -> Any:
-        return index(int(channels.lightest(context.context, features)))
+        return index(int(channels.least_used(context.context, features)))
 
     with serving(answer, allocator.folder / "socket") as uri:
         assert allocator.llc(bitcode, model=uri, on_failure="fail").object == inside
@@ -180,7 +180,7 @@ def test_options_that_make_no_sense(
     allocator: Allocator, settings: dict[str, object], text: str
 ) -> None:
     bitcode = allocator.bitcode("floats.c")
-    model = "native:" + networks.lightest(allocator.folder / "lightest.onnx")
+    model = "native:" + networks.least_used(allocator.folder / "policy.onnx")
     check_fails(allocator.llc(bitcode, check=False, model=model, **settings), text)
 
 
@@ -196,6 +196,6 @@ def test_a_target_with_more_registers_than_the_features_have_room_for(
     allocator.run("clang-22", *flags, "-emit-llvm", "-c", source, "-o", bitcode)
     target = ("-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx900")
     plain = allocator.llc(bitcode, *target).object
-    model = "native:" + networks.lightest(allocator.folder / "lightest.onnx")
+    model = "native:" + networks.least_used(allocator.folder / "policy.onnx")
     made = allocator.llc(bitcode, *target, model=model, on_failure="fail")
     assert made.object == plain

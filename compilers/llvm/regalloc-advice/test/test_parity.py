@@ -54,7 +54,7 @@ def test_priority(allocator: Allocator) -> None:
 def test_both_at_once(allocator: Allocator) -> None:
     bitcode = allocator.bitcode("integers.cpp")
     check_asks_the_same(
-        allocator, bitcode, questions=("eviction", "priority"), policy=channels.lightest
+        allocator, bitcode, questions=("eviction", "priority"), policy=channels.least_used
     )
 
 
