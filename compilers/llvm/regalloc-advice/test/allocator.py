@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +25,16 @@ class Allocator:
     folder: Path
     version: int = 22
 
-    def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        *command: str | Path,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [str(part) for part in command],
             cwd=self.folder,
+            env={**os.environ, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=120,

@@ -13,7 +13,7 @@ import channels
 import networks
 import numpy as np
 import pytest
-from allocator import Allocator, Made, serving
+from allocator import INPUTS, Allocator, Made, serving
 
 import mlbridge
 
@@ -199,3 +199,34 @@ def test_a_target_with_more_registers_than_the_features_have_room_for(
     model = "native:" + networks.least_used(allocator.folder / "policy.onnx")
     made = allocator.llc(bitcode, *target, model=model, on_failure="fail")
     assert made.object == plain
+
+
+def test_a_parallel_link(allocator: Allocator) -> None:
+    """ThinLTO's threads share one model and decide as one thread does. Linkers take the options
+    from the environment, as they read theirs before they load plugins."""
+    folder = allocator.folder
+    compiler = ["clang++-22", "-O2", "-flto=thin"]
+    parts = [folder / f"part{number}.o" for number in range(4)]
+    for part in parts:
+        source = INPUTS / "integers.cpp"
+        allocator.run(*compiler, "-fPIC", f"-Dmain={part.stem}", "-c", source, "-o", part)
+    model = "native:" + networks.least_used(folder / "policy.onnx")
+    linker = ["-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={allocator.plugin}"]
+
+    def link(jobs: int, model: str) -> tuple[bytes, list[list[int]]]:
+        log = folder / f"log-{jobs}"
+        log.mkdir(exist_ok=True)
+        told = {"MODEL": model, "LOG": str(log), "ON_FAILURE": "fail"} if model else {}
+        environment = {f"MLBRIDGE_REGALLOC_EVICTION_{name}": value for name, value in told.items()}
+        made = folder / f"linked-{jobs}"
+        line = [*compiler, *linker, f"-Wl,--thinlto-jobs={jobs}", *parts, "-o", made]
+        done = allocator.run(*line, environment=environment)
+        assert not done.stderr
+        episodes = [e for path in log.iterdir() for e in mlbridge.Recording(path).episodes()]
+        decisions = [e.stacked("index_to_evict").ravel().tolist() for e in episodes if len(e)]
+        return made.read_bytes(), sorted(decisions)
+
+    stock = link(1, "")
+    serial, parallel = link(1, model), link(4, model)
+    assert serial == parallel
+    assert sum(map(len, serial[1])) > 10 and serial[0] != stock[0]
