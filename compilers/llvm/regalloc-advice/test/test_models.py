@@ -219,7 +219,14 @@ def test_a_parallel_link(allocator: Allocator) -> None:
         told = {"MODEL": model, "LOG": str(log), "ON_FAILURE": "fail"} if model else {}
         environment = {f"MLBRIDGE_REGALLOC_EVICTION_{name}": value for name, value in told.items()}
         made = folder / f"linked-{jobs}"
-        line = [*compiler, *linker, f"-Wl,--thinlto-jobs={jobs}", *parts, "-o", made]
+        line: list[str | Path] = [
+            *compiler,
+            *linker,
+            f"-Wl,--thinlto-jobs={jobs}",
+            *parts,
+            "-o",
+            made,
+        ]
         done = allocator.run(*line, environment=environment)
         assert not done.stderr
         episodes = [e for path in log.iterdir() for e in mlbridge.Recording(path).episodes()]
