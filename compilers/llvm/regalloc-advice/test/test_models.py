@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import channels
-import networks
 import numpy as np
+import policies
 import pytest
 from allocator import INPUTS, Allocator, Made, serving
 
@@ -45,7 +45,7 @@ def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
 @pytest.mark.parametrize("scheme", ["native", "onnx"])
 def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
     allocator = each_allocator
-    model = f"{scheme}:{networks.least_used(allocator.folder / 'policy.onnx')}"
+    model = f"{scheme}:{policies.least_used(allocator.folder / 'policy.onnx')}"
     compilers: list[Callable[..., Made]] = [
         lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
         lambda **settings: allocator.clang("floats.c", "-O3", **settings),
@@ -60,7 +60,7 @@ def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: s
 
 
 def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
-    path = networks.least_used(allocator.folder / "policy.onnx")
+    path = policies.least_used(allocator.folder / "policy.onnx")
     bitcode = allocator.bitcode("floats.c")
     inside = allocator.llc(bitcode, model=f"native:{path}", on_failure="fail").object
 
@@ -106,12 +106,12 @@ def test_code_that_is_not_optimized_is_left_alone(each_allocator: Allocator) -> 
 
 BAD_NETWORKS: dict[str, tuple[Callable[[Path], str], list[str]]] = {
     "missing": (lambda path: str(path), ["not found"]),
-    "unknown-input": (lambda path: networks.always(path, 0, "color"), ["mismatch", "color"]),
-    "unknown-output": (lambda path: networks.always(path, 0, answer="x"), ["index_to_evict"]),
-    "another-type": (lambda path: networks.always(path, 0, "progress"), ["mismatch", "progress"]),
-    "too-large": (lambda path: networks.always(path, 33), ["is 33; expected 0 to 32"]),
-    "negative": (lambda path: networks.always(path, -1), ["is -1; expected 0 to 32"]),
-    "masked": (lambda path: networks.always(path, 31), ["is 31, whose mask is 0"]),
+    "unknown-input": (lambda path: policies.always(path, 0, "color"), ["mismatch", "color"]),
+    "unknown-output": (lambda path: policies.always(path, 0, answer="x"), ["index_to_evict"]),
+    "another-type": (lambda path: policies.always(path, 0, "progress"), ["mismatch", "progress"]),
+    "too-large": (lambda path: policies.always(path, 33), ["is 33; expected 0 to 32"]),
+    "negative": (lambda path: policies.always(path, -1), ["is -1; expected 0 to 32"]),
+    "masked": (lambda path: policies.always(path, 31), ["is 31, whose mask is 0"]),
 }
 
 
@@ -180,7 +180,7 @@ def test_options_that_make_no_sense(
     allocator: Allocator, settings: dict[str, object], text: str
 ) -> None:
     bitcode = allocator.bitcode("floats.c")
-    model = "native:" + networks.least_used(allocator.folder / "policy.onnx")
+    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
     check_fails(allocator.llc(bitcode, check=False, model=model, **settings), text)
 
 
@@ -196,7 +196,7 @@ def test_a_target_with_more_registers_than_the_features_have_room_for(
     allocator.run("clang-22", *flags, "-emit-llvm", "-c", source, "-o", bitcode)
     target = ("-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx900")
     plain = allocator.llc(bitcode, *target).object
-    model = "native:" + networks.least_used(allocator.folder / "policy.onnx")
+    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
     made = allocator.llc(bitcode, *target, model=model, on_failure="fail")
     assert made.object == plain
 
@@ -210,7 +210,7 @@ def test_a_parallel_link(allocator: Allocator) -> None:
     for part in parts:
         source = INPUTS / "integers.cpp"
         allocator.run(*compiler, "-fPIC", f"-Dmain={part.stem}", "-c", source, "-o", part)
-    model = "native:" + networks.least_used(folder / "policy.onnx")
+    model = "native:" + policies.least_used(folder / "policy.onnx")
     linker = ["-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={allocator.plugin}"]
 
     def link(jobs: int, model: str) -> tuple[bytes, list[list[int]]]:
