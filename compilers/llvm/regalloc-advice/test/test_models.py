@@ -129,8 +129,7 @@ def test_a_bad_network(each_allocator: Allocator, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["raises", "dies", "silent", "masked"])
-def test_a_server_that_fails_in_the_middle(each_allocator: Allocator, kind: str) -> None:
-    allocator = each_allocator
+def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> None:
     printed = allocator.output(allocator.clang("integers.cpp", "-O2"))
     expected = {
         "raises": "the policy raised ValueError: no idea",
