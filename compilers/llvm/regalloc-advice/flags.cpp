@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "flags.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace mlbridge::regalloc {
+
+Flags::Flags(StringRef Prefix, StringRef What)
+    : Prefix(Prefix), Names{named("model"),  named("deadline"), named("on-failure"),
+                            named("levels"), named("missing"),  named("log")},
+      Model(StringRef(Names[0]), cl::value_desc("URI"), cl::desc(What)),
+      Deadline(StringRef(Names[1]), cl::init("5s"), cl::value_desc("TIME"),
+               cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")),
+      OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
+                cl::desc("If the model fails: LLVM's heuristic and a warning, or an error")),
+      Levels(StringRef(Names[3]), cl::init("O1,O2,O3,Os,Oz"), cl::value_desc("LIST"),
+             cl::desc("The -O levels of the functions for which the model is asked")),
+      Missing(StringRef(Names[4]), cl::init("refuse"), cl::value_desc("refuse|zero"),
+              cl::desc("Inputs of the model that LLVM does not have: an error, or zero")),
+      Log(StringRef(Names[5]), cl::value_desc("DIR"),
+          cl::desc("Record what is asked and answered")) {}
+
+std::string Flags::named(StringRef Option) const { return (Prefix + "-" + Option).str(); }
+
+/// For -regalloc-eviction-model also MLBRIDGE_REGALLOC_EVICTION_MODEL.
+static std::string value(const cl::opt<std::string> &Option) {
+  std::string Name = Option.ArgStr.upper();
+  std::replace(Name.begin(), Name.end(), '-', '_');
+  return advice::value(Option, Name);
+}
+
+bool Flags::given() const { return !value(Model).empty(); }
+
+advice::Settings Flags::settings() const {
+  advice::Settings Its;
+  Its.Prefix = Prefix;
+  Its.Model = value(Model);
+  Its.Deadline = value(Deadline);
+  Its.OnFailure = value(OnFailure);
+  Its.Levels = value(Levels);
+  Its.Missing = value(Missing);
+  Its.Log = value(Log);
+  return Its;
+}
+
+} // namespace mlbridge::regalloc

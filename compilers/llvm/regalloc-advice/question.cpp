@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "question.h"
+
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+
+namespace mlbridge::regalloc {
+
+static StringRef nameOf(CodeGenOptLevel Level) {
+  switch (Level) {
+  case CodeGenOptLevel::None:
+    return "O0";
+  case CodeGenOptLevel::Less:
+    return "O1";
+  case CodeGenOptLevel::Default:
+    return "O2";
+  case CodeGenOptLevel::Aggressive:
+    return "O3";
+  }
+  return "O2";
+}
+
+Question::Question(advice::Settings Options, Module &M) : Options(std::move(Options)), M(M) {
+  if (const Status Right = this->Options.check(); !Right) {
+    advice::refuse(this->Options, M.getContext(), Right);
+    Failed = true;
+  }
+}
+
+bool Question::wants(const MachineFunction &MF) const {
+  const Function &F = MF.getFunction();
+  const StringRef Level = nameOf(MF.getTarget().getOptLevel());
+  return !Failed && !F.hasOptNone() && Options.wants(advice::levelOf(F, Level));
+}
+
+void Question::note(const Status &Why) {
+  if (Why || Failed)
+    return;
+  Failed = true;
+  advice::giveUp(Options, M.getContext(), Why);
+}
+
+void Question::note(const MachineFunction &MF, const Status &Why) {
+  note(Status(Why.code(), MF.getName().str() + ": " + Why.message()));
+}
+
+} // namespace mlbridge::regalloc

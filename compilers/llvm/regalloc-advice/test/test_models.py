@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models that decide, and models that fail: the program is right, after one warning."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import channels
+import numpy as np
+import policies
+import pytest
+from allocator import INPUTS, Allocator, Made, serving
+
+import mlbridge
+
+
+def index(value: int) -> Any:
+    return np.array([value], np.int64)
+
+
+def check_warns_once(made: Made, *texts: str) -> None:
+    warnings = [line for line in made.said.splitlines() if "warning:" in line]
+    assert len(warnings) == 1, made.said
+    assert "error:" not in made.said
+    for text in ("regalloc-eviction: ", "LLVM's own heuristic decides", *texts):
+        assert text in warnings[0]
+
+
+def check_fails(made: Made, *texts: str) -> None:
+    assert made.code != 0
+    errors = [line for line in made.said.splitlines() if "error:" in line]
+    assert all(any(text in line for line in errors) for text in texts), made.said
+
+
+def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
+    allocator = each_allocator
+    bitcode = allocator.bitcode("floats.c")
+    assert allocator.llc(bitcode, deadline="1s").object == allocator.llc(bitcode).object
+
+
+@pytest.mark.parametrize("scheme", ["native", "onnx"])
+def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
+    allocator = each_allocator
+    model = f"{scheme}:{policies.least_used(allocator.folder / 'policy.onnx')}"
+    compilers: list[Callable[..., Made]] = [
+        lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
+        lambda **settings: allocator.clang("floats.c", "-O3", **settings),
+    ]
+    for compile in compilers:
+        plain = compile()
+        before, printed = plain.object, allocator.output(plain)
+        made = compile(model=model, on_failure="fail")
+        assert not made.said
+        assert made.object != before
+        assert allocator.output(made) == printed
+
+
+def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
+    path = policies.least_used(allocator.folder / "policy.onnx")
+    bitcode = allocator.bitcode("floats.c")
+    inside = allocator.llc(bitcode, model=f"native:{path}", on_failure="fail").object
+
+    def answer(features: Any, context: mlbridge.Context) -> Any:
+        return index(int(channels.least_used(context.context, features)))
+
+    with serving(answer, allocator.folder / "socket") as uri:
+        assert allocator.llc(bitcode, model=uri, on_failure="fail").object == inside
+
+
+@pytest.mark.parametrize(
+    ("levels", "flags", "expected"),
+    [
+        ("Oz", [], {"small"}),
+        ("O2", [], {"round", "main"}),
+        ("O2,Oz", [], {"round", "main", "small"}),
+        ("O3", ["-O3"], {"round", "main"}),
+        ("O1,O3,Os", [], set()),
+    ],
+)
+def test_levels_are_those_of_functions(
+    allocator: Allocator, levels: str, flags: list[str], expected: set[str]
+) -> None:
+    asked: set[str] = set()
+
+    def answer(features: Any, context: mlbridge.Context) -> Any:
+        asked.update(name for name in ("round", "main", "small") if name in context.context)
+        return features["li_size"].astype(np.float32).reshape(1)
+
+    bitcode = allocator.bitcode("integers.cpp")
+    with serving(answer, allocator.folder / "socket") as uri:
+        options = {"model": uri, "levels": levels, "on_failure": "fail"}
+        allocator.llc(bitcode, *flags, *allocator.options(options, "priority"), deadline="5s")
+    assert asked == expected
+
+
+def test_code_that_is_not_optimized_is_left_alone(each_allocator: Allocator) -> None:
+    allocator = each_allocator
+    plain = allocator.clang("floats.c", "-O0").object
+    made = allocator.clang("floats.c", "-O0", model="native:/nowhere.onnx", on_failure="fail")
+    assert made.object == plain and not made.said
+
+
+BAD_NETWORKS: dict[str, tuple[Callable[[Path], str], list[str]]] = {
+    "missing": (lambda path: str(path), ["not found"]),
+    "unknown-input": (lambda path: policies.always(path, 0, "color"), ["mismatch", "color"]),
+    "unknown-output": (lambda path: policies.always(path, 0, answer="x"), ["index_to_evict"]),
+    "another-type": (lambda path: policies.always(path, 0, "progress"), ["mismatch", "progress"]),
+    "too-large": (lambda path: policies.always(path, 33), ["is 33; expected 0 to 32"]),
+    "negative": (lambda path: policies.always(path, -1), ["is -1; expected 0 to 32"]),
+    "masked": (lambda path: policies.always(path, 31), ["is 31, whose mask is 0"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_NETWORKS)
+def test_a_bad_network(each_allocator: Allocator, kind: str) -> None:
+    allocator = each_allocator
+    make, texts = BAD_NETWORKS[kind]
+    model = "native:" + make(allocator.folder / "bad.onnx")
+    bitcode = allocator.bitcode("floats.c")
+    plain = allocator.llc(bitcode).object
+    made = allocator.llc(bitcode, model=model)
+    check_warns_once(made, "bad.onnx", *texts)
+    assert made.object == plain
+    check_fails(allocator.llc(bitcode, model=model, on_failure="fail", check=False), *texts)
+
+
+@pytest.mark.parametrize("kind", ["raises", "dies", "silent", "masked"])
+def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> None:
+    printed = allocator.output(allocator.clang("integers.cpp", "-O2"))
+    expected = {
+        "raises": "the policy raised ValueError: no idea",
+        "dies": "closed",
+        "silent": "deadline exceeded",
+        "masked": "whose mask is 0",
+    }[kind]
+    uri = f"unix:{allocator.folder / 'socket'}"
+    server: list[str | Path] = [
+        sys.executable,
+        Path(__file__).with_name("failing_server.py"),
+        uri,
+        kind,
+    ]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout and serving.stdout.readline() == "ready\n"
+            made = allocator.clang("integers.cpp", "-O2", model=uri, deadline="300ms")
+        finally:
+            serving.kill()
+    check_warns_once(made, uri, expected)
+    assert allocator.output(made) == printed
+
+
+@pytest.mark.parametrize("priority", [float("nan"), float("inf"), -1.0, 2.0**32])
+def test_a_priority_that_is_no_unsigned_number(allocator: Allocator, priority: float) -> None:
+    bitcode = allocator.bitcode("floats.c")
+    plain = allocator.llc(bitcode).object
+    with serving(lambda *_: np.array([priority], np.float32), allocator.folder / "socket") as uri:
+        options = allocator.options({"model": uri}, "priority")
+        made = allocator.llc(bitcode, *options, deadline="5s")
+    assert made.object == plain
+    assert made.said.count("warning:") == 1
+    assert "regalloc-priority: " in made.said and "priority is " in made.said
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"deadline": "soon"}, "-regalloc-eviction-deadline: expected a time"),
+        ({"on_failure": "panic"}, "-regalloc-eviction-on-failure: expected stock or fail"),
+        ({"levels": "O4"}, "-regalloc-eviction-levels: expected O1"),
+        ({"missing": "one"}, "-regalloc-eviction-missing: expected refuse or zero"),
+    ],
+)
+def test_options_that_make_no_sense(
+    allocator: Allocator, settings: dict[str, object], text: str
+) -> None:
+    bitcode = allocator.bitcode("floats.c")
+    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
+    check_fails(allocator.llc(bitcode, check=False, model=model, **settings), text)
+
+
+def test_a_target_with_more_registers_than_the_features_have_room_for(
+    allocator: Allocator,
+) -> None:
+    flags = ("-O2", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding")
+    source = allocator.folder / "kernel.c"
+    values = [f"float v{i} = p[{i}];" for i in range(300)]
+    stores = [f"p[{i}] = v{i} * v{(i * 7 + 1) % 300};" for i in range(300)]
+    source.write_text(f"void f(float *p) {{ {' '.join(values + stores)} }}\n")
+    bitcode = allocator.folder / "kernel.bc"
+    allocator.run("clang-22", *flags, "-emit-llvm", "-c", source, "-o", bitcode)
+    target = ("-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx900")
+    plain = allocator.llc(bitcode, *target).object
+    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
+    made = allocator.llc(bitcode, *target, model=model, on_failure="fail")
+    assert made.object == plain
+
+
+def test_a_parallel_link(allocator: Allocator) -> None:
+    """ThinLTO's threads share one model and decide as one thread does. Linkers take the options
+    from the environment, as they read theirs before they load plugins."""
+    folder = allocator.folder
+    compiler = ["clang++-22", "-O2", "-flto=thin"]
+    parts = [folder / f"part{number}.o" for number in range(4)]
+    for part in parts:
+        source = INPUTS / "integers.cpp"
+        allocator.run(*compiler, "-fPIC", f"-Dmain={part.stem}", "-c", source, "-o", part)
+    model = "native:" + policies.least_used(folder / "policy.onnx")
+    linker = ["-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={allocator.plugin}"]
+
+    def link(jobs: int, model: str) -> tuple[bytes, list[list[int]]]:
+        log = folder / f"log-{jobs}"
+        log.mkdir(exist_ok=True)
+        told = {"MODEL": model, "LOG": str(log), "ON_FAILURE": "fail"} if model else {}
+        environment = {f"MLBRIDGE_REGALLOC_EVICTION_{name}": value for name, value in told.items()}
+        made = folder / f"linked-{jobs}"
+        line: list[str | Path] = [
+            *compiler,
+            *linker,
+            f"-Wl,--thinlto-jobs={jobs}",
+            *parts,
+            "-o",
+            made,
+        ]
+        done = allocator.run(*line, environment=environment)
+        assert not done.stderr
+        episodes = [e for path in log.iterdir() for e in mlbridge.Recording(path).episodes()]
+        decisions = [e.stacked("index_to_evict").ravel().tolist() for e in episodes if len(e)]
+        return made.read_bytes(), sorted(decisions)
+
+    stock = link(1, "")
+    serial, parallel = link(1, model), link(4, model)
+    assert serial == parallel
+    assert sum(map(len, serial[1])) > 10 and serial[0] != stock[0]
