@@ -21,7 +21,7 @@ namespace mlbridge {
 /// The same tensor; LLVM knows numbers of fixed shapes only.
 inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
   ElementType Type = ElementType::Float32;
-  switch (Spec.type()) {
+  switch (Spec.type()) { // which has no others
 #define MLBRIDGE_TENSOR_TYPE(T, Name)                                                              \
   case llvm::TensorType::Name:                                                                     \
     Type = ElementTypeOf<T>::value;                                                                \
@@ -29,7 +29,6 @@ inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
     SUPPORTED_TENSOR_TYPES(MLBRIDGE_TENSOR_TYPE)
 #undef MLBRIDGE_TENSOR_TYPE
   default:
-    Type = ElementType{};
     break;
   }
   return {Spec.name(), Type, Spec.shape(), {}};
