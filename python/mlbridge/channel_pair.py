@@ -61,6 +61,13 @@ class ChannelPair:
             if not ready or any(descriptor == self._wake for descriptor, _ in ready):
                 return None
 
+    def wait(self) -> bool:
+        """Wait for a compiler; False after wake()."""
+        poll = select.poll()
+        poll.register(self._questions, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        return any(descriptor == self._questions for descriptor, _ in poll.poll())
+
     def _hung_up(self) -> bool:
         """Whether there was a compiler, after which the FIFO is made ready for the next."""
         poll = select.poll()
@@ -101,29 +108,31 @@ class ChannelPair:
 
 
 def _opened(path: str, flags: int) -> int:
-    from .errors import InvalidArgument, NotFound
-
     try:
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
         found = os.lstat(path)
-        if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.geteuid():
-            raise InvalidArgument(f"{path} is there already, and not a FIFO of this user")
-        os.chmod(path, 0o600)
-        return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
+            os.chmod(path, 0o600)
+            return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
+        from .errors import NotFound
+
         raise NotFound(f"{path}: no FIFO can be made: {error.strerror}") from None
+    from .errors import InvalidArgument
+
+    raise InvalidArgument(f"{path} is there already, and not a FIFO of this user")
 
 
 def _lock(descriptor: int, path: str) -> None:
-    from .errors import Busy
-
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
             return
     except OSError:
         pass
+    from .errors import Busy
+
     raise Busy(f"{path}: another host answers there")
 
 

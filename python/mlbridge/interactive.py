@@ -239,7 +239,7 @@ class InteractiveHost:
 
     def __init__(
         self,
-        base: str | os.PathLike[str],
+        base: str | os.PathLike[str] | ChannelPair,
         policy: str | Policy,
         signature: Signature | None = None,
         *,
@@ -248,7 +248,7 @@ class InteractiveHost:
         on_failure: Literal["default", "fail"] = "default",
         log: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Make the FIFOs BASE.in and BASE.out; compilers can come.
+        """Make the FIFOs BASE.in and BASE.out; compilers can come. A pair that is made becomes its.
 
         `policy` is a function of (observation, context), called on a thread of its own, or text
         that open_policy takes; it is opened when the first compiler comes, or by load(). The
@@ -282,12 +282,22 @@ class InteractiveHost:
         self.statistics = InteractiveStatistics()
         if self._log is not None:
             self._log.mkdir(parents=True, exist_ok=True)
-        self._pair = ChannelPair(os.fspath(base))
+        self._pair = base if isinstance(base, ChannelPair) else ChannelPair(os.fspath(base))
 
     @property
     def base(self) -> str:
         """The compiler's -…-interactive-channel-base."""
         return self._pair.base
+
+    @property
+    def address(self) -> str:
+        """As `mlbridge serve --at` has it."""
+        return f"llvm-interactive:{self.base}"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether stop() was called."""
+        return self._stopping
 
     @property
     def stuck(self) -> bool:
@@ -427,7 +437,9 @@ class InteractiveHost:
         try:
             if session.runner is None:
                 self._worker.call(lambda: self._bind(session), max(OPENING, self._deadline))
-            answer = self._worker.call(lambda: self._ask(session, features), self._deadline)
+            answer: NDArray[Any] = self._worker.call(
+                lambda: self._ask(session, features), self._deadline
+            )
             if why := _refusal(session.advice, answer, features):
                 raise PolicyFailed(f"the policy answered {answer.flat[0]}: {why}")
         except DeadlineExceeded as error:
@@ -482,8 +494,7 @@ class InteractiveHost:
         if not session.told:
             runner.begin_episode(f"{os.getpid()}-{session.number}", session.context)
             session.told = True
-        answer: NDArray[Any] = runner.evaluate(features)[session.advice.name]
-        return answer
+        return runner.evaluate(features)[session.advice.name]
 
     def _new_log(self, session: _Session) -> LogWriter | None:
         assert self._log is not None
