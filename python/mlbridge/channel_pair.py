@@ -31,18 +31,20 @@ class ChannelPair:
         is there, Busy if another host uses them, and NotFound if there is no such folder.
         """
         self.base = os.fspath(base)
-        self._replies = _opened(f"{self.base}.in", os.O_RDWR)
+        self._replies, taken_over = _opened(f"{self.base}.in", os.O_RDWR)
         try:
             # With a writer of our own a compiler never sees the end of .in, at which it would spin.
             _lock(self._replies, f"{self.base}.in")
-            if users(self.base):
-                end_users(self.base)
-            self._questions = _opened(f"{self.base}.out", os.O_RDONLY)
+            self._questions, _ = _opened(f"{self.base}.out", os.O_RDONLY)
         except BaseException:
             os.close(self._replies)
             raise
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        found = [os.fstat(descriptor) for descriptor in (self._replies, self._questions)]
+        self._files = {(file.st_dev, file.st_ino) for file in found}
         self.closed = False
+        if taken_over:
+            self.end_users()
 
     def read(self, seconds: float | None = None) -> bytes | None:
         """What a compiler has sent; b"" if it has hung up; None after wake() or `seconds`.
@@ -95,26 +97,47 @@ class ChannelPair:
             while os.read(self._replies, 1 << 16):
                 pass
 
+    def end_users(self) -> None:
+        """End the other processes that use the pair: they would wait for an answer for ever.
+
+        First by SIGTERM, at which compilers remove what they have half written.
+        """
+        until = time.monotonic() + PATIENCE
+        first = _users(self._files)
+        for process in first:
+            _signal(process, signal.SIGTERM)
+        while first and (left := set(_users(self._files)) & set(first)):
+            if time.monotonic() > until:
+                for process in left:
+                    _signal(process, signal.SIGKILL)
+                return
+            time.sleep(0.01)
+
     def close(self) -> None:
-        """Remove the FIFOs. May be called twice."""
+        """Remove the FIFOs, and end the processes that use them. May be called twice."""
         if self.closed:
             return
         self.closed = True
         for side in ("in", "out"):
             with contextlib.suppress(OSError):
                 os.unlink(f"{self.base}.{side}")
+        self.end_users()
         for descriptor in (self._replies, self._questions, self._wake, self._waker):
             os.close(descriptor)
 
 
-def _opened(path: str, flags: int) -> int:
+def _opened(path: str, flags: int) -> tuple[int, bool]:
+    """The FIFO, and whether it was there."""
     try:
-        with contextlib.suppress(FileExistsError):
+        there = False
+        try:
             os.mkfifo(path, 0o600)
+        except FileExistsError:
+            there = True
         found = os.lstat(path)
         if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
             os.chmod(path, 0o600)
-            return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW), there
     except OSError as error:
         from .errors import NotFound
 
@@ -136,19 +159,12 @@ def _lock(descriptor: int, path: str) -> None:
     raise Busy(f"{path}: another host answers there")
 
 
-def users(base: str) -> list[int]:
-    """The processes that have BASE.in or BASE.out open, but for this one."""
-    pairs = set()
-    for side in ("in", "out"):
-        with contextlib.suppress(OSError):
-            found = os.stat(f"{base}.{side}")
-            pairs.add((found.st_dev, found.st_ino))
-    if not pairs:
-        return []
+def _users(files: set[tuple[int, int]]) -> list[int]:
+    """The processes that have one of these files open, but for this one."""
     return [
         int(name)
         for name in os.listdir("/proc")
-        if name.isdigit() and int(name) != os.getpid() and _has_open(name, pairs)
+        if name.isdigit() and int(name) != os.getpid() and _has_open(name, files)
     ]
 
 
@@ -161,23 +177,6 @@ def _has_open(process: str, files: set[tuple[int, int]]) -> bool:
                 if (found.st_dev, found.st_ino) in files:
                     return True
     return False
-
-
-def end_users(base: str) -> None:
-    """End these processes: they would wait for an answer for ever.
-
-    First by SIGTERM, at which compilers remove what they have half written.
-    """
-    until = time.monotonic() + PATIENCE
-    first = users(base)
-    for process in first:
-        _signal(process, signal.SIGTERM)
-    while left := [process for process in users(base) if process in first]:
-        if time.monotonic() > until:
-            for process in left:
-                _signal(process, signal.SIGKILL)
-            return
-        time.sleep(0.01)
 
 
 def _signal(process: int, number: int) -> None:

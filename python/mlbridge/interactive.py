@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 
 from . import files
 from ._core import Model, Runner, Signature, TensorSpec
-from .channel_pair import ChannelPair, end_users
+from .channel_pair import ChannelPair
 from .client import from_function
 from .errors import (
+    Cancelled,
     DeadlineExceeded,
     Error,
     InvalidArgument,
     Mismatch,
+    NotFound,
     PolicyFailed,
     ProtocolError,
 )
@@ -182,7 +184,7 @@ class _Worker:
         """Whether an earlier call has not returned."""
         with contextlib.suppress(queue.Empty):
             while self._returned < self._asked:
-                self._returned = self._done.get_nowait()[0]
+                self._returned = max(self._returned, self._done.get_nowait()[0])
         return self._returned < self._asked
 
     def call(self, function: Callable[[], Any], seconds: float) -> Any:
@@ -195,10 +197,16 @@ class _Worker:
                 found = self._done.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 raise DeadlineExceeded(f"the policy gave no answer in {seconds:g} s") from None
+            if found[0] < 0:
+                raise Cancelled("the host is stopping")
             self._returned, value, error = found
             if self._returned == self._asked and error is not None:
                 raise error
         return value
+
+    def cancel(self) -> None:
+        """End a call(), with Cancelled; the policy goes on."""
+        self._done.put((-1, None, None))
 
     def close(self) -> None:
         """Ends the thread once it has returned from what it does."""
@@ -281,7 +289,10 @@ class InteractiveHost:
         self._worker: _Worker | None = None
         self.statistics = InteractiveStatistics()
         if self._log is not None:
-            self._log.mkdir(parents=True, exist_ok=True)
+            try:
+                self._log.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise NotFound(f"{self._log}: not a folder: {error.strerror}") from None
         self._pair = base if isinstance(base, ChannelPair) else ChannelPair(os.fspath(base))
 
     @property
@@ -318,7 +329,7 @@ class InteractiveHost:
 
         With `on_failure="fail"` raises the first failure of the policy: an Error.
         """
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt, Cancelled):
             while not self._stopping:
                 half = self._parser.incomplete
                 data = self._pair.read(self._deadline if half else None)
@@ -334,16 +345,16 @@ class InteractiveHost:
         return self.statistics
 
     def stop(self) -> None:
-        """End serve() soon."""
+        """End serve() soon, without waiting for the policy."""
         self._stopping = True
+        if self._worker is not None:
+            self._worker.cancel()
         self._pair.wake()
 
     def close(self) -> None:
         """Remove the FIFOs, and end a compiler that is still connected. May be called twice."""
         if self._pair.closed:
             return
-        if self._session is not None:
-            end_users(self.base)
         self._end_session()
         self._pair.close()
         if self._worker is not None:
@@ -404,12 +415,12 @@ class InteractiveHost:
     def _end_context(self, session: _Session) -> None:
         runner, told, session.told = session.runner, session.told, False
         if self._worker is not None and runner is not None and told and not self._worker.busy:
-            with contextlib.suppress(Error):
+            with contextlib.suppress(Exception):
                 self._worker.call(runner.end_episode, self._deadline)
 
     def _break(self, why: str) -> None:
         self._count_broken(why)
-        end_users(self.base)
+        self._pair.end_users()
         self._end_session()
         self._parser, self._skipping = Parser(), True
 
@@ -442,6 +453,8 @@ class InteractiveHost:
             )
             if why := _refusal(session.advice, answer, features):
                 raise PolicyFailed(f"the policy answered {answer.flat[0]}: {why}")
+        except Cancelled:
+            raise
         except DeadlineExceeded as error:
             # One that is always late must not cost a deadline for each question.
             self._paused_until = time.monotonic() + self._pause
@@ -461,7 +474,7 @@ class InteractiveHost:
         text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         self.statistics.first_failure = self.statistics.first_failure or text
         if self._fails:
-            end_users(self.base)
+            self._pair.end_users()
             raise error if isinstance(error, Error) else PolicyFailed(text)
 
     def _bind(self, session: _Session) -> None:

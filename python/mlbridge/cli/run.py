@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..channel_pair import ChannelPair, end_users
+from ..channel_pair import ChannelPair
 from .common import FAILED, CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -31,11 +32,7 @@ _BASE = "interactive-channel-base="
 #: What LLVM is told, but for the place of the channel, and which tools have the decision.
 SITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "inliner": (
-        (
-            "-enable-ml-inliner=release",
-            "-inliner-interactive-include-default",
-            f"-inliner-{_BASE}",
-        ),
+        ("-enable-ml-inliner=release", f"-inliner-{_BASE}"),
         ("clang", "opt"),
     ),
     "regalloc-eviction": (
@@ -47,6 +44,8 @@ SITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("clang", "llc"),
     ),
 }
+#: LLVM 19 writes its own decision over the feature callee_basic_block_count if it is to send it.
+INCLUDES_DEFAULT = 22
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: Seconds that a host may take to end once its compiler has.
 _ENDING = 2.0
@@ -70,13 +69,34 @@ def tool_of(command: str) -> str:
     )
 
 
-def flags(sites: dict[str, str], tool: str, arguments: list[str]) -> list[str]:
+def version_of(command: str) -> int:
+    """Its major version; 0 if that can't be seen."""
+    found = os.path.realpath(shutil.which(command) or command)
+    match = re.search(r"-(\d+)(?:[\d.]*|[\d.]*/bin/[^/]*)$", found)
+    if match is None:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            said = subprocess.run(
+                [command, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=10,
+                check=False,
+            )
+            match = re.search(r"version (\d+)\.", said.stdout)
+    return 0 if match is None else int(match[1])
+
+
+def flags(sites: dict[str, str], tool: str, version: int, arguments: list[str]) -> list[str]:
     """The tool's arguments with those that make it ask; `sites` has the channel of each."""
     added = [
-        option + (base if option.endswith("=") and option.endswith(_BASE) else "")
+        option + (base if option.endswith(_BASE) else "")
         for site, base in sites.items()
         for option in SITES[site][0]
     ]
+    if "inliner" in sites and version >= INCLUDES_DEFAULT:
+        added.append("-inliner-interactive-include-default")
     if tool != "clang":
         return [*added, *arguments]
     if arguments[:1] == ["-cc1as"]:
@@ -131,10 +151,8 @@ class Guardian:
             with contextlib.suppress(OSError):
                 os.killpg(int(group), signal.SIGKILL)
         for base in bases:
-            end_users(base)
-            for side in ("in", "out"):
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{base}.{side}")
+            with contextlib.suppress(Exception):  # of another host by now
+                ChannelPair(base).close()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,6 +299,12 @@ def run(options: argparse.Namespace) -> int:
         if tool not in SITES[site][1]:
             raise UsageError(f"--advise {site}: {tool} does not decide that")
         must_be_there(policy)
+    if options.log:
+        try:
+            os.makedirs(options.log, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
+    show_first_traceback()
     folder = tempfile.mkdtemp(prefix="mlbridge-run-")
     bases = {site: os.path.join(folder, site) for site in advised}
     guardian = Guardian(list(bases.values()), folder)
@@ -288,7 +312,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         for site, policy in advised.items():
             threads.append(Answering(options, site, policy, ChannelPair(bases[site])))
-        compiler = Compiler([words[0], *flags(bases, tool, words[1:])])
+        version = version_of(words[0]) if "inliner" in bases else 0
+        compiler = Compiler([words[0], *flags(bases, tool, version, words[1:])])
         if compiler.group is not None:
             guardian.also(compiler.group)
         for thread in threads:
@@ -311,6 +336,18 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def show_first_traceback() -> None:
+    """Of a policy that fails, which may be asked thousands of times."""
+    shown = 0
+
+    def first(record: object) -> bool:
+        nonlocal shown
+        shown += 1
+        return shown == 1
+
+    logging.getLogger("mlbridge").addFilter(first)
 
 
 def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> bool:

@@ -119,13 +119,14 @@ def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
     from ..interactive import InteractiveHost
     from ..loading import parse_signature
-    from .run import Guardian
+    from .run import Guardian, show_first_traceback
 
     base = options.at.removeprefix(INTERACTIVE)
     for name in ("batch", "max_wait", "pad", "agent", "limit"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} is not for {INTERACTIVE}BASE")
     guardian = Guardian([base])
+    show_first_traceback()
     stop = Stop()
     try:
         signature = None if options.signature is None else parse_signature(options.signature)
