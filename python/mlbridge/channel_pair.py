@@ -87,6 +87,19 @@ class ChannelPair:
         with contextlib.suppress(OSError):
             os.write(self._waker, b"x")
 
+    @property
+    def pending(self) -> bool:
+        """Whether more has been sent, or the compiler has hung up: it waits for no answer."""
+        poll = select.poll()
+        poll.register(self._questions, select.POLLIN)
+        return bool(poll.poll(0))
+
+    @property
+    def writers(self) -> int:
+        """How often .out is open, in other processes."""
+        found = os.fstat(self._questions)
+        return sum(count for _, count in _users({(found.st_dev, found.st_ino)}))
+
     def reply(self, data: bytes) -> None:
         """Answer; never waits. Raises BlockingIOError if nobody has read the answers before."""
         os.write(self._replies, data)
@@ -103,10 +116,10 @@ class ChannelPair:
         First by SIGTERM, at which compilers remove what they have half written.
         """
         until = time.monotonic() + PATIENCE
-        first = _users(self._files)
+        first = {process for process, _ in _users(self._files)}
         for process in first:
             _signal(process, signal.SIGTERM)
-        while first and (left := set(_users(self._files)) & set(first)):
+        while first and (left := first & {process for process, _ in _users(self._files)}):
             if time.monotonic() > until:
                 for process in left:
                     _signal(process, signal.SIGKILL)
@@ -159,24 +172,24 @@ def _lock(descriptor: int, path: str) -> None:
     raise Busy(f"{path}: another host answers there")
 
 
-def _users(files: set[tuple[int, int]]) -> list[int]:
-    """The processes that have one of these files open, but for this one."""
-    return [
-        int(name)
+def _users(files: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The processes that have these files open, but for this one, and how often."""
+    found = [
+        (int(name), _open_in(name, files))
         for name in os.listdir("/proc")
-        if name.isdigit() and int(name) != os.getpid() and _has_open(name, files)
+        if name.isdigit() and int(name) != os.getpid()
     ]
+    return [(process, count) for process, count in found if count]
 
 
-def _has_open(process: str, files: set[tuple[int, int]]) -> bool:
-    folder = f"/proc/{process}/fd"
+def _open_in(process: str, files: set[tuple[int, int]]) -> int:
+    folder, count = f"/proc/{process}/fd", 0
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
                 found = os.stat(f"{folder}/{name}")
-                if (found.st_dev, found.st_ino) in files:
-                    return True
-    return False
+                count += (found.st_dev, found.st_ino) in files
+    return count
 
 
 def _signal(process: int, number: int) -> None:

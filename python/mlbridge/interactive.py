@@ -134,6 +134,10 @@ def _refusal(advice: Tensor, answer: NDArray[Any], features: Mapping[str, NDArra
     return ""
 
 
+class _SharedChannel(ProtocolError):
+    """Answers can't be told apart."""
+
+
 @dataclass
 class InteractiveStatistics:
     """What a host has done so far."""
@@ -370,16 +374,20 @@ class InteractiveHost:
         return f"<mlbridge.interactive.InteractiveHost {self.base}>"
 
     def _feed(self, data: bytes) -> None:
-        if self._skipping:  # what a compiler that was ended had sent, up to the next one
-            at = data.find(_BEGIN)
-            if at < 0:
+        while data:
+            if self._skipping:  # what a compiler that was ended had sent, up to the next one
+                at = data.find(_BEGIN)
+                if at < 0:
+                    return
+                data, self._skipping = data[at:], False
+            try:
+                for item in self._parser.feed(data):
+                    self._take(item)
                 return
-            data, self._skipping = data[at:], False
-        try:
-            for item in self._parser.feed(data):
-                self._take(item)
-        except (ProtocolError, BlockingIOError) as error:
-            self._break(f"a compiler sent what is not the format: {error}")
+            except (ProtocolError, BlockingIOError) as error:
+                data = self._parser.rest
+                # If the next one has begun, this one is gone.
+                self._break(f"a compiler sent what is not the format: {error}", gone=_BEGIN in data)
 
     def _take(self, item: object) -> None:
         if isinstance(item, Header):
@@ -418,9 +426,10 @@ class InteractiveHost:
             with contextlib.suppress(Exception):
                 self._worker.call(runner.end_episode, self._deadline)
 
-    def _break(self, why: str) -> None:
+    def _break(self, why: str, *, gone: bool = False) -> None:
         self._count_broken(why)
-        self._pair.end_users()
+        if not gone:
+            self._pair.end_users()
         self._end_session()
         self._parser, self._skipping = Parser(), True
 
@@ -435,6 +444,11 @@ class InteractiveHost:
             self.statistics.defaults += 1
             answer = default_advice(session.advice, features)
         data = answer.astype(session.advice.dtype.newbyteorder("<")).tobytes()
+        if self._parser.rest or self._pair.pending:
+            # A compiler that waits sends nothing: this one is gone, unless there are several.
+            if self._pair.writers > 1:
+                raise _SharedChannel("two compilers, or threads of one, use the channel at once")
+            return
         self._pair.reply(data)
         self.statistics.decisions += 1
         self._to_log(lambda log: log.raw(observation.payload + data))
@@ -505,7 +519,7 @@ class InteractiveHost:
         runner = session.runner
         assert runner is not None
         if not session.told:
-            runner.begin_episode(f"{os.getpid()}-{session.number}", session.context)
+            runner.begin_episode(f"{os.getpid()}-{self.statistics.contexts}", session.context)
             session.told = True
         return runner.evaluate(features)[session.advice.name]
 

@@ -273,7 +273,13 @@ class Parser:
         del self._buffer[:count]
         self.offset += count
 
+    @property
+    def rest(self) -> bytes:
+        """What is not yet taken; after an error, what followed the first byte of what is wrong."""
+        return bytes(self._buffer)
+
     def _wrong(self, what: str) -> ProtocolError:
+        del self._buffer[:1]
         return ProtocolError(f"at byte {self.offset}: {what}")
 
 
@@ -331,7 +337,8 @@ class TrainingLog:
             elif isinstance(item, Header):
                 header = item
             else:
-                current = current or LoggedContext("")
+                if current is None:
+                    current = LoggedContext("")
                 if isinstance(item, Observation):
                     current.observations.append(header.arrays(item.payload))
                     current.rewards.append(None)
