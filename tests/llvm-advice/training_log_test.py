@@ -88,7 +88,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     for context in contexts:
         assert context.stacked("mask").tolist() == [[[k, 10, 1]] for k in range(3)]
         assert context.stacked("progress").tolist() == [[0.0], [0.25], [0.5]]
-        assert np.array_equal(context.rewards, [[0.0], [2.0], [4.0]])
+        assert [float(r[0]) for r in context.rewards if r is not None] == [0.0, 2.0, 4.0]
     assert log.damage == "" and log.decision == "index_to_evict"
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -151,8 +152,7 @@ class Guardian:
             with contextlib.suppress(OSError):
                 os.killpg(int(group), signal.SIGKILL)
         for base in bases:
-            with contextlib.suppress(Exception):  # of another host by now
-                ChannelPair(base).close()
+            _close(base)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -165,6 +165,16 @@ class Guardian:
         with contextlib.suppress(OSError):
             os.write(self._write, b"done\n")
         os.close(self._write)
+
+
+def _close(base: str) -> None:
+    """End who uses the channel of a process that is being killed, unless it has another host."""
+    until = time.monotonic() + _ENDING
+    while time.monotonic() < until:
+        with contextlib.suppress(Exception):  # it still has its lock
+            ChannelPair(base).close()
+            return
+        time.sleep(0.01)
 
 
 class Compiler:
