@@ -72,6 +72,7 @@ def llvm(version: int) -> Any:
     return pytest.param(version, marks=() if there else pytest.mark.skip(reason=why))
 
 
+_EXPECTED: list[str] = []
 LLVMS = pytest.mark.parametrize("version", [llvm(22), llvm(19)])
 
 
@@ -127,8 +128,10 @@ class Place:
 
     def expected(self) -> str:
         """What the program prints, compiled without any optimization."""
-        self.must("clang-22", "-O0", PROGRAM, "-o", "plain")
-        return self.must("./plain")
+        if not _EXPECTED:
+            self.must("clang-22", "-O0", PROGRAM, "-o", "plain")
+            _EXPECTED.append(self.must("./plain"))
+        return _EXPECTED[0]
 
     def module(self, version: int) -> str:
         """The program before the inliner."""

@@ -32,10 +32,8 @@ unsigned blend(const unsigned *in, int rounds) {
   unsigned i = in[8], j = in[9], k = in[10], l = in[11], m = in[12], n = in[13], o = in[14];
   unsigned p = in[15], q = in[16], r = in[17], s = in[18], t = in[19];
   for (int round = 0; round < rounds; ++round) {
-    a += b * t, b ^= c + s, c += d * r, d ^= e + q, e += f * p;
-    f ^= g + o, g += h * n, h ^= i + m, i += j * l, j ^= k + a;
-    k += l * b, l ^= m + c, m += n * d, n ^= o + e, o += p * f;
-    p ^= q + g, q += r * h, r ^= s + i, s += t * j, t ^= a + k;
+    a += b * t, c ^= d + s, e += f * r, g ^= h + q, i += j * p;
+    k ^= l + o, m += n * b, o ^= p + d, q += r * f, s ^= t + h;
     if (a % 3 == 0)
       a = classify(a) + in[round % 20];
   }
