@@ -63,12 +63,12 @@ inliner, regalloc-eviction or regalloc-priority. POLICY is a model file, a Pytho
 (FILE.py:NAME, MODULE:NAME) or the URI of a model or server. The compiler is never left without an
 answer: if the policy fails, is late, or answers what LLVM can't take, a default is used.""",
         """\
-The exit code is the compiler's; it is 1 if the policy fails and --on-failure fail is given.
+The exit code is the compiler's; it is 1 if the policy fails and --on-failure fail is given. In a
+build, all this is the compiler: make CC="mlbridge run --advise … -- clang-22".
 
 example:
   mlbridge run --advise inliner=policy.onnx -- clang-22 -Oz -c f.c
-  mlbridge run --advise regalloc-eviction=policy.py:evict -- llc-22 f.bc -o f.s
-  make CC="mlbridge run --advise inliner=$PWD/policy.onnx -- clang-22\"""",
+  mlbridge run --advise regalloc-eviction=policy.py:evict -- llc-22 f.bc -o f.s""",
     )
     run.takes_command = True
     run.usage = "mlbridge run --advise SITE=POLICY ... [OPTION ...] -- COMMAND ..."
