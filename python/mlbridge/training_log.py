@@ -396,13 +396,15 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
             raise InvalidArgument(f"{self.path} is there already; a log is a new file") from None
         except OSError as error:
             raise NotFound(f"{self.path}: cannot be written: {error.strerror}") from None
-        self._number: int | None = None
+        self._context, self._number = _line({"context": ""}), 0
         self._write(self.header.line())
 
     def context(self, name: str) -> None:
-        """What follows belongs to this function; "" is the module."""
-        self._write(_line({"context": name}))
-        self._number = 0
+        """What follows belongs to this function; "" is the module.
+
+        One without observations is not written: LLVM's own reader refuses it.
+        """
+        self._context, self._number = _line({"context": name}), 0
 
     def observation(self, values: Mapping[str, Any], reward: Any = None) -> None:
         """Add one, with a value for each feature. Values must have the announced types and shapes.
@@ -420,14 +422,12 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         if (reward is None) != (self.header.score is None):
             wanted = "no score" if reward is not None else f"the score {self.header.score}"
             raise InvalidArgument(f"{self.path} has {wanted}, the reward is {reward}")
-        if self._number is None:
-            self.context("")
-        data = _line({"observation": self._number}) + payload + b"\n"
+        data = self._context + _line({"observation": self._number}) + payload + b"\n"
         if self.header.score is not None:
             data += _line({"outcome": self._number}) + self._bytes(self.header.score, reward)
             data += b"\n"
         self._write(data)
-        self._number = (self._number or 0) + 1
+        self._context, self._number = b"", self._number + 1
 
     def _bytes(self, tensor: Tensor, value: Any) -> bytes:
         if value is None:

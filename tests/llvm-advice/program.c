@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Small functions to be inlined or not, and a loop with more values than there are registers.
 #include <stdio.h>
 

@@ -32,6 +32,7 @@ REWARD = Tensor("reward", np.dtype("float32"), (1,))
 def written(path: Path, score: Tensor | None = REWARD) -> Path:
     with LogWriter(path, FEATURES, score) as log:
         for name in ("first", "żółw"):
+            log.context("a function without questions")
             log.context(name)
             for k in range(3):
                 values = {"mask": [[k, 10, 1]], "progress": 0.25 * k, "index_to_evict": k}
