@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,24 @@ def test_a_policy_that_does_not_return(tmp_path: Path) -> None:
     assert host.statistics.failures == 1
 
 
+def test_one_that_is_always_late_is_not_waited_for_each_time(tmp_path: Path) -> None:
+    calls = threading.Semaphore(0)
+    asked = []
+
+    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+        asked.append(1)
+        assert calls.acquire(timeout=HANGS)
+        return 1
+
+    with serving(tmp_path / "c", policy, deadline=1) as host, compiler(tmp_path / "c") as opt:
+        opt.begin()
+        assert opt.decide(1) == 0
+        for _ in range(100):
+            calls.release()
+        assert [opt.decide(1) for _ in range(20)] == [0] * 20
+    assert len(asked) == host.statistics.failures == 1
+
+
 NOT_THE_FORMAT = {
     "no JSON": b"hello\n",
     "a number": b"1\n",
@@ -223,6 +242,7 @@ NOT_THE_FORMAT = {
     "features twice": json.dumps({**INLINING, "features": [spec("a"), spec("a")]}).encode(),
     "deep": b"[" * 60000,
     "a shape that is text": json.dumps({**INLINING, "advice": {"shape": "x"}}).encode(),
+    "too many bytes": json.dumps(INLINING).encode() + b'\n{"observation":0}\n' + b"x" * 20,
     "an unknown line": json.dumps(INLINING).encode() + b'\n{"what":1}',
 }
 
@@ -279,6 +299,22 @@ def test_an_answer_that_nobody_read_is_not_the_next_one_s(tmp_path: Path) -> Non
             opt.begin()
             begun.set()
             assert [opt.decide(a) for a in (-1, 1, -1)] == [0, 1, 0]
+
+
+def test_an_answer_that_came_too_late_is_not_the_next_one_s(tmp_path: Path) -> None:
+    with serving(tmp_path / "c", positive):
+        with compiler(tmp_path / "c") as dying:
+            dying.begin()
+            dying.send({"observation": 0})
+            dying.send(np.int64(5).tobytes() + bytes(4) + b"\n")
+            assert select.select([dying.answers], [], [], HANGS)[0]
+        with compiler(tmp_path / "c") as opt:
+            opt.begin()
+            # Answered once the header has been read, too.
+            until = time.monotonic() + HANGS
+            while select.select([opt.answers], [], [], 0)[0]:
+                assert time.monotonic() < until, "the old answer is still there"
+            assert opt.decide(-1) == 0
 
 
 CHILD = """
