@@ -278,8 +278,6 @@ class Answering(threading.Thread):
             self.host.serve()
         except Exception as error:  # whatever it is, nobody answers any more
             self.failure = str(error) or type(error).__name__
-        if self.host is not None and self.host.statistics.broken:
-            self.failure = self.failure or self.host.statistics.first_broken
         if self.failure and self.compiler is not None:
             self.compiler.signal(signal.SIGKILL)
 
@@ -334,8 +332,9 @@ def run(options: argparse.Namespace) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         guardian.done()
-    failed = report(threads, told)
-    if failed:
+    report(threads, told)
+    broken = any(numbers.get("broken") for numbers in told.values())
+    if any(thread.failure for thread in threads) or (broken and code == 0):
         code = FAILED
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
@@ -360,14 +359,12 @@ def show_first_traceback() -> None:
     logging.getLogger("mlbridge").addFilter(first)
 
 
-def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> bool:
-    """Say what went wrong; whether that is a failure."""
+def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> None:
+    """Say what went wrong."""
     for thread in threads:
         numbers = told[thread.site]
-        text = ""
-        if thread.failure:
-            text = thread.failure
-        elif numbers.get("defaults"):
+        text = thread.failure or numbers.get("first-broken", "")
+        if not text and numbers.get("defaults"):
             text = (
                 f"{numbers['defaults']} of {numbers['decisions']} decisions are the default: "
                 f"{numbers.get('first-failure')}"
@@ -376,4 +373,3 @@ def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> bool:
             print(f"mlbridge run: {thread.site}: {' '.join(text.split())}", file=sys.stderr)
         if "log-failure" in numbers:
             print(f"mlbridge run: {numbers['log-failure']}; not logged", file=sys.stderr)
-    return any(thread.failure for thread in threads)
