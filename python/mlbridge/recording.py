@@ -114,12 +114,24 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     def event(self, event: Event) -> None:
         """Keep the begin, a reward or the end of an episode."""
         if event.kind is EventKind.EPISODE_BEGIN:
-            self._record("begin", **_who(event.context))
+            self.begin(event.context)
         elif event.kind is EventKind.REWARD:
-            self._record("reward", reward=event.reward, **_who(event.context))
+            self.reward(event.context, event.reward)
         elif event.kind is EventKind.EPISODE_END:
-            code, message = event.outcome
-            self._record("end", code=int(code), message=message, **_who(event.context))
+            self.end(event.context, event.outcome)
+
+    def begin(self, context: Context) -> None:
+        """Keep that an episode begins."""
+        self._record("begin", **_who(context))
+
+    def reward(self, context: Context, value: float) -> None:
+        """Keep the reward of the last answer."""
+        self._record("reward", reward=value, **_who(context))
+
+    def end(self, context: Context, outcome: Status) -> None:
+        """Keep how an episode ended."""
+        code, message = outcome
+        self._record("end", code=int(code), message=message, **_who(context))
 
     def close(self) -> None:
         """Closes the file; what was written is in it already."""

@@ -34,8 +34,8 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    names = "candidates compile corpus doctor flags inspect path record replay serve stats train"
-    assert [*names.split(), "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
+    names = "candidates compile corpus doctor flags inspect log path record replay run serve stats"
+    assert [*names.split(), "train", "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -81,6 +81,8 @@ def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture
         ("inspect /no/such/file", "No such file"),
         ("compile /no/such/file.onnx -o x.o", "/no/such/file.onnx"),
         ("stats unix:/nobody", "unix:/nobody"),
+        ("log /no/such/file", "cannot be read"),
+        ("serve /no/such.onnx --at llvm-interactive:/no/folder/c", "no FIFO can be made"),
     ],
 )
 def test_what_cannot_be_done_is_1_on_one_line(
@@ -102,6 +104,9 @@ def test_what_cannot_be_done_is_1_on_one_line(
         ("serve m.onnx --at unix:/s --max-wait 1ms", "add --batch N"),
         ("serve m.onnx --at unix:/s --limit max_events", "--limit: expected NAME=NUMBER"),
         ("serve m.onnx --at unix:/s --agent a", "--agent: expected NAME=MODEL"),
+        ("serve m.onnx --at llvm-interactive:/s --batch 2", "--batch is not for llvm-interactive:"),
+        ("run --advise inliner -- clang-22", "--advise: expected SITE=POLICY"),
+        ("run --advise inliner=p.py:f -- make", "is not clang, opt or llc"),
         ("record r --model unix:/m --at function:x", "'function:x' is the URI of a model"),
         ("compile m.onnx -o m.o --dim batch", "--dim: expected NAME=N, got 'batch'"),
         ("compile m.onnx -o m.o --shape x=a", "--shape: expected INPUT=N,N,…, got 'x=a'"),

@@ -66,6 +66,12 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def duration(text: str) -> str:
+    if seconds(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a time such as 5s or 250ms, got '{text}'")
+    return text
+
+
 def assignment(expected: str, text: str) -> tuple[str, str]:
     """What `expected` shows: "NAME=NUMBER"."""
     name, _, value = text.partition("=")

@@ -8,11 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .advice_parser import advising, answering
 from .common import (
     EXIT_CODES,
     OPTIMIZATIONS,
     UsageError,
     assignment,
+    duration,
     number_from_one,
     seconds,
     version,
@@ -79,12 +81,6 @@ def effort(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > MOST_EFFORT:
         raise argparse.ArgumentTypeError(f"expected 0 to {MOST_EFFORT}, got '{text}'")
     return int(text)
-
-
-def duration(text: str) -> str:
-    if seconds(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a time such as 5s or 250ms, got '{text}'")
-    return text
 
 
 def limit(text: str) -> tuple[str, int | str]:
@@ -297,6 +293,7 @@ MODEL is
   FILE.pt           TorchScript (state --signature), or a program saved by torch.export
   MODULE:NAME       a Python policy(observation, context), or a function without arguments that
   FILE.py:NAME      makes one, or a torch.nn.Module and its Signature
+  URI               of another model, only at llvm-interactive:BASE
 
 With --batch, the requests to an ONNX network or exported program are concatenated along the dynamic
 first dimension that all its inputs and outputs must have; a torch.nn.Module and a Python policy get
@@ -343,6 +340,8 @@ step. Any other request fails.""",
     )
     for recording in (record, replay):
         recording.add_argument("file", metavar="FILE", help="the recording: session.mlbrec")
+    answering(serve.add_argument_group("at llvm-interactive:BASE (docs/llvm-advice.md)"))
+    advising(command)
     for server in (serve, record, replay):
         server.option("--at URI", AT, required=True)
         server.option("--json", "print the final statistics as JSON")

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import files
 from .._core import Model, Statistics
@@ -20,19 +21,24 @@ from ..server import Server
 from .common import DONE, FAILED, CommandError, UsageError
 from .flags import SCHEMES
 
+if TYPE_CHECKING:
+    from ..interactive import InteractiveHost
+
 #: Where servers can listen; other transports are components.
 PLACES = ("unix", "shm", "pipe", "grpc")
 #: Seconds that a server may take to say what it has done.
 DEADLINE = 5.0
+#: Where LLVM's own advisors ask.
+INTERACTIVE = "llvm-interactive:"
 
 
 class Stop:
     """Ends a server by a signal: after the request in work, or with the second signal at once."""
 
     def __init__(self) -> None:
-        self._server: Server | None = None
+        self._server: Server | InteractiveHost | None = None
 
-    def ready(self, server: Server) -> None:
+    def ready(self, server: Server | InteractiveHost) -> None:
         """Say that compilers can connect."""
         self._server = server
         print(f"ready {server.address}", flush=True)
@@ -64,7 +70,7 @@ def serve_until_stopped(
     name = scheme[0] if scheme else ""
     if name not in PLACES and not files.find_component("transport", name):
         what = "the URI of a model" if name in SCHEMES else "not an address to listen at"
-        known = ", ".join(f"{place}:" for place in PLACES)
+        known = ", ".join([*(f"{place}:" for place in PLACES), INTERACTIVE])
         raise UsageError(f"--at: '{options.at}' is {what}; expected one of {known}")
     stop = Stop()
     with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
@@ -90,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
     """Serve a model from a file."""
     from ..loading import load, parse_signature
 
+    if options.at.startswith(INTERACTIVE):
+        return serve_llvm(options)
     if options.batch is None and (options.max_wait is not None or options.pad is not None):
         raise UsageError("--max-wait and --pad are for batches; add --batch N")
 
@@ -105,6 +113,50 @@ def run(options: argparse.Namespace) -> int:
         )
 
     return serve_until_stopped(options, serve, **dict(options.limit))
+
+
+def serve_llvm(options: argparse.Namespace) -> int:
+    """Answer the compilers at a channel of LLVM's own, one after another."""
+    from ..interactive import InteractiveHost
+    from ..loading import parse_signature
+    from .run import Guardian, show_first_traceback
+
+    base = options.at.removeprefix(INTERACTIVE)
+    for name in ("batch", "max_wait", "pad", "agent", "limit"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is not for {INTERACTIVE}BASE")
+    guardian = Guardian([base])
+    show_first_traceback()
+    stop = Stop()
+    try:
+        signature = None if options.signature is None else parse_signature(options.signature)
+        with (
+            stop.on_signals(),
+            InteractiveHost(
+                base,
+                options.model,
+                signature,
+                deadline=options.deadline,
+                missing=options.missing,
+                on_failure=options.on_failure,
+                log=options.log,
+            ) as host,
+        ):
+            host.load()
+            stop.ready(host)
+            host.serve()
+    except KeyboardInterrupt:
+        return DONE
+    except (Error, OSError, ImportError, TypeError) as error:
+        raise CommandError(str(error)) from error
+    finally:
+        guardian.done()
+    show(host.statistics.described(), as_json=options.json)
+    if host.stuck:
+        # A thread that comes back from a policy after the end aborts the interpreter.
+        sys.stdout.flush()
+        os._exit(DONE)
+    return DONE
 
 
 def record(options: argparse.Namespace) -> int:

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge run`: a compiler whose decisions a policy takes, and what ends both together.
+
+Runs once for every file of a build: NumPy and the extension are loaded when the compiler asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..channel_pair import ChannelPair
+from .common import FAILED, CommandError, UsageError
+
+if TYPE_CHECKING:
+    from ..interactive import InteractiveHost
+
+_BASE = "interactive-channel-base="
+#: What LLVM is told, but for the place of the channel, and which tools have the decision.
+SITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "inliner": (
+        ("-enable-ml-inliner=release", f"-inliner-{_BASE}"),
+        ("clang", "opt"),
+    ),
+    "regalloc-eviction": (
+        ("-regalloc-enable-advisor=release", f"-regalloc-evict-{_BASE}"),
+        ("clang", "llc"),
+    ),
+    "regalloc-priority": (
+        ("-regalloc-enable-priority-advisor=release", f"-regalloc-priority-{_BASE}"),
+        ("clang", "llc"),
+    ),
+}
+#: LLVM 19 writes its own decision over the feature callee_basic_block_count if it is to send it.
+INCLUDES_DEFAULT = 22
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+#: Seconds that a host may take to end once its compiler has.
+_ENDING = 2.0
+_PR_SET_PDEATHSIG = 1
+
+
+def tool_of(command: str) -> str:
+    """What the command is: clang, opt or llc. CommandError if it is none."""
+    found = shutil.which(command)
+    if found is None:
+        raise CommandError(f"there is no command {command}")
+    for name in (command, os.path.realpath(found)):
+        match = re.fullmatch(
+            r"(?:.*-)?(clang|opt|llc)(?:\+\+|-cl|-cpp)?(?:-?\d[\d.]*)?", os.path.basename(name)
+        )
+        if match:
+            return match[1]
+    raise UsageError(
+        f"{command} is not clang, opt or llc; to build with a policy, give the build system a "
+        'compiler: make CC="mlbridge run --advise … -- clang-22"'
+    )
+
+
+def version_of(command: str) -> int:
+    """Its major version; 0 if that can't be seen."""
+    found = os.path.realpath(shutil.which(command) or command)
+    match = re.search(r"-(\d+)(?:[\d.]*|[\d.]*/bin/[^/]*)$", found)
+    if match is None:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            said = subprocess.run(
+                [command, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=10,
+                check=False,
+            )
+            match = re.search(r"version (\d+)\.", said.stdout)
+    return 0 if match is None else int(match[1])
+
+
+def flags(sites: dict[str, str], tool: str, version: int, arguments: list[str]) -> list[str]:
+    """The tool's arguments with those that make it ask; `sites` has the channel of each."""
+    added = [
+        option + (base if option.endswith(_BASE) else "")
+        for site, base in sites.items()
+        for option in SITES[site][0]
+    ]
+    if "inliner" in sites and version >= INCLUDES_DEFAULT:
+        added.append("-inliner-interactive-include-default")
+    if tool != "clang":
+        return [*added, *arguments]
+    if arguments[:1] == ["-cc1as"]:
+        return arguments
+    if arguments[:1] == ["-cc1"]:
+        return [*arguments, *(word for option in added for word in ("-mllvm", option))]
+    # Handed to compilations alone: assembling a .S file and linking must not see it.
+    words = [word for option in added for word in ("-Xclang", "-mllvm", "-Xclang", option)]
+    return ["--start-no-unused-arguments", *words, "--end-no-unused-arguments", *arguments]
+
+
+def must_be_there(policy: str) -> None:
+    """CommandError for a file that is missing, which is seen without opening it."""
+    place = re.sub(r"^(onnx|native|aot):", "", policy).partition("?")[0]
+    if re.search(r"\.py:[^:/]*$", place):
+        place = place.rpartition(":")[0]
+    known = os.path.splitext(place)[1] in (".onnx", ".so", ".py", ".pt", ".pt2", ".pth", ".ts")
+    if known and "%" not in place and not os.path.isfile(place):
+        raise CommandError(f"--advise: {place} is not there")
+
+
+class Guardian:
+    """A process that outlives this one, to end the compilers that it leaves and their channels.
+
+    Without a host a compiler would wait for ever. (The kernel's own signal at a parent's death does
+    not reach the compilers that a driver starts.)
+    """
+
+    def __init__(self, bases: list[str], folder: str | None = None) -> None:
+        """Started before any thread. `folder` is removed with what is in it."""
+        read, self._write = os.pipe()
+        if os.fork() == 0:
+            try:
+                self._watch(read, bases, folder)
+            finally:
+                os._exit(0)
+        os.close(read)
+
+    def _watch(self, read: int, bases: list[str], folder: str | None) -> None:
+        os.setsid()
+        for number in _FORWARDED:
+            signal.signal(number, signal.SIG_IGN)
+        # What others wait for the end of must not stay open: a build's pipes.
+        os.dup2(read, 0)
+        os.closerange(1, 1 << 16)
+        said = b""
+        while data := os.read(0, 100):
+            said += data
+            if said.endswith(b"done\n"):
+                return
+        for group in said.split():
+            with contextlib.suppress(OSError):
+                os.killpg(int(group), signal.SIGKILL)
+        for base in bases:
+            _close(base)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def also(self, group: int) -> None:
+        """This process group, too."""
+        os.write(self._write, b"%d\n" % group)
+
+    def done(self) -> None:
+        """All is well."""
+        with contextlib.suppress(OSError):
+            os.write(self._write, b"done\n")
+        os.close(self._write)
+
+
+def _close(base: str) -> None:
+    """End who uses the channel of a process that is being killed, unless it has another host."""
+    until = time.monotonic() + _ENDING
+    while time.monotonic() < until:
+        with contextlib.suppress(Exception):  # it still has its lock
+            ChannelPair(base).close()
+            return
+        time.sleep(0.01)
+
+
+class Compiler:
+    """The process and what it starts: a group of their own, so that all can be ended."""
+
+    def __init__(self, words: list[str]) -> None:
+        # Read from a terminal, which only the group in front may: it stays in that.
+        self._own_group = not ("-" in words and os.isatty(0))
+        parent = os.getpid()
+        prctl = _prctl()
+
+        def before() -> None:
+            if self._own_group:
+                os.setpgid(0, 0)
+                signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+            if prctl is not None:
+                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(FAILED)
+
+        try:
+            self.process = subprocess.Popen(words, close_fds=False, preexec_fn=before)
+        except OSError as error:
+            raise CommandError(f"{words[0]}: {error.strerror}") from None
+
+    @property
+    def group(self) -> int | None:
+        return self.process.pid if self._own_group else None
+
+    def signal(self, number: int) -> None:
+        """To all of it; nothing if it has ended."""
+        with contextlib.suppress(OSError):
+            if self.process.returncode is None:
+                if self._own_group:
+                    os.killpg(self.process.pid, number)
+                else:
+                    os.kill(self.process.pid, number)
+
+    def wait(self) -> int:
+        """Its exit code as a shell has it, once it has ended; signals to this one go to it too."""
+        asked = 0
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            nonlocal asked
+            asked += 1
+            self.signal(number if asked == 1 else signal.SIGKILL)
+
+        with _on(forward):
+            code = self.process.wait()
+        return 128 - code if code < 0 else code
+
+
+def _prctl() -> Any:
+    import ctypes
+
+    return getattr(ctypes.CDLL(None), "prctl", None)  # of Linux only
+
+
+@contextlib.contextmanager
+def _on(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {}
+    for number in _FORWARDED:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)
+
+
+class Answering(threading.Thread):
+    """Answers the compiler at one site, on a thread; ends the compiler if that fails."""
+
+    def __init__(
+        self, options: argparse.Namespace, site: str, policy: str, pair: ChannelPair
+    ) -> None:
+        super().__init__(name=f"mlbridge {site}", daemon=True)
+        self.site = site
+        self.pair = pair
+        self.compiler: Compiler | None = None
+        self.failure = ""
+        self.host: InteractiveHost | None = None
+        self._options = options
+        self._policy = policy
+
+    def run(self) -> None:
+        try:
+            if not self.pair.wait():
+                return
+            from ..interactive import InteractiveHost
+
+            self.host = InteractiveHost(
+                self.pair,
+                self._policy,
+                deadline=self._options.deadline,
+                missing=self._options.missing,
+                on_failure=self._options.on_failure,
+                log=self._options.log,
+            )
+            self.host.serve()
+        except Exception as error:  # whatever it is, nobody answers any more
+            self.failure = str(error) or type(error).__name__
+        if self.failure and self.compiler is not None:
+            self.compiler.signal(signal.SIGKILL)
+
+    def finish(self) -> dict[str, Any]:
+        """Its statistics, once the compiler has ended."""
+        if self.host is not None:
+            self.host.stop()
+        self.pair.wake()
+        self.join(_ENDING)
+        return {} if self.host is None else self.host.statistics.described()
+
+    @property
+    def stuck(self) -> bool:
+        return self.is_alive() or (self.host is not None and self.host.stuck)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the compiler; its exit code, or 1 if the policy failed and must not."""
+    words: list[str] = options.build
+    if not words:
+        raise UsageError("state the compiler and its arguments after --")
+    advised = dict(options.advise)
+    if not advised or len(advised) != len(options.advise):
+        raise UsageError("state each site once: --advise SITE=POLICY")
+    tool = tool_of(words[0])
+    for site, policy in advised.items():
+        if tool not in SITES[site][1]:
+            raise UsageError(f"--advise {site}: {tool} does not decide that")
+        must_be_there(policy)
+    if options.log:
+        try:
+            os.makedirs(options.log, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
+    show_first_traceback()
+    folder = tempfile.mkdtemp(prefix="mlbridge-run-")
+    bases = {site: os.path.join(folder, site) for site in advised}
+    guardian = Guardian(list(bases.values()), folder)
+    threads: list[Answering] = []
+    try:
+        for site, policy in advised.items():
+            threads.append(Answering(options, site, policy, ChannelPair(bases[site])))
+        version = version_of(words[0]) if "inliner" in bases else 0
+        compiler = Compiler([words[0], *flags(bases, tool, version, words[1:])])
+        if compiler.group is not None:
+            guardian.also(compiler.group)
+        for thread in threads:
+            thread.compiler = compiler
+            thread.start()
+        code = compiler.wait()
+        told = {thread.site: thread.finish() for thread in threads}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        guardian.done()
+    report(threads, told)
+    broken = any(numbers.get("broken") for numbers in told.values())
+    if any(thread.failure for thread in threads) or (broken and code == 0):
+        code = FAILED
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"exit-code": code, "sites": told}, file)
+    if any(thread.stuck for thread in threads):
+        # A thread that comes back from a policy after the end aborts the interpreter.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def show_first_traceback() -> None:
+    """Of a policy that fails, which may be asked thousands of times."""
+    shown = 0
+
+    def first(record: object) -> bool:
+        nonlocal shown
+        shown += 1
+        return shown == 1
+
+    logging.getLogger("mlbridge").addFilter(first)
+
+
+def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> None:
+    """Say what went wrong."""
+    for thread in threads:
+        numbers = told[thread.site]
+        text = thread.failure or numbers.get("first-broken", "")
+        if not text and numbers.get("defaults"):
+            text = (
+                f"{numbers['defaults']} of {numbers['decisions']} decisions are the default: "
+                f"{numbers.get('first-failure')}"
+            )
+        if text:
+            print(f"mlbridge run: {thread.site}: {' '.join(text.split())}", file=sys.stderr)
+        if "log-failure" in numbers:
+            print(f"mlbridge run: {numbers['log-failure']}; not logged", file=sys.stderr)
