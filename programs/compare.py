@@ -10,8 +10,9 @@ Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with 
 --linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
 and must give what the -Oz build gives; --runs times the catalog's `work`, in turns. --shares builds
 once more with logs of where time goes. With --way, -Oz is compared with these flags added to it, in
-place of the efforts, all compiled with -ffunction-sections. Ratios to -Oz are geometric means over programs, with the
-95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file records all of it,
+place of the efforts, all compiled with -ffunction-sections. Ratios to -Oz are geometric means over
+programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
+records all of it,
 with the versions of compiler and candidates. Exits with 1 if an object is larger than at -Oz, a
 compiler falls back, or an output differs.
 """

@@ -75,7 +75,10 @@ def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -
 def test_ways_that_are_stated(root: Path) -> None:
     options = argparse.Namespace(
         way=[("never", "-mllvm -inline-threshold=-1000"), ("O3", "-O3")],
-        **{"jobs": 2, "linked": True, "runs": 0, "shares": False},
+        jobs=2,
+        linked=True,
+        runs=0,
+        shares=False,
     )
     builds = compare(PROGRAM, options, root)
     assert list(builds) == ["-Oz", "never", "O3"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -67,7 +68,7 @@ def plugin(site: str, version: int = 22) -> Path:
 
 def options(site: str, model: str, version: int = 22, **settings: str) -> list[str]:
     """What `mlbridge flags` would print."""
-    name, prefix = PLUGINS[site]
+    prefix = PLUGINS[site][1]
     path = plugin(site, version)
     line = [] if version >= 22 else ["-Xclang", "-load", "-Xclang", str(path)]
     line += ["-Xclang", f"-fpass-plugin={path}"]
@@ -76,18 +77,16 @@ def options(site: str, model: str, version: int = 22, **settings: str) -> list[s
     return line
 
 
-def run(
-    *command: str | Path, check: bool = True, **more: object
-) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
     """At most two minutes."""
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         text=True,
         timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
-        **more,  # type: ignore[call-overload]
+        **more,
     )
     if check:
         assert done.returncode == 0, done.stderr

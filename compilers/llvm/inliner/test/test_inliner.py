@@ -84,7 +84,7 @@ def test_opt_too(source: Path, tmp_path: Path) -> None:
     front = ["-Oz", "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"]
     advised.run("clang++-22", *front, source, "-o", ir)
     policy = advised.threshold_policy(tmp_path / "policy.onnx", 40)
-    load = ["-load-pass-plugin", advised.plugin(SITE), f"-inliner-model=native:{policy}"]
+    load = ["-load-pass-plugin", str(advised.plugin(SITE)), f"-inliner-model=native:{policy}"]
     made = [
         advised.run("opt-22", *more, "-passes=default<Oz>", "-S", ir, "-o", "-").stdout
         for more in ([], load)
@@ -142,7 +142,7 @@ def test_inputs_that_llvm_does_not_have(source: Path, tmp_path: Path) -> None:
     [("deadline", "-1s"), ("on-failure", "panic"), ("levels", "O7"), ("missing", "guess")],
 )
 def test_options_that_make_no_sense(source: Path, option: str, value: str) -> None:
-    line = advised.options(SITE, "function:flip?probability=0", **{option: value})
+    line = advised.options(SITE, "function:flip?probability=0", 22, **{option: value})
     done = advised.run("clang++-22", "-Oz", "-c", source, "-o", "/dev/null", *line, check=False)
     assert done.returncode == 1
     assert f"-inliner-{option}: expected " in done.stderr and f"got '{value}'" in done.stderr
@@ -153,7 +153,6 @@ def test_a_server_that_ends_in_the_middle(source: Path, tmp_path: Path) -> None:
     signature = mlbridge.parse_signature(
         "(callsite_cost: int64[1]) -> (inlining_decision: int64[1])"
     )
-    plain, _ = compiled(source)
 
     def policy(observation: object, context: mlbridge.Context) -> int:
         nonlocal asked
@@ -210,12 +209,12 @@ def test_a_parallel_link(source: Path, tmp_path: Path) -> None:
         env = {f"MLBRIDGE_INLINER_{key.upper()}": value for key, value in told.items()}
         load = f"-Wl,--load-pass-plugin={advised.plugin(SITE)}"
         command = ["clang++-22", "-flto=thin", "-fuse-ld=lld", f"-Wl,--thinlto-jobs={jobs}", load]
-        line = [*command, main, *objects, "-o", tmp_path / name]
+        line: list[str | Path] = [*command, main, *objects, "-o", tmp_path / name]
         done = advised.run(*line, env={**os.environ, **env})
         assert done.stderr == ""
         found = [
             (
-                os.path.basename(episode.context),
+                Path(episode.context).name,
                 episode.stacked("inlining_decision").ravel().tolist(),
             )
             for path in log.iterdir()
