@@ -28,6 +28,15 @@ def test_the_readme_quotes_the_three_lines() -> None:
     assert quoted.text == three_lines()
 
 
+def test_the_page_on_advisors_quotes_a_test() -> None:
+    page, source = (
+        ROOT / "docs/llvm-advice.md",
+        ROOT / "compilers/llvm/advice/model_runner_test.cpp",
+    )
+    (quoted,) = [b for b in blocks(page) if b.options.get("test") == "quoted"]
+    assert textwrap.indent(quoted.text, " " * 36) in source.read_text()
+
+
 def test_they_are_three() -> None:
     statements = [s for s in three_lines().splitlines() if not s.lstrip().startswith("//")]
     assert len(statements) == 3
