@@ -56,8 +56,9 @@ def network(table: Table, users: Sequence[int]) -> onnx.ModelProto:
         helper.make_node("Less", ["cost_estimate", "limit"], ["below"]),
         helper.make_node("Less", ["cost_estimate", "usual"], ["cheap"]),
         helper.make_node("Cast", ["inlining_default"], ["default"], to=TensorProto.BOOL),
-        helper.make_node("And", ["default", "below"], ["both"]),
-        helper.make_node("Where", ["cheap", "both", "below"], ["inline"]),
+        helper.make_node("Not", ["cheap"], ["dear"]),
+        helper.make_node("Or", ["default", "dear"], ["wanted"]),
+        helper.make_node("And", ["wanted", "below"], ["inline"]),
         helper.make_node("Cast", ["inline"], ["inlining_decision"], to=TensorProto.INT64),
     ]
     constants = {

@@ -55,9 +55,9 @@ def clang(file: Path, target: Path, *more: str) -> list[str]:
 
 
 def policy_of(site: str, folder: Path) -> Path:
-    path = folder / f"{site}.onnx"
     if site == "inliner":
-        return advised.threshold_policy(path, 5, "cost_estimate")
+        return ROOT / "models" / "inliner-size" / "policy.onnx"
+    path = folder / f"{site}.onnx"
     evicting_network(path)
     return path
 

@@ -31,7 +31,7 @@ LONG = bool(os.environ.get("MLBRIDGE_LONG_TESTS"))
 SITES = ("inliner", "regalloc-eviction")
 #: Where a server listens, in a folder.
 SERVERS = {"unix": "unix:{}/s", "pipe": "pipe:{}/p/", "grpc": "grpc:localhost:0"}
-RUNNERS = ("channel", "onnx", "native", "aot", *SERVERS)
+RUNNERS = ("channel", "onnx", "native", "aot", *SERVERS, *(["tfaot"] if LONG else []))
 #: Compiles a program with this compiler: its objects.
 Build = Callable[[Sequence[str], Path], list[bytes]]
 #: For each file, what was decided in it.
@@ -67,11 +67,28 @@ def programs(folder: Path) -> dict[str, Build]:
 
 
 def policy_of(site: str, folder: Path) -> Path:
-    path = folder / "policy.onnx"
     if site == "inliner":
-        return advised.threshold_policy(path, 40)
+        return ROOT / "models" / "inliner-size" / "policy.onnx"
+    path = folder / "policy.onnx"
     evicting_network(path)
     return path
+
+
+def linked_in(folder: Path) -> None:
+    """The plugins with the policies as TensorFlow's compiler makes them; at night alone, as
+    TensorFlow is large."""
+    cache = ROOT / "build" / "tensorflow"
+    tool = [sys.executable, str(ROOT / "cmake" / "tensorflow_aot.py"), "--set-up", str(cache)]
+    python = advised.run(*tool).stdout.strip()
+    here = Path(__file__).with_name("tfaot")
+    table = ROOT / "models" / "inliner-size" / "table.json"
+    advised.run(python, here / "policies.py", table, folder)
+    prefix, build = folder / "prefix", folder / "build"
+    advised.run("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", prefix)
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DSAVED_MODEL={folder / 'policies'}"]
+    options += [f"-DMLBRIDGE_TENSORFLOW_FOLDER={cache}", "-G", "Ninja"]
+    advised.run("cmake", "-S", here, "-B", build, *options)
+    advised.run("cmake", "--build", build)
 
 
 @contextlib.contextmanager
@@ -79,6 +96,9 @@ def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
     """The URI of the policy, while this lasts."""
     if runner in ("onnx", "native"):
         yield f"{runner}:{policy}"
+    elif runner == "tfaot":
+        linked_in(folder)
+        yield f"tfaot:{'Inline' if policy.parent.name == 'inliner-size' else 'Evict'}"
     elif runner == "aot":
         made = folder / "policy.so"
         command = [sys.executable, "-m", "mlbridge", "compile", str(policy), "-o", str(made)]
@@ -145,7 +165,12 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                     compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
                 else:
                     more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
-                    compiler = [clang, *advised.options(site, uri, **more)]
+                    line = advised.options(site, uri, **more)
+                    if runner == "tfaot":
+                        own = str(advised.plugin(site))
+                        with_it = str(folder / "build" / f"{advised.PLUGINS[site][0]}.so")
+                        line = [word.replace(own, with_it) for word in line]
+                    compiler = [clang, *line]
                 made = build(compiler, place), recorded(log, name)
                 decided += sum(map(len, made[1]))
                 identical &= made == reference.setdefault(program, made)

@@ -78,12 +78,12 @@ def options(site: str, model: str, version: int = 22, **settings: str) -> list[s
 
 
 def run(*command: str | Path, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
-    """At most two minutes."""
+    """At most ten minutes."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         stdin=subprocess.DEVNULL,
         check=False,
         **more,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -226,3 +227,38 @@ def test_a_parallel_link(source: Path, tmp_path: Path) -> None:
     serial, parallel = link("serial", 1), link("parallel", 4)
     assert sum(len(decisions) for _, decisions in serial[1]) > 100
     assert serial == parallel
+
+
+ONCE = """
+inline int once(int x, int y) {
+  for (int i = 0; i < 3; ++i)
+    x = x * 31 + (x ^ y) % 7;
+  return x - y;
+}
+int use(int x) { return once(x, x + 1); }
+"""
+
+
+def flags(*words: str) -> list[str]:
+    return advised.run(sys.executable, "-m", "mlbridge", "flags", *words).stdout.split()
+
+
+def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path) -> None:
+    source = tmp_path / "once.cpp"
+    source.write_text(ONCE)
+    stop = tmp_path / "candidates.json"
+    stop.write_text('{"version": 1, "candidates": [{"name": "same", "passes": "default<Oz>"}]}')
+    plain, _ = compiled(source)
+    for limit, wins in ((1000, True), (-100000, False)):
+        policy = advised.threshold_policy(tmp_path / f"{limit}.onnx", limit, "cost_estimate")
+        models = ["--model", f"inliner=native:{policy}"]
+        models += ["--model", f"phase-ordering=candidates:{stop}"]
+        remark = ["-Rpass=phase-ordering", "-fno-caret-diagnostics"]
+        made, said = compiled(source, *flags("phase-ordering", "inliner", *models), *remark)
+        assert ("inliner: " in said) == wins, said
+        assert (made != plain) == wins
+        if wins:
+            alone, _ = compiled(source, *flags("inliner", "--model", f"native:{policy}"))
+            assert made == alone
+        else:
+            assert made == plain
