@@ -102,7 +102,7 @@ def training(log: Path, _: float) -> bool:
 
 def sampled_tests(log: Path, _: float) -> bool:
     """The tests of which `make test` runs a sample, whole: every byte of hostile models, also with
-    sanitizers, every fault, TensorFlow's models by every engine."""
+    sanitizers, every fault, TensorFlow's models by every engine, ten programs by every runner."""
     if build("dev", []) != 0 or build("asan", ["hostile_models_test", "killed_server_test"]) != 0:
         return False
     good = run(
@@ -112,6 +112,7 @@ def sampled_tests(log: Path, _: float) -> bool:
         "pytest",
         "tests/faults",
         "tests/tensorflow",
+        "tests/llvm-advice/runners_test.py",
         "-m",
         "",
         "--durations=12",

@@ -8,7 +8,6 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/Support/Process.h"
 
 #include <map>
 #include <mutex>
@@ -40,12 +39,6 @@ Status Settings::check() const {
 
 bool Settings::wants(StringRef Level) const { return is_contained(split(Levels, ','), Level); }
 
-std::string value(const cl::opt<std::string> &Option, StringRef Name) {
-  if (Option.getNumOccurrences())
-    return Option;
-  return sys::Process::GetEnv(("MLBRIDGE_" + Name).str()).value_or(Option);
-}
-
 StringRef levelOf(const Function &F, StringRef Pipeline) {
   return F.hasMinSize() ? "Oz" : F.hasOptSize() ? "Os" : Pipeline;
 }
@@ -60,12 +53,10 @@ Model opened(const Settings &Options) {
     OpenOptions Opening;
     Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
     Opening.sharedBudget = true;
-    std::string Uri = Options.Model;
-    if (!Options.Log.empty()) {
-      Uri += Uri.find('?') == Uri.npos ? '?' : '&';
-      Uri += "record=" + Options.Log;
-    }
-    At->second = Model::open(Uri, Opening);
+    mlbridge::Expected<Uri> Address = Uri::parse(Options.Model);
+    if (Address && !Options.Log.empty())
+      Address->options["record"] = Options.Log;
+    At->second = Model::open(Address ? Address->toString() : Options.Model, Opening);
   }
   return At->second;
 }

@@ -9,7 +9,6 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/CommandLine.h"
 
 #include <memory>
 
@@ -31,10 +30,6 @@ struct Settings {
   /// Whether the model is asked at this level ("Oz").
   bool wants(llvm::StringRef Level) const;
 };
-
-/// What the command line says, or else the environment variable MLBRIDGE_<Name>: linkers read their
-/// options before they load plugins.
-std::string value(const llvm::cl::opt<std::string> &Option, llvm::StringRef Name);
 
 /// The level at which a function is compiled: its attributes say it, also when linking, or else the
 /// pipeline's.

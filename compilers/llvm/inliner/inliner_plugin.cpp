@@ -6,6 +6,7 @@
 #include "explore.h"
 
 #include "advice/advice.h"
+#include "advice/flags.h"
 #include "levels.h"
 #include "versions/ml_inline_advisor.h"
 #include "versions/pass_plugin.h"
@@ -15,22 +16,8 @@
 
 using namespace llvm;
 
-static cl::opt<std::string> ModelOption("inliner-model", cl::value_desc("URI"),
-                                        cl::desc("The model that decides what is inlined"));
-static cl::opt<std::string>
-    DeadlineOption("inliner-deadline", cl::init("5s"), cl::value_desc("TIME"),
-                   cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds"));
-static cl::opt<std::string>
-    OnFailureOption("inliner-on-failure", cl::init("stock"), cl::value_desc("stock|fail"),
-                    cl::desc("If the model fails: LLVM's heuristic and a warning, or an error"));
-static cl::opt<std::string>
-    LevelsOption("inliner-levels", cl::init("Os,Oz"), cl::value_desc("LIST"),
-                 cl::desc("The -O levels of the functions into which the model inlines"));
-static cl::opt<std::string>
-    MissingOption("inliner-missing", cl::init("refuse"), cl::value_desc("refuse|zero"),
-                  cl::desc("Inputs of the model that LLVM does not have: an error, or zero"));
-static cl::opt<std::string> LogOption("inliner-log", cl::value_desc("DIR"),
-                                      cl::desc("Record what is asked and answered"));
+static const mlbridge::advice::Flags Flags("inliner", "The model that decides what is inlined",
+                                           "Os,Oz");
 // For the phase-ordering plugin, which compares the model's code with that of plain clang.
 static cl::opt<bool> ComparedOption("inliner-compared", cl::Hidden,
                                     cl::desc("Ask the model only where -inliner-candidate is set"));
@@ -38,18 +25,6 @@ static cl::opt<bool> CandidateOption("inliner-candidate", cl::Hidden,
                                      cl::desc("With -inliner-compared: ask the model"));
 
 namespace mlbridge::inliner {
-
-static advice::Settings settings() {
-  advice::Settings Its;
-  Its.Prefix = "inliner";
-  Its.Model = advice::value(ModelOption, "INLINER_MODEL");
-  Its.Deadline = advice::value(DeadlineOption, "INLINER_DEADLINE");
-  Its.OnFailure = advice::value(OnFailureOption, "INLINER_ON_FAILURE");
-  Its.Levels = advice::value(LevelsOption, "INLINER_LEVELS");
-  Its.Missing = advice::value(MissingOption, "INLINER_MISSING");
-  Its.Log = advice::value(LogOption, "INLINER_LOG");
-  return Its;
-}
 
 namespace {
 
@@ -158,7 +133,7 @@ private:
 static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, InlineParams Params,
                                  InlineContext IC) {
   const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
-  const advice::Settings Options = settings();
+  const advice::Settings Options = Flags.settings();
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
   if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();

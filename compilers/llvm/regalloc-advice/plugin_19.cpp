@@ -3,8 +3,8 @@
 //   clang-19 -O2 -Xclang -load -Xclang mlbridge-regalloc-advice-19.so -Xclang -mllvm
 //     -Xclang -regalloc-eviction-model=URI
 //   llc-19 -load mlbridge-regalloc-advice-19.so -regalloc-eviction-model=URI
+#include "advice/flags.h"
 #include "eviction.h"
-#include "flags.h"
 #include "versions/pass_plugin.h"
 
 #include "llvm/InitializePasses.h"
@@ -17,7 +17,9 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const Flags Eviction("regalloc-eviction", "The model that decides which live range is evicted");
+constexpr const char *AllLevels = "O1,O2,O3,Os,Oz";
+const advice::Flags Eviction("regalloc-eviction",
+                             "The model that decides which live range is evicted", AllLevels);
 
 /// Takes the place of LLVM's analysis of the same ID, which the allocator asks for its advisors.
 class EvictionAnalysis final : public RegAllocEvictionAdvisorAnalysis {

@@ -3,8 +3,8 @@
 //   clang-22 -O2 -Xclang -fpass-plugin=mlbridge-regalloc-advice.so -Xclang -mllvm
 //     -Xclang -regalloc-eviction-model=URI
 //   llc-22 -load mlbridge-regalloc-advice.so -regalloc-eviction-model=URI
+#include "advice/flags.h"
 #include "eviction.h"
-#include "flags.h"
 #include "priority.h"
 #include "versions/pass_plugin.h"
 
@@ -18,9 +18,12 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const Flags Eviction("regalloc-eviction", "The model that decides which live range is evicted");
-const Flags Priority("regalloc-priority",
-                     "The model that decides which live range is allocated next");
+constexpr const char *AllLevels = "O1,O2,O3,Os,Oz";
+const advice::Flags Eviction("regalloc-eviction",
+                             "The model that decides which live range is evicted", AllLevels);
+const advice::Flags Priority("regalloc-priority",
+                             "The model that decides which live range is allocated next",
+                             AllLevels);
 
 /// Takes the place of LLVM's analysis of the same ID, which the allocator asks for its advisors.
 class EvictionAnalysis final : public RegAllocEvictionAdvisorAnalysisLegacy {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "flags.h"
 
+#include "llvm/Support/Process.h"
+
 #include <algorithm>
 
 using namespace llvm;
 
-namespace mlbridge::regalloc {
+namespace mlbridge::advice {
 
-Flags::Flags(StringRef Prefix, StringRef What)
+Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
     : Prefix(Prefix), Names{named("model"),  named("deadline"), named("on-failure"),
                             named("levels"), named("missing"),  named("log")},
       Model(StringRef(Names[0]), cl::value_desc("URI"), cl::desc(What)),
@@ -15,8 +17,9 @@ Flags::Flags(StringRef Prefix, StringRef What)
                cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")),
       OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
                 cl::desc("If the model fails: LLVM's heuristic and a warning, or an error")),
-      Levels(StringRef(Names[3]), cl::init("O1,O2,O3,Os,Oz"), cl::value_desc("LIST"),
-             cl::desc("The -O levels of the functions for which the model is asked")),
+      Levels(StringRef(Names[3]), cl::init(Levels.str()), cl::value_desc("LIST"),
+             cl::desc("The -O levels of the functions for which (the inliner: into which) the "
+                      "model is asked")),
       Missing(StringRef(Names[4]), cl::init("refuse"), cl::value_desc("refuse|zero"),
               cl::desc("Inputs of the model that LLVM does not have: an error, or zero")),
       Log(StringRef(Names[5]), cl::value_desc("DIR"),
@@ -24,17 +27,18 @@ Flags::Flags(StringRef Prefix, StringRef What)
 
 std::string Flags::named(StringRef Option) const { return (Prefix + "-" + Option).str(); }
 
-/// For -regalloc-eviction-model also MLBRIDGE_REGALLOC_EVICTION_MODEL.
 static std::string value(const cl::opt<std::string> &Option) {
-  std::string Name = Option.ArgStr.upper();
+  if (Option.getNumOccurrences())
+    return Option;
+  std::string Name = "MLBRIDGE_" + Option.ArgStr.upper();
   std::replace(Name.begin(), Name.end(), '-', '_');
-  return advice::value(Option, Name);
+  return sys::Process::GetEnv(Name).value_or(Option);
 }
 
 bool Flags::given() const { return !value(Model).empty(); }
 
-advice::Settings Flags::settings() const {
-  advice::Settings Its;
+Settings Flags::settings() const {
+  Settings Its;
   Its.Prefix = Prefix;
   Its.Model = value(Model);
   Its.Deadline = value(Deadline);
@@ -45,4 +49,4 @@ advice::Settings Flags::settings() const {
   return Its;
 }
 
-} // namespace mlbridge::regalloc
+} // namespace mlbridge::advice
