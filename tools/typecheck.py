@@ -13,7 +13,7 @@ from common import BUILD, CHECKED, PYTHON, ROOT, environment, source_files
 # PyTorch is installed for training only, TensorFlow apart from the rest; without them what derives
 # from them has no types.
 UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
-UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports")
+UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice/tfaot")
 IMPORTED = (  # from other folders
     *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
     *("tests/attacks", "bench", "bench/in-process", "bench/round-trip"),

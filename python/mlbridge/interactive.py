@@ -259,6 +259,7 @@ class InteractiveHost:
         missing: Literal["refuse", "zero"] = "refuse",
         on_failure: Literal["default", "fail"] = "default",
         log: str | os.PathLike[str] | None = None,
+        failed: Callable[[str], None] | None = None,
     ) -> None:
         """Make the FIFOs BASE.in and BASE.out; compilers can come. A pair that is made becomes its.
 
@@ -272,6 +273,7 @@ class InteractiveHost:
         compiler does not send are such a failure, unless `missing="zero"` sets them to zeros.
 
         In the folder `log` a training log is written for each compiler, with the decisions.
+        `failed` is told the first failure when it happens, on the thread that serves.
 
         Raises InvalidArgument if there is something else than FIFOs of this user, Busy if another
         host uses them, and NotFound if they can't be made.
@@ -283,6 +285,7 @@ class InteractiveHost:
         self._deadline = deadline
         self._missing = missing
         self._fails = on_failure == "fail"
+        self._failed = failed
         self._log = None if log is None else Path(log)
         self._make: Callable[[], Model] | None = None
         self._models: dict[Signature, Model] = {}
@@ -486,6 +489,8 @@ class InteractiveHost:
     def _fail(self, error: Exception) -> None:
         self.statistics.failures += 1
         text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        if self._failed is not None and not self.statistics.first_failure:
+            self._failed(text)
         self.statistics.first_failure = self.statistics.first_failure or text
         if self._fails:
             self._pair.end_users()

@@ -228,6 +228,8 @@ class Parser:
         try:
             made = self._parsed(json.loads(raw.decode("utf-8", "surrogateescape")))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
+            if raw.startswith(b"MLBREC1"):
+                raise self._wrong("this is a recording, which mlbridge.Recording reads") from None
             shown = raw[:60].decode("ascii", "replace")
             raise self._wrong(f"expected a line of JSON, got '{shown}': {error}") from None
         self._take(end + 1)

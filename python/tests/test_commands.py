@@ -82,7 +82,7 @@ def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture
         ("compile /no/such/file.onnx -o x.o", "/no/such/file.onnx"),
         ("stats unix:/nobody", "unix:/nobody"),
         ("log /no/such/file", "cannot be read"),
-        ("serve /no/such.onnx --at llvm-interactive:/no/folder/c", "no FIFO can be made"),
+        ("serve unix:/no/s --at llvm-interactive:/no/folder/c", "no FIFO can be made"),
     ],
 )
 def test_what_cannot_be_done_is_1_on_one_line(

@@ -170,6 +170,7 @@ def test_several_optimizations(
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
         (["phase-ordering", "--llvm", "19"], "has no plugin for LLVM 19"),
         (["regalloc-priority"], "no model comes with"),
+        (["inliner", "--compiler", "clang-19", "--model", "unix:/s"], "add --llvm 19"),
     ):
         assert says in refused(capsys, *wrong), wrong
 

@@ -127,8 +127,12 @@ public:
   RecordFile(const RecordFile &) = delete;
   RecordFile &operator=(const RecordFile &) = delete;
 
-  /// Makes the file. Errors: NotFound.
+  /// Makes the folder, if need be, and the file. Errors: NotFound.
   Status begin(const ModelBackend &of) {
+    for (size_t slash = 0; slash != folder_.npos;) { // what fails shows when the file is made
+      slash = folder_.find('/', slash + 1);
+      (void)::mkdir(folder_.substr(0, slash).c_str(), 0777);
+    }
     process_ = processNumber();
     failed_ = false;
     kept_ = 0;

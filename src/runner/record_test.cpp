@@ -97,10 +97,18 @@ TEST_F(Record, AProcessThatForksWritesTwoFiles) {
   EXPECT_EQ(count(both[0], "\"kind\": \"reply\"") + count(both[1], "\"kind\": \"reply\""), 3u);
 }
 
-TEST_F(Record, AFolderThatIsNotThere) {
-  const Model model = Model::open("function:doubling?record=/nowhere/at/all");
+TEST_F(Record, AFolderThatIsMade) {
+  folder_ /= "one/two";
+  EXPECT_TRUE(Model::open(uri()).status());
+  EXPECT_EQ(files().size(), 1u);
+  folder_ = folder_.parent_path().parent_path();
+}
+
+TEST_F(Record, AFolderThatCannotBeMade) {
+  const Model model = Model::open("function:doubling?record=/proc/nowhere/at/all");
   EXPECT_EQ(model.status().code(), Code::NotFound);
-  EXPECT_NE(model.status().message().find("option record: /nowhere/at/all/"), std::string::npos)
+  EXPECT_NE(model.status().message().find("option record: /proc/nowhere/at/all/"),
+            std::string::npos)
       << model.status().message();
 }
 

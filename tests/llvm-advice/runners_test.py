@@ -165,7 +165,7 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                     compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
                 else:
                     more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
-                    line = advised.options(site, uri, **more)
+                    line = advised.options(site, uri, 22, **more)
                     if runner == "tfaot":
                         own = str(advised.plugin(site))
                         with_it = str(folder / "build" / f"{advised.PLUGINS[site][0]}.so")

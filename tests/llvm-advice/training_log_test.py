@@ -115,7 +115,7 @@ def test_what_is_whole_of_a_log_that_is_cut_off(tmp_path: Path) -> None:
     ("data", "says"),
     [
         (b"", "it is empty"),
-        (b"MLBREC1\n", "expected a line of JSON, got 'MLBREC1'"),
+        (b"MLBREC1\n", "this is a recording"),
         (b'{"context":""}\n', "there is no header before it"),
         (b'{"features":[{"name":"a","type":"half","shape":[1]}]}\n', "the unknown type 'half'"),
     ],

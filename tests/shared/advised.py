@@ -66,7 +66,7 @@ def plugin(site: str, version: int = 22) -> Path:
     return path
 
 
-def options(site: str, model: str, version: int = 22, **settings: str) -> list[str]:
+def options(site: str, model: str, version: int = 22, **settings: Any) -> list[str]:
     """What `mlbridge flags` would print."""
     prefix = PLUGINS[site][1]
     path = plugin(site, version)

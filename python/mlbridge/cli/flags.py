@@ -255,6 +255,12 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         raise CommandError("--plugin: several optimizations have several plugins")
     for name in named:
         path_of(name, options.plugin, options.llvm)
+    version = re.search(r"-(\d+)$", options.compiler or "")
+    if version and int(version[1]) in {19, 22} - {options.llvm} and options.plugin is None:
+        raise CommandError(
+            f"--compiler: {options.compiler} can't load a plugin for LLVM {options.llvm}; "
+            f"add --llvm {version[1]}"
+        )
     if len(set(named)) < len(named):
         raise CommandError(f"{' '.join(named)}: each optimization once")
     for option in ("vocabulary", "effort", "objective", "max_steps"):

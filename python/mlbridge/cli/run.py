@@ -24,7 +24,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..channel_pair import ChannelPair
-from .common import FAILED, CommandError, UsageError
+from .common import FAILED, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
     from ..interactive import InteractiveHost
@@ -109,14 +109,14 @@ def flags(sites: dict[str, str], tool: str, version: int, arguments: list[str]) 
     return ["--start-no-unused-arguments", *words, "--end-no-unused-arguments", *arguments]
 
 
-def must_be_there(policy: str) -> None:
+def must_be_there(policy: str, option: str = "--advise") -> None:
     """CommandError for a file that is missing, which is seen without opening it."""
     place = re.sub(r"^(onnx|native|aot):", "", policy).partition("?")[0]
     if re.search(r"\.py:[^:/]*$", place):
         place = place.rpartition(":")[0]
     known = os.path.splitext(place)[1] in (".onnx", ".so", ".py", ".pt", ".pt2", ".pth", ".ts")
     if known and "%" not in place and not os.path.isfile(place):
-        raise CommandError(f"--advise: {place} is not there")
+        raise CommandError(f"{option}: {place} is not there")
 
 
 class Guardian:
@@ -312,6 +312,8 @@ def run(options: argparse.Namespace) -> int:
             os.makedirs(options.log, exist_ok=True)
         except OSError as error:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
+    if options.json:
+        must_be_writable("--json", options.json)
     show_first_traceback()
     folder = tempfile.mkdtemp(prefix="mlbridge-run-")
     bases = {site: os.path.join(folder, site) for site in advised}

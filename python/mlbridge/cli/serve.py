@@ -119,12 +119,18 @@ def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
     from ..interactive import InteractiveHost
     from ..loading import parse_signature
-    from .run import Guardian, show_first_traceback
+    from .run import Guardian, must_be_there, show_first_traceback
 
     base = options.at.removeprefix(INTERACTIVE)
     for name in ("batch", "max_wait", "pad", "agent", "limit"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} is not for {INTERACTIVE}BASE")
+    must_be_there(options.model, "MODEL")
+
+    def failed(why: str) -> None:
+        text = f"{' '.join(why.split())}; the compiler gets a safe default"
+        print(f"mlbridge serve: {text}", file=sys.stderr, flush=True)
+
     guardian = Guardian([base])
     show_first_traceback()
     stop = Stop()
@@ -140,6 +146,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
                 missing=options.missing,
                 on_failure=options.on_failure,
                 log=options.log,
+                failed=failed,
             ) as host,
         ):
             host.load()
