@@ -21,16 +21,20 @@ namespace mlbridge {
 /// The same tensor; LLVM knows numbers of fixed shapes only.
 inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
   ElementType Type = ElementType::Float32;
-  switch (Spec.type()) { // which has no others
-#define MLBRIDGE_TENSOR_TYPE(T, Name)                                                              \
-  case llvm::TensorType::Name:                                                                     \
-    Type = ElementTypeOf<T>::value;                                                                \
-    break;
-    SUPPORTED_TENSOR_TYPES(MLBRIDGE_TENSOR_TYPE)
-#undef MLBRIDGE_TENSOR_TYPE
-  default:
-    break;
-  }
+  const auto Try = [&](auto Zero) {
+    if (Spec.isElementType<decltype(Zero)>())
+      Type = ElementTypeOf<decltype(Zero)>::value;
+  };
+  Try(float());
+  Try(double());
+  Try(int8_t());
+  Try(uint8_t());
+  Try(int16_t());
+  Try(uint16_t());
+  Try(int32_t());
+  Try(uint32_t());
+  Try(int64_t());
+  Try(uint64_t());
   return {Spec.name(), Type, Spec.shape(), {}};
 }
 
