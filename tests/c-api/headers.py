@@ -15,6 +15,8 @@ from clang.cindex import AccessSpecifier, CursorKind
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
+#: Includes headers of LLVM, and is for LLVM's own interface, which is C++.
+FOR_LLVM = "llvm_model_runner.h"
 CLANG = "clang-22"
 SCOPES = {
     CursorKind.NAMESPACE,
@@ -50,7 +52,7 @@ class Function:
 
 
 def cxx_headers() -> list[Path]:
-    return sorted((INCLUDE / "mlbridge").glob("*.h"))
+    return sorted(h for h in (INCLUDE / "mlbridge").glob("*.h") if h.name != FOR_LLVM)
 
 
 def c_headers() -> list[Path]:

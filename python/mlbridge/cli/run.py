@@ -314,7 +314,13 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     if options.json:
         must_be_writable("--json", options.json)
-    show_first_traceback()
+    with first_traceback():
+        return advise(options, words, tool)
+
+
+def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
+    """Run the compiler with a host for each site."""
+    advised = dict(options.advise)
     folder = tempfile.mkdtemp(prefix="mlbridge-run-")
     bases = {site: os.path.join(folder, site) for site in advised}
     guardian = Guardian(list(bases.values()), folder)
@@ -349,8 +355,9 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def show_first_traceback() -> None:
-    """Of a policy that fails, which may be asked thousands of times."""
+@contextlib.contextmanager
+def first_traceback() -> Iterator[None]:
+    """Shows that alone of a policy that fails, which may be asked thousands of times."""
     shown = 0
 
     def first(record: object) -> bool:
@@ -358,7 +365,12 @@ def show_first_traceback() -> None:
         shown += 1
         return shown == 1
 
-    logging.getLogger("mlbridge").addFilter(first)
+    logger = logging.getLogger("mlbridge")
+    logger.addFilter(first)
+    try:
+        yield
+    finally:
+        logger.removeFilter(first)
 
 
 def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> None:

@@ -119,7 +119,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
     from ..interactive import InteractiveHost
     from ..loading import parse_signature
-    from .run import Guardian, must_be_there, show_first_traceback
+    from .run import Guardian, first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
     for name in ("batch", "max_wait", "pad", "agent", "limit"):
@@ -132,11 +132,11 @@ def serve_llvm(options: argparse.Namespace) -> int:
         print(f"mlbridge serve: {text}", file=sys.stderr, flush=True)
 
     guardian = Guardian([base])
-    show_first_traceback()
     stop = Stop()
     try:
         signature = None if options.signature is None else parse_signature(options.signature)
         with (
+            first_traceback(),
             stop.on_signals(),
             InteractiveHost(
                 base,
