@@ -10,9 +10,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 
@@ -34,6 +34,14 @@ uint32_t crc32(std::string_view bytes) {
   for (const char byte : bytes)
     crc = crc >> 8 ^ table[(crc ^ static_cast<uint8_t>(byte)) & 0xff];
   return ~crc;
+}
+
+/// Whatever the locale; what JSON does not have is written as Python does.
+std::string number(double value) {
+  if (!std::isfinite(value))
+    return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 /// A JSON object that is written from left to right.
@@ -151,7 +159,7 @@ public:
     Text first = timed("recording");
     first.add("model", model_);
     const std::chrono::duration<double> since = std::chrono::system_clock::now().time_since_epoch();
-    first.raw("began", std::to_string(since.count()));
+    first.raw("began", number(since.count()));
     first.raw("signature", describe(of.signature()));
     std::string pairs;
     for (const auto &[key, value] : of.metadata())
@@ -163,8 +171,8 @@ public:
 
   std::mutex lock; ///< for everything below
 
-  /// Whether it is this process's; a fork's child makes its own.
-  bool isOurs() const { return process_ == processNumber(); }
+  /// Whose it is; a fork's child makes its own.
+  uint64_t process() const { return process_; }
   void leave() {
     if (file_ >= 0)
       ::close(file_);
@@ -173,7 +181,7 @@ public:
   Text timed(std::string_view kind) const {
     Text text(kind);
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - began_;
-    text.raw("time", std::to_string(since.count()));
+    text.raw("time", number(since.count()));
     return text;
   }
   uint64_t nextStream() { return ++streams_; }
@@ -270,15 +278,7 @@ public:
     return inner_->beginEpisode(episode, context);
   }
   Status reward(double value) override {
-    keep("reward", [&](Text &of, uint64_t) {
-      std::array<char, 32> digits;
-      const int n = std::snprintf(digits.data(), digits.size(), "%.17g", value);
-      // As Python writes and reads what JSON does not have.
-      of.raw("reward", std::isnan(value) ? "NaN"
-                       : std::isinf(value)
-                           ? (value > 0 ? "Infinity" : "-Infinity")
-                           : std::string_view(digits.data(), static_cast<size_t>(n)));
-    });
+    keep("reward", [&](Text &of, uint64_t) { of.raw("reward", number(value)); });
     return inner_->reward(value);
   }
   Status endEpisode(const Status &outcome) override {
@@ -297,12 +297,12 @@ private:
   template <typename More = void (*)(Text &, uint64_t)>
   uint64_t keep(std::string_view kind, const More &more = nothing, const std::string &data = {}) {
     const std::lock_guard<std::mutex> guard(file_->lock);
-    if (!file_->isOurs()) {
+    if (file_->process() != processNumber()) {
       file_->leave();
       (void)file_->begin(*model_);
-      stream_ = 0;
     }
-    if (!stream_) {
+    if (announcedIn_ != file_->process()) {
+      announcedIn_ = file_->process();
       stream_ = file_->nextStream();
       Text first = file_->timed("stream");
       identify(first);
@@ -342,6 +342,7 @@ private:
   const std::shared_ptr<RecordFile> file_;
   const Signature bound_;
   OpenOptions context_;
+  uint64_t announcedIn_ = 0; ///< the process whose file has this stream; none is 0
   uint64_t stream_ = 0, step_ = 0;
   bool inEpisode_ = false;
 };

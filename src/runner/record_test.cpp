@@ -95,6 +95,8 @@ TEST_F(Record, AProcessThatForksWritesTwoFiles) {
   const std::vector<std::string> both = files();
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(count(both[0], "\"kind\": \"reply\"") + count(both[1], "\"kind\": \"reply\""), 3u);
+  for (const std::string &one : both)
+    EXPECT_EQ(count(one, "\"kind\": \"stream\""), 1u) << "what a request belongs to is in its file";
 }
 
 TEST_F(Record, AFolderThatIsMade) {
@@ -110,6 +112,10 @@ TEST_F(Record, AFolderThatCannotBeMade) {
   EXPECT_NE(model.status().message().find("option record: /proc/nowhere/at/all/"),
             std::string::npos)
       << model.status().message();
+}
+
+TEST_F(Record, NoFolder) {
+  EXPECT_EQ(Model::open("function:doubling?record=").status().code(), Code::InvalidArgument);
 }
 
 TEST_F(Record, AFullDiskEndsTheRecordingAndNotTheWork) {

@@ -174,6 +174,8 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
   if (!names)
     return names.status();
   const std::optional<std::string> record = takeOption(uri, "record");
+  if (record && record->empty())
+    return Status(Code::InvalidArgument, "option record: expected a folder");
   Expected<std::optional<Duration>> reload = std::optional<Duration>();
   if (mayBeFile(uri.scheme) && !memory)
     reload = takeReload(uri);

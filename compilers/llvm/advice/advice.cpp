@@ -48,15 +48,17 @@ Model opened(const Settings &Options) {
   // Never destroyed: other threads may still be compiling when the process exits.
   static auto &Models = *new std::map<std::string, Model>;
   const std::lock_guard<std::mutex> Guard(Lock);
-  const auto [At, New] = Models.try_emplace(Options.Model);
+  mlbridge::Expected<Uri> Parsed = Uri::parse(Options.Model);
+  if (Parsed && !Options.Log.empty())
+    Parsed->options["record"] = Options.Log;
+  const std::string Address = Parsed ? Parsed->toString() : Options.Model;
+  // Two questions may have one model, and different options.
+  const auto [At, New] = Models.try_emplace(Options.Deadline + " " + Address);
   if (New) {
     OpenOptions Opening;
     Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
     Opening.sharedBudget = true;
-    mlbridge::Expected<Uri> Address = Uri::parse(Options.Model);
-    if (Address && !Options.Log.empty())
-      Address->options["record"] = Options.Log;
-    At->second = Model::open(Address ? Address->toString() : Options.Model, Opening);
+    At->second = Model::open(Address, Opening);
   }
   return At->second;
 }

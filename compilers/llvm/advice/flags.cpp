@@ -18,8 +18,7 @@ Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
       OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
                 cl::desc("If the model fails: LLVM's heuristic and a warning, or an error")),
       Levels(StringRef(Names[3]), cl::init(Levels.str()), cl::value_desc("LIST"),
-             cl::desc("The -O levels of the functions for which (the inliner: into which) the "
-                      "model is asked")),
+             cl::desc("The -O levels of the functions for which the model is asked")),
       Missing(StringRef(Names[4]), cl::init("refuse"), cl::value_desc("refuse|zero"),
               cl::desc("Inputs of the model that LLVM does not have: an error, or zero")),
       Log(StringRef(Names[5]), cl::value_desc("DIR"),
