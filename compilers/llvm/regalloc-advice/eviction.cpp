@@ -2,16 +2,22 @@
 // Which live range gives up its register.
 #include "eviction.h"
 
+#include "advice/flags.h"
+
 #include "llvm/CodeGen/LiveInterval.h"
 #include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/CodeGen/MachineRegisterInfo.h"
 #include "llvm/CodeGen/RegisterClassInfo.h"
+#include "llvm/CodeGen/TargetRegisterInfo.h"
 
 using namespace llvm;
 
 namespace mlbridge::regalloc {
 
 namespace {
+
+const advice::Flags Options("regalloc-eviction",
+                            "The model that decides which live range is evicted", "O1,O2,O3,Os,Oz");
 
 const llvm::TensorSpec IndexToEvict = llvm::TensorSpec::createSpec<int64_t>("index_to_evict", {1});
 
@@ -24,10 +30,18 @@ public:
     const auto *At =
         find_if(Features, [](const llvm::TensorSpec &F) { return F.name() == "mask"; }).base();
     Mask = ArrayRef(getTensor<int64_t>(At - Features.data()), At->getElementCount());
+    Default = getTensor<int64_t>(Features.size() - 1);
+  }
+
+  /// What is offered besides LLVM's features.
+  static std::vector<llvm::TensorSpec> more() {
+    return {llvm::TensorSpec::createSpec<int64_t>("eviction_default", {1})};
   }
 
   /// How many registers LLVM's advisor has room for; the last position is the live range itself.
   size_t registers() const { return Mask.size() - 1; }
+  /// Says what LLVM's heuristic would evict.
+  void setDefault(size_t Position) { *Default = Position; }
 
 private:
   void *evaluateUntyped() override {
@@ -46,13 +60,14 @@ private:
   }
 
   ArrayRef<int64_t> Mask;
+  int64_t *Default = nullptr;
   int64_t Index = 0;
 };
 
 class EvictionAdvisor final : public RegAllocEvictionAdvisor {
 public:
   EvictionAdvisor(const MachineFunction &MF, const RAGreedy &RA, Question &Asked,
-                  const EvictionRunner &Runner, std::unique_ptr<RegAllocEvictionAdvisor> Learned)
+                  EvictionRunner &Runner, std::unique_ptr<RegAllocEvictionAdvisor> Learned)
       : RegAllocEvictionAdvisor(MF, RA), Asked(Asked), Runner(Runner), Default(MF, RA),
         Learned(std::move(Learned)) {}
 
@@ -63,6 +78,8 @@ private:
     // LLVM's learned advisor writes past its arrays if there are more.
     const size_t Registers = RegClassInfo.getOrder(MRI->getRegClass(Range.reg())).size();
     if (!Asked.failed() && Registers <= Runner.registers()) {
+      Runner.setDefault(
+          position(Range, stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed)));
       const MCRegister Freed =
           Learned->tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
       if (Runner.status())
@@ -78,19 +95,34 @@ private:
     return stock().canEvictHintInterference(Range, Hint, Fixed);
   }
 
+  /// In the order of allocation, whose class is in no header: the registers that the range prefers,
+  /// then the others of its class.
+  size_t position(const LiveInterval &Range, MCRegister Freed) const {
+    if (!Freed)
+      return Runner.registers();
+    const ArrayRef<MCPhysReg> Class = RegClassInfo.getOrder(MRI->getRegClass(Range.reg()));
+    SmallVector<MCPhysReg, 16> Order;
+    TRI->getRegAllocationHints(Range.reg(), Class, Order, MF, VRM, Matrix);
+    const size_t Preferred = Order.size();
+    copy_if(Class, std::back_inserter(Order), [&](MCPhysReg Register) {
+      return !is_contained(ArrayRef(Order).take_front(Preferred), Register);
+    });
+    return std::min<size_t>(find(Order, Freed.id()) - Order.begin(), Runner.registers());
+  }
+
   const RegAllocEvictionAdvisor &stock() const { return Default; }
 
   Question &Asked;
-  const EvictionRunner &Runner;
+  EvictionRunner &Runner;
   const DefaultEvictionAdvisor Default;
   const std::unique_ptr<RegAllocEvictionAdvisor> Learned;
 };
 
 class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
-  EvictionProvider(advice::Settings Options, Module &M)
+  explicit EvictionProvider(Module &M)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(std::move(Options), M), Learned(Asked, learnedEviction, IndexToEvict) {}
+        Asked(Options.settings(), M), Learned(Asked, learnedEviction, IndexToEvict) {}
 
 private:
 #if LLVM_VERSION_MAJOR >= 22
@@ -121,9 +153,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<RegAllocEvictionAdvisorProvider> newEvictionProvider(advice::Settings Options,
-                                                                     Module &M) {
-  return std::make_unique<EvictionProvider>(std::move(Options), M);
+bool evictionIsAsked() { return Options.given(); }
+
+std::unique_ptr<RegAllocEvictionAdvisorProvider> newEvictionProvider(Module &M) {
+  return std::make_unique<EvictionProvider>(M);
 }
 
 } // namespace mlbridge::regalloc

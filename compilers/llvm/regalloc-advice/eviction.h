@@ -6,9 +6,11 @@
 
 namespace mlbridge::regalloc {
 
+/// Whether the options name a model.
+bool evictionIsAsked();
+
 /// For one module: advisors that ask the model, or LLVM's default.
-std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider> newEvictionProvider(advice::Settings Options,
-                                                                           llvm::Module &M);
+std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider> newEvictionProvider(llvm::Module &M);
 
 } // namespace mlbridge::regalloc
 

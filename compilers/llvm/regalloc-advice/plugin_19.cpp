@@ -3,7 +3,6 @@
 //   clang-19 -O2 -Xclang -load -Xclang mlbridge-regalloc-advice-19.so -Xclang -mllvm
 //     -Xclang -regalloc-eviction-model=URI
 //   llc-19 -load mlbridge-regalloc-advice-19.so -regalloc-eviction-model=URI
-#include "advice/flags.h"
 #include "eviction.h"
 #include "versions/pass_plugin.h"
 
@@ -17,10 +16,6 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-constexpr const char *AllLevels = "O1,O2,O3,Os,Oz";
-const advice::Flags Eviction("regalloc-eviction",
-                             "The model that decides which live range is evicted", AllLevels);
-
 /// Takes the place of LLVM's analysis of the same ID, which the allocator asks for its advisors.
 class EvictionAnalysis final : public RegAllocEvictionAdvisorAnalysis {
 public:
@@ -28,7 +23,7 @@ public:
 
 private:
   bool doInitialization(Module &M) override {
-    Provider = newEvictionProvider(Eviction.settings(), M);
+    Provider = newEvictionProvider(M);
     return false;
   }
   void getAnalysisUsage(AnalysisUsage &AU) const override {
@@ -52,7 +47,7 @@ struct Replacement {
     auto *Info = const_cast<PassInfo *>(Registry.getPassInfo(&RegAllocEvictionAdvisorAnalysis::ID));
     Stock = Info->getNormalCtor();
     Info->setNormalCtor([]() -> Pass * {
-      if (Eviction.given())
+      if (evictionIsAsked())
         return new EvictionAnalysis;
       return Stock();
     });

@@ -3,7 +3,6 @@
 //   clang-22 -O2 -Xclang -fpass-plugin=mlbridge-regalloc-advice.so -Xclang -mllvm
 //     -Xclang -regalloc-eviction-model=URI
 //   llc-22 -load mlbridge-regalloc-advice.so -regalloc-eviction-model=URI
-#include "advice/flags.h"
 #include "eviction.h"
 #include "priority.h"
 #include "versions/pass_plugin.h"
@@ -18,13 +17,6 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-constexpr const char *AllLevels = "O1,O2,O3,Os,Oz";
-const advice::Flags Eviction("regalloc-eviction",
-                             "The model that decides which live range is evicted", AllLevels);
-const advice::Flags Priority("regalloc-priority",
-                             "The model that decides which live range is allocated next",
-                             AllLevels);
-
 /// Takes the place of LLVM's analysis of the same ID, which the allocator asks for its advisors.
 class EvictionAnalysis final : public RegAllocEvictionAdvisorAnalysisLegacy {
 public:
@@ -32,7 +24,7 @@ public:
 
 private:
   bool doInitialization(Module &M) override {
-    Provider = newEvictionProvider(Eviction.settings(), M);
+    Provider = newEvictionProvider(M);
     return false;
   }
 };
@@ -43,7 +35,7 @@ public:
 
 private:
   bool doInitialization(Module &M) override {
-    Provider = newPriorityProvider(Priority.settings(), M);
+    Provider = newPriorityProvider(M);
     return false;
   }
 };
@@ -52,9 +44,9 @@ const RegisterTargetPassConfigCallback AddAnalyses([](TargetMachine &Target,
                                                       PassManagerBase &Passes, TargetPassConfig *) {
   if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
     return;
-  if (Eviction.given())
+  if (evictionIsAsked())
     Passes.add(new EvictionAnalysis);
-  if (Priority.given())
+  if (priorityIsAsked())
     Passes.add(new PriorityAnalysis);
 });
 

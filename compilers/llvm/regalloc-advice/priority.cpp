@@ -2,6 +2,8 @@
 // Which live range is allocated next.
 #include "priority.h"
 
+#include "advice/flags.h"
+
 #include "llvm/CodeGen/MachineFunction.h"
 
 using namespace llvm;
@@ -10,12 +12,18 @@ namespace mlbridge::regalloc {
 
 namespace {
 
+const advice::Flags Options("regalloc-priority",
+                            "The model that decides which live range is allocated next",
+                            "O1,O2,O3,Os,Oz");
+
 const llvm::TensorSpec Priority = llvm::TensorSpec::createSpec<float>("priority", {1});
 
 /// Answers a number that fits the allocator's unsigned one.
 class PriorityRunner final : public CheckedRunner {
 public:
   using CheckedRunner::CheckedRunner;
+
+  static std::vector<llvm::TensorSpec> more() { return {}; }
 
 private:
   void *evaluateUntyped() override {
@@ -60,8 +68,8 @@ private:
 
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
-  PriorityProvider(advice::Settings Options, Module &M)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(std::move(Options), M),
+  explicit PriorityProvider(Module &M)
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(Options.settings(), M),
         Learned(Asked, learnedPriority, Priority) {}
 
 private:
@@ -79,9 +87,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(advice::Settings Options,
-                                                                     Module &M) {
-  return std::make_unique<PriorityProvider>(std::move(Options), M);
+bool priorityIsAsked() { return Options.given(); }
+
+std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(Module &M) {
+  return std::make_unique<PriorityProvider>(M);
 }
 
 } // namespace mlbridge::regalloc

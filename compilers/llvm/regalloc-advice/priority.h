@@ -8,9 +8,11 @@
 
 namespace mlbridge::regalloc {
 
+/// Whether the options name a model.
+bool priorityIsAsked();
+
 /// For one module: advisors that ask the model, or LLVM's default.
-std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider> newPriorityProvider(advice::Settings Options,
-                                                                           llvm::Module &M);
+std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider> newPriorityProvider(llvm::Module &M);
 
 } // namespace mlbridge::regalloc
 

@@ -80,14 +80,15 @@ public:
   }
 
   /// After an advisor was made.
-  const Checked &runner() const { return *Runner; }
+  Checked &runner() const { return *Runner; }
 
 private:
   bool open() {
     if (Learned)
       return true;
     llvm::LLVMContext &Context = Asked.M.getContext();
-    auto Made = Make(Context, [&](const std::vector<llvm::TensorSpec> &Features) {
+    auto Made = Make(Context, [&](std::vector<llvm::TensorSpec> Features) {
+      llvm::append_range(Features, Checked::more());
       const Model Of = advice::opened(Asked.Options);
       auto New = std::make_unique<Checked>(
           Context, Features, advice::newRunner(Asked.Options, Of, Asked.M, Features, Advice));

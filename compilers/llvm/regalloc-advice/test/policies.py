@@ -19,7 +19,10 @@ def save(path: Path, nodes: list[Any], inputs: Mapping[str, int], advice: tuple[
     graph = helper.make_graph(
         nodes,
         "policy",
-        [tensor(name, kind, [1, WIDTH]) for name, kind in inputs.items()],
+        [
+            tensor(name, kind, [1] if name == "eviction_default" else [1, WIDTH])
+            for name, kind in inputs.items()
+        ],
         [tensor(advice[0], advice[1], [1])],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -42,6 +45,22 @@ def least_used(path: Path) -> str:
         helper.make_node("ArgMin", ["uses"], ["index_to_evict"], axis=1, keepdims=0),
     ]
     inputs = {"mask": TensorProto.INT64, "nr_defs_and_uses": TensorProto.FLOAT}
+    return save(path, nodes, inputs, ("index_to_evict", TensorProto.INT64))
+
+
+def stock(path: Path) -> str:
+    """What LLVM's heuristic would evict, if that is allowed, or else the first that is."""
+    nodes = [
+        constant("positions", np.arange(WIDTH)[None]),
+        helper.make_node("Equal", ["positions", "eviction_default"], ["chosen"]),
+        helper.make_node("Cast", ["chosen"], ["weight"], to=TensorProto.INT64),
+        constant("two", np.array(2, np.int64)),
+        helper.make_node("Mul", ["weight", "two"], ["more"]),
+        helper.make_node("Add", ["more", "mask"], ["score"]),
+        helper.make_node("Mul", ["score", "mask"], ["allowed"]),
+        helper.make_node("ArgMax", ["allowed"], ["index_to_evict"], axis=1, keepdims=0),
+    ]
+    inputs = {"mask": TensorProto.INT64, "eviction_default": TensorProto.INT64}
     return save(path, nodes, inputs, ("index_to_evict", TensorProto.INT64))
 
 

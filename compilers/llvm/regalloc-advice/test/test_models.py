@@ -59,6 +59,27 @@ def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: s
         assert allocator.output(made) == printed
 
 
+@pytest.mark.parametrize("source", ["floats.c", "integers.cpp"])
+@pytest.mark.parametrize("level", ["-O2", "-Oz"])
+def test_the_default_is_what_llvm_would_have_done(
+    each_allocator: Allocator, source: str, level: str
+) -> None:
+    allocator = each_allocator
+    bitcode = allocator.bitcode(source, level)
+    plain = allocator.llc(bitcode).object
+    model = f"native:{policies.stock(allocator.folder / 'policy.onnx')}"
+    asked: list[int] = []
+
+    def answer(features: Any, context: mlbridge.Context) -> Any:
+        asked.append(int(features["eviction_default"][0]))
+        return features["eviction_default"]
+
+    assert allocator.llc(bitcode, model=model, on_failure="fail").object == plain
+    with serving(answer, allocator.folder / "socket") as uri:
+        assert allocator.llc(bitcode, model=uri, on_failure="fail").object == plain
+    assert len(set(asked)) > 5 and channels.NONE in asked
+
+
 def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
     path = policies.least_used(allocator.folder / "policy.onnx")
     bitcode = allocator.bitcode("floats.c")
