@@ -5,15 +5,17 @@
     python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
     python3 -m programs.compare demo --effort 1 3 10 --shares
     python3 -m programs.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
+    python3 -m programs.compare demo --level O2 --spills --way "large=-mllvm -split-spill-mode=size"
 
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
 --linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
 and must give what the -Oz build gives; --runs times the catalog's `work`, in turns. --shares builds
 once more with logs of where time goes. With --way, -Oz is compared with these flags added to it, in
-place of the efforts, all compiled with -ffunction-sections. Ratios to -Oz are geometric means over
-programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
-records all of it,
-with the versions of compiler and candidates. Exits with 1 if an object is larger than at -Oz, a
+place of the efforts, all compiled with -ffunction-sections, or another --level is. --spills: also
+the allocator's weighted spills, reloads and copies (each program's plus one, so that there is a
+ratio). Ratios are geometric means over programs, with the 95 % interval of a bootstrap over
+programs (10 000 samples, seed 0). The file records all of it, with the versions of compiler and
+candidates. Exits with 1 if an object is larger than at -Oz, a
 compiler falls back, or an output differs.
 """
 
@@ -51,6 +53,7 @@ from programs.build import (
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.plugin import candidate_flags, candidates_file
+from programs.spills import RECORD, SUFFIX, spill_costs
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
@@ -67,6 +70,7 @@ class Build:
     wall_seconds: float
     cpu_seconds: float
     linked: int | None = None
+    spill_cost: float | None = None
     digests: dict[str, str] = field(default_factory=dict)
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
@@ -91,8 +95,10 @@ def bootstrap(ratios: Iterable[float]) -> Ratio:
 def ways(options: argparse.Namespace) -> dict[str, list[str]]:
     """The flags of each way to compile."""
     if options.way:
-        named = {"-Oz": "", **dict(options.way)}
-        return {name: ["-Oz", *SECTIONS, *shlex.split(more)] for name, more in named.items()}
+        level = f"-{options.level}"
+        always = [level, *SECTIONS, *(RECORD if options.spills else ())]
+        named = {level: "", **dict(options.way)}
+        return {name: [*always, *shlex.split(more)] for name, more in named.items()}
     efforts, objective = options.effort, options.objective
     compared = {f"effort {n}": ["-Oz", *candidate_flags(n, objective)] for n in efforts}
     return {"-Oz": ["-Oz"], "outliner": ["-Oz", *OUTLINER], **compared}
@@ -120,6 +126,9 @@ def build(
     wall, used = time.perf_counter() - began, cpu() - spent
     made = Build({i.source: file_executable_bytes(i.object) for i in compiled}, wall, used)
     made.fallbacks = fallback_warnings(compiled)
+    if set(RECORD) <= set(flags):
+        records = [i.object.with_suffix(SUFFIX) for i in compiled]
+        made.spill_cost = sum(sum(spill_costs(record).values()) for record in records)
     for item in compiled:
         made.digests[item.source] = hashlib.sha256(item.object.read_bytes()).hexdigest()
     if linked:
@@ -221,12 +230,12 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
 
 def problems(name: str, builds: dict[str, Build]) -> list[str]:
     """What must not be."""
-    plain = builds["-Oz"]
+    usual, plain = next(iter(builds.items()))
     found = []
     for way, made in builds.items():
         found += [f"{name} {way}: fell back: {text}" for text in made.fallbacks]
         if made.output != plain.output:
-            found.append(f"{name} {way}: its output differs from the -Oz build's")
+            found.append(f"{name} {way}: its output differs from the {usual} build's")
         if way.startswith("effort"):
             found += [
                 f"{name} {way}: {source} is larger than at -Oz ({size} > {plain.sizes[source]})"
@@ -237,13 +246,14 @@ def problems(name: str, builds: dict[str, Build]) -> list[str]:
 
 
 def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
-    """For each way: what it is beside -Oz, over all programs; files by how they compare."""
+    """For each way: what it is beside the first, over all programs; files by how they compare."""
     made: dict[str, dict[str, Any]] = {}
     for way in next(iter(found.values())):
-        pairs = [(builds[way], builds["-Oz"]) for builds in found.values()]
+        pairs = [(builds[way], next(iter(builds.values()))) for builds in found.values()]
         values: dict[str, Callable[[Build], float]] = {
             "bytes": lambda b: b.bytes,
             "linked": lambda b: b.linked or 0,
+            "spills": lambda b: 0 if b.spill_cost is None else b.spill_cost + 1,
             "wall": lambda b: b.wall_seconds,
             "cpu": lambda b: b.cpu_seconds,
             "run": lambda b: median(b.run_seconds) if b.run_seconds else 0,
@@ -276,8 +286,12 @@ def shown(its: dict[str, Any], name: str) -> str:
 
 
 def print_summary(made: dict[str, dict[str, Any]]) -> None:
-    columns = ["bytes", "linked", "over_outliner", "cpu", "wall", "run"]
-    print(f"{'over -Oz':10}" + "".join(f"{name:>22}" for name in columns) + "  files -/=/+")
+    columns = ["bytes", "linked", "spills", "over_outliner", "cpu", "wall", "run"]
+    print(
+        f"{'over ' + next(iter(made)):10}"
+        + "".join(f"{name:>22}" for name in columns)
+        + "  files -/=/+"
+    )
     for way, its in made.items():
         files = f"  {its['smaller']}/{its['equal']}/{its['larger']}"
         print(f"{way:10}" + "".join(f"{shown(its, name):>22}" for name in columns) + files)
@@ -303,6 +317,8 @@ def main(arguments: list[str]) -> int:
         default=[],
         help="flags to compare with -Oz",
     )
+    parser.add_argument("--level", choices=["O1", "O2", "O3", "Os", "Oz"], default="Oz")
+    parser.add_argument("--spills", action="store_true", help="also the cost of spills")
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
     parser.add_argument("--shares", action="store_true", help="where compile time goes")
     parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
@@ -311,6 +327,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not all(len(way) == 2 and all(way) for way in options.way):
         parser.error("--way: expected NAME=FLAGS")
+    if not options.way and (options.spills or options.level != "Oz"):
+        parser.error("--spills and --level need a --way")
     found: dict[str, dict[str, Build]] = {}
     wrong: list[str] = []
     try:
@@ -333,6 +351,7 @@ def main(arguments: list[str]) -> int:
                         way: {
                             "bytes": one.bytes,
                             "linked": one.linked,
+                            "spill_cost": one.spill_cost,
                             "wall_seconds": round(one.wall_seconds, 3),
                             "cpu_seconds": round(one.cpu_seconds, 3),
                             "run_seconds": [round(s, 4) for s in one.run_seconds],
@@ -342,7 +361,7 @@ def main(arguments: list[str]) -> int:
                 }
                 for name, program in ((p.name, p) for p in programs)
             },
-            "over_oz": made,
+            f"over_{options.level.lower()}": made,
             "problems": wrong,
             **(
                 {"ways": dict(options.way)}

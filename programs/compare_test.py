@@ -79,9 +79,12 @@ def test_ways_that_are_stated(root: Path) -> None:
         linked=True,
         runs=0,
         shares=False,
+        level="Oz",
+        spills=True,
     )
     builds = compare(PROGRAM, options, root)
     assert list(builds) == ["-Oz", "never", "O3"]
+    assert all(one.spill_cost is not None for one in builds.values())
     assert builds["O3"].bytes > builds["-Oz"].bytes
     assert builds["-Oz"].linked == linked_bytes(PROGRAM, ["-Oz"], root / "a", 1, root)
     assert problems("small", builds) == []

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a register allocation costs, by the remarks that LLVM's allocator writes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+#: For clang; what is written is beside the object, with this suffix.
+RECORD = ("-fsave-optimization-record", "-foptimization-record-passes=regalloc")
+SUFFIX = ".opt.yaml"
+
+_FUNCTION = re.compile(r"^Function:\s+'?([^'\n]+)'?$", re.MULTILINE)
+_COST = re.compile(r"- Total(?:Folded)?(?:Spills|Reloads|Copies)Cost:\s+'?([-+.\de]+)'?")
+
+
+def spill_costs(record: Path) -> dict[str, float]:
+    """Spills, reloads and copies executed for each call of a function, by LLVM's block frequencies.
+
+    `record` is written by clang with RECORD, or by llc with -pass-remarks-output=FILE
+    -pass-remarks-filter=regalloc. Functions without any are left out. What the allocator computes
+    again instead of reloading costs nothing here.
+    """
+    found: Counter[str] = Counter()
+    for remark in record.read_text().split("--- !"):
+        if "\nName:            SpillReloadCopies\n" in remark and (of := _FUNCTION.search(remark)):
+            found[of[1]] += sum(map(float, _COST.findall(remark)))
+    return dict(found)
