@@ -227,8 +227,8 @@ def ratios(modules: list[Asking], weights: Weights, folder: Path) -> dict[str, f
 
 
 def value(found: Mapping[str, float]) -> float:
-    """The mean logarithm, where no program counts for more than a gain of a third, and what it loses
-    above 5 % counts once more by half."""
+    """The mean logarithm, where no program counts for more than a gain of a third, and half of what
+    it loses above 5 % counts once more."""
     logs = [math.log(ratio) for ratio in found.values()]
     return sum(max(x, -0.4) + 0.5 * max(0.0, x - 0.05) for x in logs) / len(logs)
 
