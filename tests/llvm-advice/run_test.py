@@ -124,6 +124,19 @@ def test_a_policy_that_fails(site: str, policy: str, says: str, version: int, pl
     assert not place.left
 
 
+@pytest.mark.parametrize(
+    ("policy", "code", "says"),
+    [("ends", 1, "with exit code 0"), ("killed", 128 + 9, "by signal 9")],
+)
+def test_a_policy_that_ends_the_process(policy: str, code: int, says: str, place: Place) -> None:
+    (place.folder / "other.c").write_text("int other(int x) { return x; }\n")
+    words = ["clang-22", "-O2", "-c", str(PROGRAM), "other.c"]  # each in a process of its own
+    ran = place.run(f"--advise=inliner=policy.py:{policy}", "--", *words)
+    assert ran.code == code
+    assert ran.said == f"mlbridge run: the host was ended {says}; the compiler is, too\n"
+    assert not (place.folder / "program.o").exists()
+
+
 @LLVMS
 def test_the_default_of_the_inliner(version: int, place: Place) -> None:
     options = [f"clang-{version}", "-O2", "-c", str(PROGRAM), "-o", "program.o"]

@@ -27,6 +27,7 @@ CHANNEL = {
         "-regalloc-evict-interactive-channel-base=c",
     ),
 }
+COMMAND = (sys.executable, "-m", "mlbridge")
 SITES = pytest.mark.parametrize("site", CHANNEL)
 
 
@@ -42,11 +43,11 @@ def compiler(site: str, version: int, place: Place, result: str) -> list[str]:
 def users(channel: Path) -> int:
     """How often its questions are open for writing."""
     found = 0
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int(process) != os.getpid():
-                links = [os.readlink(f.path) for f in os.scandir(f"/proc/{process}/fd")]
-                found += links.count(f"{channel}.out")
+            if process.name != str(os.getpid()):
+                opened = [str(file.readlink()) for file in (process / "fd").iterdir()]
+                found += opened.count(f"{channel}.out")
         except OSError:  # it has ended, or is of another user
             continue
     return found
@@ -156,8 +157,7 @@ def test_a_link_under_mlbridge_run_is_not_advised(place: Place) -> None:
 def test_a_server_says_at_once_what_went_wrong(place: Place) -> None:
     base = place.folder / "c"
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlbridge", "serve", "policy.py:inline"]
-        + ["--at", f"llvm-interactive:{base}"],
+        [*COMMAND, "serve", "policy.py:inline", "--at", f"llvm-interactive:{base}"],
         cwd=place.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
