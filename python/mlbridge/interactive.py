@@ -150,7 +150,7 @@ class InteractiveStatistics:
 
     #: That opened the channel and announced what they send.
     compilers: int = 0
-    #: Functions, or modules, with questions.
+    #: Functions, or modules, of which a question was answered: the contexts of the training logs.
     contexts: int = 0
     #: Questions answered.
     decisions: int = 0
@@ -234,6 +234,8 @@ class _Session:
     context: str = ""
     #: Whether the model has been told of the context.
     told: bool = False
+    #: Whether a question of it was answered.
+    answered: bool = False
     #: Why the model can't answer this compiler at all.
     refused: str = ""
     log: LogWriter | None = None
@@ -297,7 +299,7 @@ class InteractiveHost:
         self._make: Callable[[], Model] | None = None
         self._models: dict[Signature, Model] = {}
         self._parser, self._skipping = Parser(), False
-        self._stopping = False
+        self._stopping, self._episodes = False, 0
         self._pause, self._paused_until = deadline, 0.0
         self._session: _Session | None = None
         self._worker: _Worker | None = None
@@ -410,8 +412,8 @@ class InteractiveHost:
         elif isinstance(item, ContextLine):
             self._end_context(self._session)
             self._session.context = item.name
+            self._session.answered = False
             self._to_log(lambda log: log.context(item.name))
-            self.statistics.contexts += 1
         elif isinstance(item, Observation):
             self._answer(self._session, item)
 
@@ -469,6 +471,8 @@ class InteractiveHost:
             return
         self._pair.reply(data)
         self.statistics.decisions += 1
+        self.statistics.contexts += not session.answered
+        session.answered = True
         self._to_log(lambda log: log.raw(observation.payload + data))
 
     def _advice(self, session: _Session, features: Tensors) -> NDArray[Any] | None:
@@ -539,7 +543,8 @@ class InteractiveHost:
         runner = session.runner
         assert runner is not None
         if not session.told:
-            runner.begin_episode(f"{os.getpid()}-{self.statistics.contexts}", session.context)
+            self._episodes += 1
+            runner.begin_episode(f"{os.getpid()}-{self._episodes}", session.context)
             session.told = True
         return runner.evaluate(features)[session.advice.name]
 

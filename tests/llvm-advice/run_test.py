@@ -72,9 +72,14 @@ def test_opt_and_llc(version: int, place: Place) -> None:
     ran = place.run("--advise=inliner=policy.py:inline", "--", *opt)
     assert (ran.code, ran.said) == (0, "") and ran.sites["inliner"]["decisions"] > 5
     llc = [f"llc-{version}", "-filetype=obj", "-relocation-model=pic", "small.bc", "-o", "small.o"]
-    ran = place.run(*ALL[1:], "--", *llc)
+    ran = place.run(*ALL[1:], "--log=log", "--", *llc)
     assert (ran.code, ran.said) == (0, "")
-    assert ran.sites["regalloc-eviction"]["decisions"] > 5
+    numbers = ran.sites["regalloc-eviction"]
+    assert numbers["decisions"] > 5
+    (log,) = (place.folder / "log").glob("regalloc-eviction-*")
+    contexts = list(TrainingLog(log).contexts())
+    assert numbers["contexts"] == len(contexts) > 0
+    assert numbers["decisions"] == sum(map(len, contexts))
     place.must(f"clang-{version}", "small.o", "-o", "program")
     assert place.must("./program") == place.expected()
 
