@@ -137,6 +137,12 @@ def _refusal(advice: Tensor, answer: NDArray[Any], features: Mapping[str, NDArra
 class _SharedChannel(ProtocolError):
     """Answers can't be told apart."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "two compilers, or threads of one link, use the channel at once, and are ended: each "
+            "needs a channel of its own, or the plugin of `mlbridge flags`"
+        )
+
 
 @dataclass
 class InteractiveStatistics:
@@ -144,7 +150,7 @@ class InteractiveStatistics:
 
     #: That opened the channel and announced what they send.
     compilers: int = 0
-    #: Functions, or modules, with questions.
+    #: Functions, or modules, of which a question was answered: the contexts of the training logs.
     contexts: int = 0
     #: Questions answered.
     decisions: int = 0
@@ -228,6 +234,8 @@ class _Session:
     context: str = ""
     #: Whether the model has been told of the context.
     told: bool = False
+    #: Whether a question of it was answered.
+    answered: bool = False
     #: Why the model can't answer this compiler at all.
     refused: str = ""
     log: LogWriter | None = None
@@ -273,7 +281,8 @@ class InteractiveHost:
         compiler does not send are such a failure, unless `missing="zero"` sets them to zeros.
 
         In the folder `log` a training log is written for each compiler, with the decisions.
-        `failed` is told the first failure when it happens, on the thread that serves.
+        `failed` is told, on the thread that serves, the first failure that gives a compiler the
+        default, and why the first compiler that broke off, or had to be ended, was not served.
 
         Raises InvalidArgument if there is something else than FIFOs of this user, Busy if another
         host uses them, and NotFound if they can't be made.
@@ -290,7 +299,7 @@ class InteractiveHost:
         self._make: Callable[[], Model] | None = None
         self._models: dict[Signature, Model] = {}
         self._parser, self._skipping = Parser(), False
-        self._stopping = False
+        self._stopping, self._episodes = False, 0
         self._pause, self._paused_until = deadline, 0.0
         self._session: _Session | None = None
         self._worker: _Worker | None = None
@@ -389,8 +398,11 @@ class InteractiveHost:
                 return
             except (ProtocolError, BlockingIOError) as error:
                 data = self._parser.rest
-                # If the next one has begun, this one is gone.
-                self._break(f"a compiler sent what is not the format: {error}", gone=_BEGIN in data)
+                # If the next one has begun, and is the only one, this one is gone.
+                gone = _BEGIN in data and self._pair.writers <= 1
+                shared = isinstance(error, _SharedChannel)
+                why = "" if shared else "a compiler sent what is not the format: "
+                self._break(f"{why}{error}", gone=gone)
 
     def _take(self, item: object) -> None:
         if isinstance(item, Header):
@@ -400,12 +412,15 @@ class InteractiveHost:
         elif isinstance(item, ContextLine):
             self._end_context(self._session)
             self._session.context = item.name
+            self._session.answered = False
             self._to_log(lambda log: log.context(item.name))
-            self.statistics.contexts += 1
         elif isinstance(item, Observation):
             self._answer(self._session, item)
 
     def _begin_session(self, header: Header) -> None:
+        # Seen before either of them can read what is meant for the other.
+        if self._session is not None and self._pair.writers > 1:
+            raise _SharedChannel
         self._end_session()
         self._pair.drain()
         if header.advice is None or not 0 < header.advice.size <= _MOST_ADVICE:
@@ -438,6 +453,8 @@ class InteractiveHost:
 
     def _count_broken(self, why: str) -> None:
         self.statistics.broken += 1
+        if self._failed is not None and not self.statistics.first_broken:
+            self._failed(why)
         self.statistics.first_broken = self.statistics.first_broken or why
 
     def _answer(self, session: _Session, observation: Observation) -> None:
@@ -450,10 +467,12 @@ class InteractiveHost:
         if self._parser.rest or self._pair.pending:
             # A compiler that waits sends nothing: this one is gone, unless there are several.
             if self._pair.writers > 1:
-                raise _SharedChannel("two compilers, or threads of one, use the channel at once")
+                raise _SharedChannel
             return
         self._pair.reply(data)
         self.statistics.decisions += 1
+        self.statistics.contexts += not session.answered
+        session.answered = True
         self._to_log(lambda log: log.raw(observation.payload + data))
 
     def _advice(self, session: _Session, features: Tensors) -> NDArray[Any] | None:
@@ -489,8 +508,8 @@ class InteractiveHost:
     def _fail(self, error: Exception) -> None:
         self.statistics.failures += 1
         text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-        if self._failed is not None and not self.statistics.first_failure:
-            self._failed(text)
+        if self._failed is not None and not (self._fails or self.statistics.first_failure):
+            self._failed(f"{text}; the compiler gets a safe default")
         self.statistics.first_failure = self.statistics.first_failure or text
         if self._fails:
             self._pair.end_users()
@@ -524,7 +543,8 @@ class InteractiveHost:
         runner = session.runner
         assert runner is not None
         if not session.told:
-            runner.begin_episode(f"{os.getpid()}-{self.statistics.contexts}", session.context)
+            self._episodes += 1
+            runner.begin_episode(f"{os.getpid()}-{self._episodes}", session.context)
             session.told = True
         return runner.evaluate(features)[session.advice.name]
 

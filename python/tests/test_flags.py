@@ -297,6 +297,24 @@ def test_cc_in_make_compile_assemble_and_link(tmp_path: Path, folder: str) -> No
     assert words[-3:] == ["--end-no-unused-arguments", "-c", "x.c"]
 
 
+@pytest.mark.parametrize("site", ["inliner", "regalloc-eviction"])
+def test_a_blank_in_a_log_or_model_needs_no_quotes(
+    site: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = place / "my model.onnx"
+    model.write_bytes(b"")
+    named = ("--plugin", f"{place}/plugin.so", "--model", f"native:{model}")
+    assert main(["flags", site, *named, "--log", f"{place}/my log"]) == 0
+    out, err = capsys.readouterr()
+    assert f"-{site}-model=native:{place}/my%20model.onnx?record={place}/my%20log" in out.split()
+    assert err == ""
+    # Those of phase ordering are paths.
+    assert main(["flags", "phase-ordering", *named, "--log", f"{place}/my log"]) == 0
+    out, err = capsys.readouterr()
+    assert f"'-phase-ordering-log={place}/my log'" in out
+    assert "choose a path without blanks" in err and err.count("\n") == 1
+
+
 def test_the_path_of_the_plugin(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,12 @@ def endless(features, context):
     while True:
         pass
 
+def ends(features, context):
+    os._exit(0)
+
+def killed(features, context):
+    os.kill(os.getpid(), 9)
+
 def silent(features, context):
     if "ASKED" in os.environ:
         os.close(os.open(os.environ["ASKED"], os.O_WRONLY))

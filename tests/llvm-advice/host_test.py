@@ -337,8 +337,19 @@ QUESTION = '{"observation":0}\n' + "x" * 12 + "\n"
         json.dumps(INLINING) + '\n{"observation":0}\n',
         "hello\n",
         json.dumps(INLINING) + "\n" + QUESTION + QUESTION,
+        json.dumps(INLINING) + "\n" + QUESTION + json.dumps(INLINING) + "\n",
+        2 * (json.dumps(INLINING) + "\n"),
+        json.dumps(INLINING) + '\n{"obser' + json.dumps(INLINING) + "\n",
     ],
-    ids=["half a header", "half a question", "no header", "two threads at once"],
+    ids=[
+        "half a header",
+        "half a question",
+        "no header",
+        "two questions at once",
+        "a question and another one's header",
+        "two headers",
+        "a header within a question",
+    ],
 )
 def test_one_that_cannot_be_answered_is_ended(sent: str, tmp_path: Path) -> None:
     with serving(tmp_path / "c", positive, deadline=0.1):

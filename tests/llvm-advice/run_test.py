@@ -72,9 +72,14 @@ def test_opt_and_llc(version: int, place: Place) -> None:
     ran = place.run("--advise=inliner=policy.py:inline", "--", *opt)
     assert (ran.code, ran.said) == (0, "") and ran.sites["inliner"]["decisions"] > 5
     llc = [f"llc-{version}", "-filetype=obj", "-relocation-model=pic", "small.bc", "-o", "small.o"]
-    ran = place.run(*ALL[1:], "--", *llc)
+    ran = place.run(*ALL[1:], "--log=log", "--", *llc)
     assert (ran.code, ran.said) == (0, "")
-    assert ran.sites["regalloc-eviction"]["decisions"] > 5
+    numbers = ran.sites["regalloc-eviction"]
+    assert numbers["decisions"] > 5
+    (log,) = (place.folder / "log").glob("regalloc-eviction-*")
+    contexts = list(TrainingLog(log).contexts())
+    assert numbers["contexts"] == len(contexts) > 0
+    assert numbers["decisions"] == sum(map(len, contexts))
     place.must(f"clang-{version}", "small.o", "-o", "program")
     assert place.must("./program") == place.expected()
 
@@ -122,6 +127,19 @@ def test_a_policy_that_fails(site: str, policy: str, says: str, version: int, pl
     assert ran.code == 1 and says in ran.said
     assert not (place.folder / "program").exists()
     assert not place.left
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "says"),
+    [("ends", 1, "with exit code 0"), ("killed", 128 + 9, "by signal 9")],
+)
+def test_a_policy_that_ends_the_process(policy: str, code: int, says: str, place: Place) -> None:
+    (place.folder / "other.c").write_text("int other(int x) { return x; }\n")
+    words = ["clang-22", "-O2", "-c", str(PROGRAM), "other.c"]  # each in a process of its own
+    ran = place.run(f"--advise=inliner=policy.py:{policy}", "--", *words)
+    assert ran.code == code
+    assert ran.said == f"mlbridge run: the host was ended {says}; the compiler is, too\n"
+    assert not (place.folder / "program.o").exists()
 
 
 @LLVMS

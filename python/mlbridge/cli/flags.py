@@ -318,7 +318,14 @@ def flags_line(options: argparse.Namespace) -> str:
             "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
             file=sys.stderr,
         )
-    return " ".join(map(quoted, words(options, asked)))
+    line = [quoted(word) for word in words(options, asked)]
+    if odd := next((word for word in line if word.startswith("'")), None):
+        print(
+            f'mlbridge flags: {odd} is quoted for make and for eval; in "clang $(mlbridge flags '
+            '…)" the quotes stay, so choose a path without blanks there',
+            file=sys.stderr,
+        )
+    return " ".join(line)
 
 
 def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
@@ -329,16 +336,17 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
         if options.llvm < 22:  # which reads options of LLVM before it loads pass plugins
             line += ["-Xclang", "-load", "-Xclang", plugin]
         line += ["-Xclang", f"-fpass-plugin={plugin}"]
+    log = options.log and os.path.abspath(options.log)
     for one in asked:
         told = {
             "model": one.uri,
             "deadline": options.deadline,
             "on-failure": options.on_failure,
             "levels": options.levels,
-            "log": options.log and os.path.abspath(options.log),
         }
         if one.optimization == PHASES:
             told |= {
+                "log": log,
                 "vocabulary": next(iter(vocabulary_of(options)), None),
                 "max-steps": options.max_steps,
                 "effort": effort_of(options) or None,
@@ -346,6 +354,8 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
             }
         else:
             told["missing"] = options.missing
+            if log:  # in the URI, where blanks need no quotes
+                told["model"] = f"{one.uri}?record={escaped(log)}"
         for name, value in told.items():
             if value is not None:
                 line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]

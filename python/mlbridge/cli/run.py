@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ SITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 #: LLVM 19 writes its own decision over the feature callee_basic_block_count if it is to send it.
 INCLUDES_DEFAULT = 22
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+#: Seconds after which another signal is meant to kill; a terminal, `timeout` and make send several.
+_AGAIN = 1.0
 #: Seconds that a host may take to end once its compiler has.
 _ENDING = 2.0
 _PR_SET_PDEATHSIG = 1
@@ -215,12 +218,13 @@ class Compiler:
 
     def wait(self) -> int:
         """Its exit code as a shell has it, once it has ended; signals to this one go to it too."""
-        asked = 0
+        first: float | None = None
 
         def forward(number: int, frame: FrameType | None) -> None:
-            nonlocal asked
-            asked += 1
-            self.signal(number if asked == 1 else signal.SIGKILL)
+            nonlocal first
+            first = first or time.monotonic()
+            again = time.monotonic() > first + _AGAIN
+            self.signal(signal.SIGKILL if again else number)
 
         with _on(forward):
             code = self.process.wait()
@@ -289,10 +293,6 @@ class Answering(threading.Thread):
         self.join(_ENDING)
         return {} if self.host is None else self.host.statistics.described()
 
-    @property
-    def stuck(self) -> bool:
-        return self.is_alive() or (self.host is not None and self.host.stuck)
-
 
 def run(options: argparse.Namespace) -> int:
     """Run the compiler; its exit code, or 1 if the policy failed and must not."""
@@ -314,8 +314,52 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     if options.json:
         must_be_writable("--json", options.json)
-    with first_traceback():
-        return advise(options, words, tool)
+    return supervised(lambda: advise(options, words, tool))
+
+
+def supervised(body: Callable[[], int]) -> int:
+    """The exit code of `body`, which runs in a process of its own.
+
+    A policy may end its process, with 0: the build must not take that for the compiler's success.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent, prctl = os.getpid(), _prctl()
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = FAILED
+        try:
+            if prctl is not None:
+                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() == parent:
+                code = body()
+        except CommandError as error:
+            print(f"mlbridge run: {' '.join(str(error).split())}", file=sys.stderr)
+            code = error.code
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os.write(tell, b"done")
+            # The interpreter's own end is aborted by a thread that comes back from a policy.
+            os._exit(code)
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(child, number)
+
+    with _on(forward):
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.set_blocking(told, False)  # the policy's own processes may have it open
+    with contextlib.suppress(BlockingIOError):
+        if os.read(told, 4):
+            return code
+    how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+    print(f"mlbridge run: the host was ended {how}; the compiler is, too", file=sys.stderr)
+    return FAILED if code >= 0 else 128 - code
 
 
 def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
@@ -335,8 +379,9 @@ def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
         for thread in threads:
             thread.compiler = compiler
             thread.start()
-        code = compiler.wait()
-        told = {thread.site: thread.finish() for thread in threads}
+        with first_traceback():
+            code = compiler.wait()
+            told = {thread.site: thread.finish() for thread in threads}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         guardian.done()
@@ -347,11 +392,6 @@ def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"exit-code": code, "sites": told}, file)
-    if any(thread.stuck for thread in threads):
-        # A thread that comes back from a policy after the end aborts the interpreter.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
     return code
 
 

@@ -128,8 +128,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
     must_be_there(options.model, "MODEL")
 
     def failed(why: str) -> None:
-        text = f"{' '.join(why.split())}; the compiler gets a safe default"
-        print(f"mlbridge serve: {text}", file=sys.stderr, flush=True)
+        print(f"mlbridge serve: {' '.join(why.split())}", file=sys.stderr, flush=True)
 
     guardian = Guardian([base])
     stop = Stop()
