@@ -53,7 +53,7 @@ from programs.build import (
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.plugin import candidate_flags, candidates_file
-from programs.spills import RECORD, SUFFIX, spill_costs
+from mlbridge.spills import RECORD, SUFFIX, spill_costs
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")

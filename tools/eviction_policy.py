@@ -31,7 +31,7 @@ import onnx
 from common import BUILD, ROOT, jobs
 from onnx import TensorProto, helper, numpy_helper
 
-from programs.spills import spill_costs
+from mlbridge.spills import spill_costs
 
 MODEL = ROOT / "models" / "regalloc-eviction"
 CORPUS = BUILD / "programs" / "corpus"

@@ -27,7 +27,7 @@ class Optimization:
 OPTIMIZATIONS = {
     "phase-ordering": Optimization("phase-ordering", "phase-ordering-size"),
     "inliner": Optimization("inliner", "inliner-size", (22, 19)),
-    "regalloc-eviction": Optimization("regalloc-advice", None, (22, 19)),
+    "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
     "regalloc-priority": Optimization("regalloc-advice"),
 }
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from programs.spills import RECORD, SUFFIX, spill_costs
+from mlbridge.spills import RECORD, SUFFIX, spill_costs
 
 #: More sums are live in the loop than there are registers.
 SUMS = range(20)
