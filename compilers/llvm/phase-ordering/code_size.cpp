@@ -3,6 +3,8 @@
 
 #include "code_speed.h"
 
+#include "versions/target_triple.h"
+
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -18,14 +20,15 @@ namespace mlbridge::phase_ordering {
 
 static llvm::Expected<std::unique_ptr<TargetMachine>> targetOf(const Module &M) {
   std::string Why;
-  const Triple &For = M.getTargetTriple();
-  const Target *T = TargetRegistry::lookupTarget(For, Why);
+  const Triple For = versions::tripleOf(M);
+  const Target *T = TargetRegistry::lookupTarget(versions::given(For), Why);
   if (!T)
     return createStringError(Why);
   TargetOptions Options;
   Options.FunctionSections = false;
   Options.MCOptions.AsmVerbose = true; // comments say where functions begin
-  std::unique_ptr<TargetMachine> TM(T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
+  std::unique_ptr<TargetMachine> TM(
+      T->createTargetMachine(versions::given(For), "", "", Options, Reloc::PIC_));
   if (!TM)
     return createStringError("no code generator for " + For.str());
   return TM;
@@ -33,9 +36,9 @@ static llvm::Expected<std::unique_ptr<TargetMachine>> targetOf(const Module &M) 
 
 static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pwrite_stream &Out) {
   legacy::PassManager Passes;
-  Passes.add(new TargetLibraryInfoWrapperPass(M.getTargetTriple()));
+  Passes.add(new TargetLibraryInfoWrapperPass(versions::tripleOf(M)));
   if (TM.addPassesToEmitFile(Passes, Out, nullptr, Kind))
-    return createStringError("LLVM cannot write such files for " + M.getTargetTriple().str());
+    return createStringError("LLVM cannot write such files for " + versions::tripleOf(M).str());
   Passes.run(M);
   return Error::success();
 }
