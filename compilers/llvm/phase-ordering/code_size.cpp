@@ -3,6 +3,7 @@
 
 #include "code_speed.h"
 
+#include "versions/clone_module.h"
 #include "versions/target_triple.h"
 
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -12,7 +13,6 @@
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
 
@@ -77,7 +77,7 @@ llvm::Expected<CodeCost> codeCost(Module &M, TargetMachine *TM, bool Cycles) {
 }
 
 llvm::Expected<uint64_t> codeSize(const Module &M) {
-  llvm::Expected<CodeCost> Cost = codeCost(*CloneModule(M), nullptr, /*Cycles=*/false);
+  llvm::Expected<CodeCost> Cost = codeCost(*versions::cloneModule(M), nullptr, /*Cycles=*/false);
   if (!Cost)
     return Cost.takeError();
   return Cost->Bytes;
@@ -92,7 +92,7 @@ Error writeModule(const Module &M, StringRef Path) {
     llvm::Expected<std::unique_ptr<TargetMachine>> TM = targetOf(M);
     if (!TM)
       return TM.takeError();
-    if (Error E = generate(*CloneModule(M), **TM, CodeGenFileType::AssemblyFile, Out))
+    if (Error E = generate(*versions::cloneModule(M), **TM, CodeGenFileType::AssemblyFile, Out))
       return E;
   }
   std::error_code Failed;

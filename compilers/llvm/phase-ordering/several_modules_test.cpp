@@ -111,7 +111,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
   CGSCCAnalysisManager CGAM;
   ModuleAnalysisManager MAM;
   PassInstrumentationCallbacks PIC;
-  PassBuilder PB(nullptr, PipelineTuningOptions(), std::nullopt, &PIC);
+  PassBuilder PB(TM, PipelineTuningOptions(), std::nullopt, &PIC);
   if (WithPlugin)
     Plugin->registerPassBuilderCallbacks(PB);
   PB.registerModuleAnalyses(MAM);
