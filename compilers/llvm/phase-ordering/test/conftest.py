@@ -15,8 +15,8 @@ import mlbridge.files
 
 @pytest.fixture
 def llvm() -> int:
-    """The version; a test is parametrized by it if it runs with another one, too."""
-    return int(os.environ.get("TRY_LLVM", 22))
+    """The version; stock.BOTH has a test run with LLVM 19 as well."""
+    return 22
 
 
 @pytest.fixture

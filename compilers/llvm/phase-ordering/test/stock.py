@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).resolve().parent / "inputs"
 LEVELS = ("-O1", "-O2", "-O3", "-Os", "-Oz")
+BOTH = pytest.mark.parametrize("llvm", [22, 19])
 
 
 @dataclass

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stock import LEVELS, ROOT, SOURCES, Compiler
+from stock import BOTH, LEVELS, ROOT, SOURCES, Compiler
 
 SEQUENCE = "function:sequence?actions=30,5,23,39"
 ACTIONS = json.loads((ROOT / "compilers/llvm/phase-ordering/actions.json").read_text())["actions"]
@@ -21,6 +21,7 @@ def text_bytes(compiler: Compiler) -> int:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("source", ["words.c", "shapes.c", "library.cpp"])
+@BOTH
 def test_the_chosen_groups_take_the_place_of_the_middle_end(
     compiler: Compiler, level: str, source: str
 ) -> None:
@@ -66,6 +67,7 @@ def test_unless_told_otherwise_it_acts_where_size_is_asked_for(
         (["-Oz", "-flto", "-ffat-lto-objects"], "with -flto the linker optimizes"),
     ],
 )
+@BOTH
 def test_a_remark_says_that_a_module_is_left_alone(
     compiler: Compiler, flags: list[str], reason: str
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_remark_says_that_a_module_is_left_alone(
 
 
 @pytest.mark.parametrize("kind", ["thin", "full"])
+@BOTH
 def test_a_linker_that_loads_the_plugin_is_left_alone(compiler: Compiler, kind: str) -> None:
     flags = ["-Oz", f"-flto={kind}"]
     compiler.object("words.c", *flags, model=SEQUENCE)
@@ -139,6 +142,7 @@ def test_debug_information_changes_no_observation(compiler: Compiler) -> None:
     assert plain[1:] == debug[1:] and len(plain) == 7
 
 
+@BOTH
 def test_debug_information_stays_valid(compiler: Compiler) -> None:
     for source in ("words.c", "library.cpp"):
         compiler.object(source, "-O2", "-g", model=SEQUENCE)
@@ -171,6 +175,7 @@ def test_a_replayed_log_gives_the_same_object(compiler: Compiler, source: str) -
         assert again == first and said == ""
 
 
+@BOTH
 def test_a_folder_is_replayed_module_by_module(compiler: Compiler) -> None:
     models = {
         "words.c": SEQUENCE,
@@ -200,6 +205,7 @@ def test_a_sequence_may_bring_its_own_list(compiler: Compiler) -> None:
     assert made == compiler.object("words.c", "-Oz", model="function:sequence?actions=30")[0]
 
 
+@BOTH
 def test_opt_runs_the_pass_where_it_stands(compiler: Compiler) -> None:
     flags = ["-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"]
     compiler.run("clang", *flags, SOURCES / "words.c", "-o", "words.bc")
@@ -243,6 +249,7 @@ def test_builds_with_werror_assembler_and_links(compiler: Compiler) -> None:
     compiler.run(compiler.folder / "a")
 
 
+@BOTH
 def test_the_plugin_exports_its_entry_only(plugin: Path) -> None:
     done = subprocess.run(
         ["nm", "-D", "--defined-only", str(plugin)], capture_output=True, text=True, check=True

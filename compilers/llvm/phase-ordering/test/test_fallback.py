@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock import LEVELS, SOURCES, Compiler
+from stock import BOTH, LEVELS, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
 
@@ -95,6 +95,7 @@ def test_a_fifo_path_that_is_a_file(compiler: Compiler) -> None:
     check_falls_back(compiler, f"pipe:{compiler.folder}/policy")
 
 
+@BOTH
 def test_failure_can_be_an_error(compiler: Compiler) -> None:
     line = compiler.options("function:fail-at?step=2", on_failure="fail")
     done = compiler.run(
@@ -105,6 +106,7 @@ def test_failure_can_be_an_error(compiler: Compiler) -> None:
     assert len(errors) == 1 and "fails at step 2, as asked" in errors[0]
 
 
+@BOTH
 def test_failure_can_be_an_error_in_opt(compiler: Compiler) -> None:
     (compiler.folder / "a.ll").write_text("define i32 @f(i32 %x) {\n  ret i32 %x\n}\n")
     load = [f"-load-pass-plugin={compiler.plugin}", "-passes=phase-ordering", "a.ll", "-o", "a.bc"]
@@ -151,6 +153,7 @@ def test_a_log_that_cannot_be_written_loses_no_object(compiler: Compiler) -> Non
         assert made == expected and said.count("warning: phase-ordering: log: ") == 1
 
 
+@BOTH
 def test_a_failed_episode_is_logged_and_replayed_as_one(compiler: Compiler) -> None:
     check_falls_back(compiler, "function:fail-at?step=2", log="log")
     header, *decisions, end = compiler.log()
@@ -181,6 +184,7 @@ def actions(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"version": 1, "actions": [{"name": n, "passes": p} for n, p in pairs]}
 
 
+@BOTH
 def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
     model = changed_log(compiler, actions(("oz", "default<Oz>"), ("none", "verify")), [0])
     made, said = compiler.object("words.c", "-Oz", model=model, max_steps=1)
@@ -220,6 +224,12 @@ def test_a_list_of_actions_that_cannot_be_used(
 def test_an_unknown_observation_is_refused(compiler: Compiler) -> None:
     model = changed_log(compiler, None, [0], observation="embedding-9")
     check_falls_back(compiler, model, "'phase-ordering-counts-1'", "'embedding-9'")
+
+
+@pytest.mark.parametrize("llvm", [19])
+def test_embeddings_need_llvm_22(compiler: Compiler) -> None:
+    model = changed_log(compiler, None, [0], observation="ir2vec-symbolic-1")
+    check_falls_back(compiler, model, "unsupported", "LLVM 19", "has no IR2Vec; LLVM 22 has")
 
 
 def test_a_log_of_another_module_is_refused(compiler: Compiler) -> None:

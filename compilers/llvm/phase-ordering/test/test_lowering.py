@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from stock import SOURCES, Compiler
+from stock import BOTH, SOURCES, Compiler
 
 MODELS = (
     "function:stop",
@@ -32,12 +32,14 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("flags", [["-Oz"], ["-O1"], ["-O3"], ["-O2", "-g"]])
+@BOTH
 def test_a_coroutine_works(compiler: Compiler, model: str, flags: list[str]) -> None:
     program = compiler.program("coroutine.cpp", "-std=c++20", *flags, model=model)
     assert compiler.run(program).stdout == "1 2 5 10 17 26 \n"
 
 
 @pytest.mark.parametrize("model", MODELS)
+@BOTH
 def test_always_inline_is_inlined(compiler: Compiler, model: str) -> None:
     compiler.object("shapes.c", "-Oz", model=model)
     symbols = compiler.run("llvm-nm", compiler.folder / "object.o").stdout
@@ -95,6 +97,7 @@ def test_functions_are_instrumented_before_they_are_inlined(compiler: Compiler, 
 
 
 @pytest.mark.parametrize("flag", ["-flto", "-flto=thin"])
+@BOTH
 def test_link_time_optimization_works(compiler: Compiler, flag: str) -> None:
     expected = compiler.run(compiler.program("library.cpp", "-O2", plugin=False)).stdout
     link = ["-O2", flag, "-fuse-ld=lld", "-Wno-unused-command-line-argument"]
