@@ -158,8 +158,7 @@ void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
                     Leave = std::move(Leave)](ModulePassManager &MPM, OptimizationLevel Level) {
     const auto Decide = [State, Choose, Leave](Module &M, ModuleAnalysisManager &MAM,
                                                StringRef Name) {
-      const bool Linked =
-          State->Phase != ThinOrFullLTOPhase::None || versions::isMarkedForLTO(M);
+      const bool Linked = State->Phase != ThinOrFullLTOPhase::None || versions::isMarkedForLTO(M);
       if (Name != "O0" && !Linked)
         return Choose(M, MAM, Name);
       if (Leave)
@@ -168,11 +167,10 @@ void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
     };
     MPM.addPass(ReplaceMiddleEndPass(State, Decide, nameOf(Level)));
   };
-  PB.registerPipelineStartEPCallback(
-      [State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
-        State->Started = true;
-        Add(MPM, Level);
-      });
+  PB.registerPipelineStartEPCallback([State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
+    State->Started = true;
+    Add(MPM, Level);
+  });
   // The first extension point that tells the phase; it is reached while the pipeline is built, so
   // before the pass above runs. Of a linker's pipelines it is the first one at all.
   PB.registerPipelineEarlySimplificationEPCallback(

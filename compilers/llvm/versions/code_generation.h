@@ -71,11 +71,10 @@ private:
 } // namespace detail
 
 inline void registerBeforeCodeGeneration(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
-  PB.registerPipelineStartEPCallback(
-      [TM = detail::targetMachineOf(PB), Call](llvm::ModulePassManager &MPM,
-                                               llvm::OptimizationLevel) {
-        MPM.addPass(detail::PipelineEnd(TM, Call));
-      });
+  PB.registerPipelineStartEPCallback([TM = detail::targetMachineOf(PB),
+                                      Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel) {
+    MPM.addPass(detail::PipelineEnd(TM, Call));
+  });
 }
 
 #endif

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,12 @@ class Compiler:
         if check:
             assert done.returncode == 0, done.stderr
         return done
+
+    def lld(self) -> str:
+        """What has clang link with this LLVM's linker; 19's is not everywhere."""
+        if self.llvm < 22 and shutil.which(self.tool("ld.lld")) is None:
+            pytest.skip(f"lld-{self.llvm} is not here")
+        return "-fuse-ld=lld"
 
     def options(self, model: str | None, **settings: object) -> list[str]:
         """What `mlbridge flags` would print; at all levels, unless `levels` states them."""

@@ -98,9 +98,7 @@ def test_a_fifo_path_that_is_a_file(compiler: Compiler) -> None:
 @BOTH
 def test_failure_can_be_an_error(compiler: Compiler) -> None:
     line = compiler.options("function:fail-at?step=2", on_failure="fail")
-    done = compiler.run(
-        "clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
-    )
+    done = compiler.run("clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False)
     assert done.returncode != 0 and not (compiler.folder / "a.o").exists()
     errors = [text for text in done.stderr.splitlines() if "error:" in text]
     assert len(errors) == 1 and "fails at step 2, as asked" in errors[0]
@@ -132,9 +130,7 @@ def test_an_option_that_makes_no_sense_is_an_error(
     compiler: Compiler, settings: dict[str, Any], expected: str
 ) -> None:
     line = compiler.options("function:stop", **settings)
-    done = compiler.run(
-        "clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
-    )
+    done = compiler.run("clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False)
     assert done.returncode != 0 and expected in done.stderr
 
 

@@ -224,7 +224,15 @@ def test_every_build_gives_the_same_bytes(compiler: Compiler) -> None:
     model = candidates(compiler, LARGE, SMALL)
     line = compiler.options(model, effort=2)
     commands = [
-        [compiler.tool("clang++"), "-Oz", *line, "-c", str(SOURCES / "library.cpp"), "-o", f"{number}.o"]
+        [
+            compiler.tool("clang++"),
+            "-Oz",
+            *line,
+            "-c",
+            str(SOURCES / "library.cpp"),
+            "-o",
+            f"{number}.o",
+        ]
         for number in range(6)
     ]
     running = [subprocess.Popen(command, cwd=compiler.folder) for command in commands]
@@ -323,7 +331,9 @@ def test_a_target_whose_cycles_are_not_known(compiler: Compiler) -> None:
 def test_without_descriptors_for_processes(compiler: Compiler) -> None:
     ways = [{**SMALL, "name": str(number)} for number in range(30)]
     line = compiler.options(candidates(compiler, *ways), effort=30)
-    command = shlex.join([compiler.tool("clang"), "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"])
+    command = shlex.join(
+        [compiler.tool("clang"), "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"]
+    )
     done = compiler.run("sh", "-c", f"ulimit -n 24; exec {command}")
     assert done.stderr.count("warning:") == 1
     assert "no memory for candidates: Too many open files" in done.stderr
