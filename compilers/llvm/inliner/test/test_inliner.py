@@ -248,7 +248,7 @@ def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path, l
     source = tmp_path / "once.cpp"
     source.write_text(ONCE)
     others = tmp_path / "candidates.json"
-    after = {"name": "after", "passes": "cgscc(inline)", "after_stock": True}
+    after = {"name": "after", "passes": "inliner-wrapper", "after_stock": True}
     ways = [{"name": "same", "passes": "default<Oz>"}, after]
     others.write_text(json.dumps({"version": 1, "candidates": ways}))
     plain, _ = compiled(source, llvm=llvm)
