@@ -13,9 +13,9 @@ inline llvm::Triple tripleOf(const llvm::Module &M) { return llvm::Triple(M.getT
 
 /// What to give to LLVM's functions.
 #if LLVM_VERSION_MAJOR >= 22
-inline const llvm::Triple &given(const llvm::Triple &T) { return T; }
+inline llvm::Triple given(const llvm::Triple &T) { return T; }
 #else
-inline const std::string &given(const llvm::Triple &T) { return T.str(); }
+inline std::string given(const llvm::Triple &T) { return T.str(); }
 #endif
 
 } // namespace mlbridge::versions
