@@ -168,7 +168,7 @@ def test_several_optimizations(
         (["inliner", "--effort", "3", "--model", "unix:/s"], "--effort is for phase-ordering"),
         (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
-        (["phase-ordering", "--llvm", "19"], "has no plugin for LLVM 19"),
+        (["regalloc-priority", "--llvm", "19"], "has no plugin for LLVM 19"),
         (["regalloc-priority"], "no model comes with"),
         (["inliner", "--compiler", "clang-19", "--model", "unix:/s"], "add --llvm 19"),
     ):

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "advice.h"
 
+#include "diagnostic.h"
+
 #include <mlbridge/uri.h>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 
 #include <map>
@@ -74,25 +74,6 @@ std::unique_ptr<LLVMModelRunner> newRunner(const Settings &Options, const Model 
   Its.context = M.getSourceFileName();
   return std::make_unique<LLVMModelRunner>(M.getContext(), Features, Advice, Of, Wanted, Its);
 }
-
-namespace {
-
-/// LLVM 19 has none that is general.
-class PluginDiagnostic : public DiagnosticInfo {
-public:
-  PluginDiagnostic(DiagnosticSeverity Severity, const Twine &Text)
-      : DiagnosticInfo(kind(), Severity), Text(Text.str()) {}
-  void print(DiagnosticPrinter &To) const override { To << Text; }
-
-private:
-  static int kind() {
-    static const int Mine = getNextAvailablePluginDiagnosticKind();
-    return Mine;
-  }
-  const std::string Text;
-};
-
-} // namespace
 
 static void report(const Settings &Options, LLVMContext &Context, DiagnosticSeverity Severity,
                    const Twine &Message) {

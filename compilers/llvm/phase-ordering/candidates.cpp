@@ -5,6 +5,7 @@
 #include "environment.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -17,12 +18,17 @@ static Error failure(const Twine &Message) {
   return createStringError(inconvertibleErrorCode(), "phase-ordering.candidates: " + Message);
 }
 
+/// Lists are written for LLVM 22.
+static constexpr bool IsOlder = LLVM_VERSION_MAJOR < 22;
+
 static Error readOptions(const json::Value &Given, std::vector<std::string> &To) {
   const json::Array *Items = Given.getAsArray();
   if (!Items)
     return createStringError("\"options\": expected an array of strings");
   for (const json::Value &Item : *Items) {
     const std::optional<StringRef> Setting = Item.getAsString();
+    if (Setting && IsOlder && !findOption(*Setting))
+      continue;
     if (!Setting || !findOption(*Setting))
       return createStringError("\"options\": expected options of LLVM, got " +
                                formatv("{0}", Item).str());
@@ -43,6 +49,7 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     return failure("expected \"version\": 1, got " + (Version ? std::to_string(*Version) : "none"));
   std::vector<Candidate> List;
   StringSet<> Names;
+  std::string Reason;
   PassBuilder Builder;
   for (const json::Value &Item : *Items) {
     const json::Object *Way = Item.getAsObject();
@@ -57,9 +64,15 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     if (!Names.insert(*Name).second)
       return failure("candidate " + Twine(List.size()) + ": the name '" + *Name + "' occurs twice");
     ModulePassManager Parsed;
-    if (Error E = Builder.parsePassPipeline(Parsed, *Passes))
-      return failure("candidate '" + *Name + "': LLVM refuses '" + *Passes +
-                     "': " + toString(std::move(E)));
+    std::string Refused;
+    if (Error E = Builder.parsePassPipeline(Parsed, *Passes)) {
+      Refused = ("candidate '" + *Name + "': LLVM refuses '" + *Passes + "': ").str() +
+                toString(std::move(E));
+      if (!IsOlder)
+        return failure(Refused);
+      if (Reason.empty())
+        Reason = Refused;
+    }
     std::vector<std::string> Options;
     if (const json::Value *Given = Way->get("options"))
       if (Error E = readOptions(*Given, Options))
@@ -67,9 +80,14 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     const json::Value *After = Way->get("after_stock");
     if (After && !After->getAsBoolean())
       return failure("candidate '" + *Name + "': \"after_stock\": expected true or false");
-    List.push_back(
-        {Name->str(), {Passes->str()}, After && *After->getAsBoolean(), std::move(Options)});
+    List.push_back({Name->str(),
+                    {Passes->str()},
+                    After && *After->getAsBoolean(),
+                    std::move(Options),
+                    Refused.empty()});
   }
+  if (none_of(List, [](const Candidate &Way) { return Way.IsKnown; }))
+    return failure(Reason);
   return List;
 }
 

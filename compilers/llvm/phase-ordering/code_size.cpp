@@ -3,6 +3,9 @@
 
 #include "code_speed.h"
 
+#include "versions/clone_module.h"
+#include "versions/target_triple.h"
+
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -10,7 +13,6 @@
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
 
@@ -18,14 +20,15 @@ namespace mlbridge::phase_ordering {
 
 static llvm::Expected<std::unique_ptr<TargetMachine>> targetOf(const Module &M) {
   std::string Why;
-  const Triple &For = M.getTargetTriple();
-  const Target *T = TargetRegistry::lookupTarget(For, Why);
+  const Triple For = versions::tripleOf(M);
+  const Target *T = TargetRegistry::lookupTarget(versions::given(For), Why);
   if (!T)
     return createStringError(Why);
   TargetOptions Options;
   Options.FunctionSections = false;
   Options.MCOptions.AsmVerbose = true; // comments say where functions begin
-  std::unique_ptr<TargetMachine> TM(T->createTargetMachine(For, "", "", Options, Reloc::PIC_));
+  std::unique_ptr<TargetMachine> TM(
+      T->createTargetMachine(versions::given(For), "", "", Options, Reloc::PIC_));
   if (!TM)
     return createStringError("no code generator for " + For.str());
   return TM;
@@ -33,9 +36,9 @@ static llvm::Expected<std::unique_ptr<TargetMachine>> targetOf(const Module &M) 
 
 static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pwrite_stream &Out) {
   legacy::PassManager Passes;
-  Passes.add(new TargetLibraryInfoWrapperPass(M.getTargetTriple()));
+  Passes.add(new TargetLibraryInfoWrapperPass(versions::tripleOf(M)));
   if (TM.addPassesToEmitFile(Passes, Out, nullptr, Kind))
-    return createStringError("LLVM cannot write such files for " + M.getTargetTriple().str());
+    return createStringError("LLVM cannot write such files for " + versions::tripleOf(M).str());
   Passes.run(M);
   return Error::success();
 }
@@ -74,7 +77,7 @@ llvm::Expected<CodeCost> codeCost(Module &M, TargetMachine *TM, bool Cycles) {
 }
 
 llvm::Expected<uint64_t> codeSize(const Module &M) {
-  llvm::Expected<CodeCost> Cost = codeCost(*CloneModule(M), nullptr, /*Cycles=*/false);
+  llvm::Expected<CodeCost> Cost = codeCost(*versions::cloneModule(M), nullptr, /*Cycles=*/false);
   if (!Cost)
     return Cost.takeError();
   return Cost->Bytes;
@@ -89,7 +92,7 @@ Error writeModule(const Module &M, StringRef Path) {
     llvm::Expected<std::unique_ptr<TargetMachine>> TM = targetOf(M);
     if (!TM)
       return TM.takeError();
-    if (Error E = generate(*CloneModule(M), **TM, CodeGenFileType::AssemblyFile, Out))
+    if (Error E = generate(*versions::cloneModule(M), **TM, CodeGenFileType::AssemblyFile, Out))
       return E;
   }
   std::error_code Failed;

@@ -5,6 +5,8 @@
 #include "code_size.h"
 #include "middle_end.h"
 
+#include "versions/target_triple.h"
+
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"
@@ -99,7 +101,8 @@ std::vector<Candidate> PhaseOrderingEnvironment::ranked() const {
   llvm::stable_sort(Order, [&](size_t A, size_t B) { return Expected[A] < Expected[B]; });
   std::vector<Candidate> Best;
   for (const size_t I : Order)
-    Best.push_back(Candidates[I]);
+    if (Candidates[I].IsKnown)
+      Best.push_back(Candidates[I]);
   return Best;
 }
 
@@ -309,9 +312,9 @@ Status ServedEnvironment::load(const std::string &From) {
   }
   if (Read->getTargetTriple() != Host.getTargetTriple() ||
       Read->getDataLayout() != Host.getDataLayout())
-    return Status(Code::Mismatch, "module " + From + " is for " + Read->getTargetTriple().str() +
+    return Status(Code::Mismatch, "module " + From + " is for " + versions::tripleOf(*Read).str() +
                                       ", the compiler was started for " +
-                                      Host.getTargetTriple().str());
+                                      versions::tripleOf(Host).str());
   Inner.reset();
   Loaded = std::move(Read);
   Path = From;

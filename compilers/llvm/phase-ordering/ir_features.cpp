@@ -2,6 +2,8 @@
 // Counts the IR and scales the counts.
 #include "ir_features.h"
 
+#include "versions/block_numbers.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/IR/CFG.h"
@@ -191,12 +193,13 @@ public:
     add(Count::arguments, F.arg_size());
     for (const Argument &A : F.args())
       add(Count::unused_arguments, A.use_empty());
+    const versions::BlockNumbers Numbers(F);
     for (const BasicBlock &Block : F) {
       add(Count::blocks);
       add(Count::single_predecessor_blocks, Block.getSinglePredecessor() != nullptr);
       add(Count::empty_blocks, &Block.front() == Block.getTerminator());
       // Block numbers follow the layout unless blocks were moved; either way they are stable.
-      countBackwardEdges(Block);
+      countBackwardEdges(Block, Numbers);
       for (const Instruction &I : Block)
         if (I.getOpcode() != Instruction::Call || !I.isDebugOrPseudoInst())
           visit(I, F);
@@ -204,9 +207,9 @@ public:
   }
 
 private:
-  void countBackwardEdges(const BasicBlock &Block) {
+  void countBackwardEdges(const BasicBlock &Block, const versions::BlockNumbers &Numbers) {
     const auto Visit = [&](const BasicBlock *Next) {
-      add(Count::backward_edges, Next->getNumber() <= Block.getNumber());
+      add(Count::backward_edges, Numbers[Next] <= Numbers[&Block]);
     };
     // The general way asks for the number of successors again and again.
     if (const auto *Branch = dyn_cast<BranchInst>(Block.getTerminator())) {

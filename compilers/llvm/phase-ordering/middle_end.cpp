@@ -4,11 +4,13 @@
 
 #include "actions.h"
 #include "levels.h"
+#include "versions/lto_phase.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Module.h"
 
 #include <memory>
+#include <utility>
 
 using namespace llvm;
 
@@ -126,6 +128,7 @@ namespace {
 /// never shared between modules that are compiled at the same time.
 struct PipelineState {
   bool Replaced = false; ///< whether the rest of the host's optimizations is skipped
+  bool Started = false;  ///< between a pipeline's first extension point and that of simplification
   ThinOrFullLTOPhase Phase = ThinOrFullLTOPhase::None;
 };
 
@@ -155,7 +158,7 @@ void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
                     Leave = std::move(Leave)](ModulePassManager &MPM, OptimizationLevel Level) {
     const auto Decide = [State, Choose, Leave](Module &M, ModuleAnalysisManager &MAM,
                                                StringRef Name) {
-      const bool Linked = State->Phase != ThinOrFullLTOPhase::None;
+      const bool Linked = State->Phase != ThinOrFullLTOPhase::None || versions::isMarkedForLTO(M);
       if (Name != "O0" && !Linked)
         return Choose(M, MAM, Name);
       if (Leave)
@@ -164,13 +167,16 @@ void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
     };
     MPM.addPass(ReplaceMiddleEndPass(State, Decide, nameOf(Level)));
   };
-  PB.registerPipelineStartEPCallback(Add);
+  PB.registerPipelineStartEPCallback([State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
+    State->Started = true;
+    Add(MPM, Level);
+  });
   // The first extension point that tells the phase; it is reached while the pipeline is built, so
   // before the pass above runs. Of a linker's pipelines it is the first one at all.
   PB.registerPipelineEarlySimplificationEPCallback(
-      [State, Add](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase Phase) {
-        State->Phase = Phase;
-        if (Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
+      [State, Add](ModulePassManager &MPM, OptimizationLevel Level, auto... Told) {
+        State->Phase = versions::phaseOf(std::exchange(State->Started, false), Told...);
+        if (State->Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
           Add(MPM, Level);
       });
   PB.registerFullLinkTimeOptimizationEarlyEPCallback(

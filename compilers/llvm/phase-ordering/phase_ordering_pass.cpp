@@ -7,16 +7,17 @@
 #include "environment.h"
 #include "middle_end.h"
 
+#include "diagnostic.h"
+#include "versions/pass_plugin.h"
+
 #include <mlbridge/model.h>
 #include <mlbridge/server.h>
 #include <mlbridge/uri.h>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
-#include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LLVMRemarkStreamer.h"
-#include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -112,8 +113,7 @@ static Status checkOptions() {
 }
 
 static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
-  const std::string Text = "phase-ordering: " + Message;
-  M.getContext().diagnose(DiagnosticInfoGeneric(Text, Severity));
+  M.getContext().diagnose(PluginDiagnostic(Severity, "phase-ordering: " + Message));
 }
 
 static void giveUp(Module &M, const std::string &Why) {
@@ -421,5 +421,5 @@ static void registerCallbacks(PassBuilder &PB) {
 
 extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "PhaseOrdering", "1",
-          mlbridge::phase_ordering::registerCallbacks, nullptr};
+          mlbridge::phase_ordering::registerCallbacks};
 }

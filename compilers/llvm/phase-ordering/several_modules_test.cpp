@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Several modules in one process, one after another and at the same time, do not disturb each
 // other: each gets what it gets alone, also beside one whose model fails.
+#include "versions/pass_plugin.h"
+#include "versions/target_triple.h"
+
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
 #include "llvm/AsmParser/Parser.h"
@@ -12,7 +15,6 @@
 #include "llvm/IR/PassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
@@ -28,6 +30,7 @@
 #include <vector>
 
 using namespace llvm;
+namespace versions = mlbridge::versions;
 
 namespace {
 
@@ -84,9 +87,10 @@ std::unique_ptr<TargetMachine> codeGenerator() {
   InitializeNativeTargetAsmPrinter();
   std::string Wrong;
   const Triple Native(sys::getProcessTriple());
-  const Target *T = TargetRegistry::lookupTarget(Native, Wrong);
+  const Target *T = TargetRegistry::lookupTarget(versions::given(Native), Wrong);
   return std::unique_ptr<TargetMachine>(
-      T ? T->createTargetMachine(Native, "", "", TargetOptions(), Reloc::PIC_) : nullptr);
+      T ? T->createTargetMachine(versions::given(Native), "", "", TargetOptions(), Reloc::PIC_)
+        : nullptr);
 }
 
 Compiled compile(unsigned Number, bool WithPlugin = true,
@@ -99,7 +103,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
   if (!M)
     return {"", Wrong.getMessage().str()};
   if (TM) {
-    M->setTargetTriple(TM->getTargetTriple());
+    M->setTargetTriple(versions::given(TM->getTargetTriple()));
     M->setDataLayout(TM->createDataLayout());
   }
   LoopAnalysisManager LAM;
@@ -107,7 +111,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
   CGSCCAnalysisManager CGAM;
   ModuleAnalysisManager MAM;
   PassInstrumentationCallbacks PIC;
-  PassBuilder PB(nullptr, PipelineTuningOptions(), std::nullopt, &PIC);
+  PassBuilder PB(TM, PipelineTuningOptions(), std::nullopt, &PIC);
   if (WithPlugin)
     Plugin->registerPassBuilderCallbacks(PB);
   PB.registerModuleAnalyses(MAM);

@@ -9,6 +9,10 @@
 #include "middle_end.h"
 #include "working_copy.h"
 
+#include "versions/code_generation.h"
+#include "versions/plugin_inline_advisor.h"
+#include "versions/target_triple.h"
+
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -23,7 +27,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Target/RegisterTargetPassConfigCallback.h"
 #include "llvm/Target/TargetMachine.h"
 
 #include <chrono>
@@ -167,6 +170,12 @@ public:
   /// The middle end is done. `TM`: what generates code next, or null.
   void decide(TargetMachine *TM);
   bool isDecided() const { return Decided; }
+  bool isOf(const Module &Other) const { return &M == &Other; }
+  /// What the host knows of the module, where it is still there.
+  void forgetAnalyses() {
+    if (isModuleThere())
+      MAM.clear(M, M.getName());
+  }
 
 private:
   void closeFiles();
@@ -408,6 +417,7 @@ void Contest::run() {
 void Contest::continueStock(TargetMachine *TM) {
   const Candidate &Way = Result.Candidates[*Mine];
   setOptions();
+  versions::forgetPluginInlineAdvisor();
   LoopAnalysisManager Loops;
   FunctionAnalysisManager Functions;
   CGSCCAnalysisManager Sccs;
@@ -457,7 +467,7 @@ void Contest::decide(TargetMachine *TM) {
   Decided = true;
   if (Mine)
     finish(TM);
-  if (!isModuleThere() || (TM && TM->getTargetTriple() != M.getTargetTriple()))
+  if (!isModuleThere() || (TM && TM->getTargetTriple() != versions::tripleOf(M)))
     return;
   select(TM);
   Report(M, Result);
@@ -583,7 +593,7 @@ std::string Contest::problem() const {
     return "the code of the usual passes takes longer than a minute to make, so this object may "
            "not be reproducible";
   if (Result.Aim == Objective::SpeedSize && Shared[stock()].End == TrialEnd::Refused)
-    return "LLVM cannot tell the cycles of code for " + M.getTargetTriple().str();
+    return "LLVM cannot tell the cycles of code for " + versions::tripleOf(M).str();
   for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
     const std::string Who = "candidate '" + Way.Name + "' ";
     switch (Its.End) {
@@ -611,13 +621,14 @@ cl::Option *findOption(StringRef Setting) {
 }
 
 void registerTrials(PassBuilder &PB) {
-  static const RegisterTargetPassConfigCallback AtCodeGeneration(
-      [](TargetMachine &TM, PassManagerBase &, TargetPassConfig *) {
-        if (Current && !Current->isDecided()) {
-          Current->decide(&TM);
-          Current.reset();
-        }
-      });
+  versions::registerBeforeCodeGeneration(PB, [](TargetMachine *TM, const Module *Of) {
+    if (!Current || Current->isDecided() || (Of && !Current->isOf(*Of)))
+      return;
+    if (Of)
+      Current->forgetAnalyses(); // the host hasn't yet
+    Current->decide(TM);
+    Current.reset();
+  });
   if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
     PIC->registerBeforeNonSkippedPassCallback([](StringRef Pass, const Any &) {
       if (Current)

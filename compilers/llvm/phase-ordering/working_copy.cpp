@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "working_copy.h"
 
+#include "versions/clone_module.h"
+
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
 
@@ -14,7 +15,7 @@ static std::unique_ptr<Module> copy(const Module &M) {
   for (const Function &F : M)
     Values += F.arg_size() + F.size() + F.getInstructionCount();
   ValueToValueMapTy Map(unsigned(Values + Values / 2));
-  return CloneModule(M, Map);
+  return versions::cloneModule(M, Map);
 }
 
 WorkingCopy::WorkingCopy(Module &Original, ModuleAnalysisManager &MAM)

@@ -25,7 +25,7 @@ class Optimization:
 
 
 OPTIMIZATIONS = {
-    "phase-ordering": Optimization("phase-ordering", "phase-ordering-size"),
+    "phase-ordering": Optimization("phase-ordering", "phase-ordering-size", (22, 19)),
     "inliner": Optimization("inliner", "inliner-size", (22, 19)),
     "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
     "regalloc-priority": Optimization("regalloc-advice"),

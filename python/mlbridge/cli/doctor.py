@@ -155,6 +155,7 @@ def llvm_19() -> str:
         if not os.path.isfile(path := files.plugin(OPTIMIZATIONS[name].plugin, 19)):
             raise Missing(f"{path} is not there", REBUILD.replace("22", "19"))
     unable = [name for name in OPTIMIZATIONS if name not in able]
+    unable.append("IR2Vec embeddings")
     return f"{', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -243,22 +244,27 @@ def flags(*words: str) -> list[str]:
     return advised.run(sys.executable, "-m", "mlbridge", "flags", *words).stdout.split()
 
 
-def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path) -> None:
+def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path, llvm: int) -> None:
     source = tmp_path / "once.cpp"
     source.write_text(ONCE)
-    stop = tmp_path / "candidates.json"
-    stop.write_text('{"version": 1, "candidates": [{"name": "same", "passes": "default<Oz>"}]}')
-    plain, _ = compiled(source)
+    others = tmp_path / "candidates.json"
+    after = {"name": "after", "passes": "inliner-wrapper", "after_stock": True}
+    ways = [{"name": "same", "passes": "default<Oz>"}, after]
+    others.write_text(json.dumps({"version": 1, "candidates": ways}))
+    plain, _ = compiled(source, llvm=llvm)
     for limit, wins in ((1000, True), (-100000, False)):
         policy = advised.threshold_policy(tmp_path / f"{limit}.onnx", limit, "cost_estimate")
         models = ["--model", f"inliner=native:{policy}"]
-        models += ["--model", f"phase-ordering=candidates:{stop}"]
+        models += ["--model", f"phase-ordering=candidates:{others}"]
+        both = ["phase-ordering", "inliner", "--effort", "2", "--llvm", str(llvm)]
         remark = ["-Rpass=phase-ordering", "-fno-caret-diagnostics"]
-        made, said = compiled(source, *flags("phase-ordering", "inliner", *models), *remark)
+        made, said = compiled(source, *flags(*both, *models), *remark, llvm=llvm)
+        assert "warning:" not in said
         assert ("inliner: " in said) == wins, said
         assert (made != plain) == wins
         if wins:
-            alone, _ = compiled(source, *flags("inliner", "--model", f"native:{policy}"))
+            only = ["inliner", "--model", f"native:{policy}", "--llvm", str(llvm)]
+            alone, _ = compiled(source, *flags(*only), llvm=llvm)
             assert made == alone
         else:
             assert made == plain

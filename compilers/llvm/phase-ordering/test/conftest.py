@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,22 @@ from stock import Compiler
 import mlbridge.files
 
 
-@pytest.fixture(scope="session")
-def plugin() -> Path:
-    stated = os.environ.get("MLBRIDGE_PHASE_ORDERING_PLUGIN")
-    path = Path(stated or mlbridge.files.plugin("phase-ordering"))
+@pytest.fixture
+def llvm() -> int:
+    """The version; stock.BOTH has a test run with LLVM 19 as well."""
+    return 22
+
+
+@pytest.fixture
+def plugin(llvm: int) -> Path:
+    if shutil.which(f"clang-{llvm}") is None:
+        pytest.skip(f"clang-{llvm} is not here")
+    stated = os.environ.get("MLBRIDGE_PHASE_ORDERING_PLUGIN") if llvm == 22 else None
+    path = Path(stated or mlbridge.files.plugin("phase-ordering", llvm))
     assert path.is_file(), f"the plugin is not there: {path}"
     return path
 
 
 @pytest.fixture
-def compiler(plugin: Path, tmp_path: Path) -> Compiler:
-    return Compiler(plugin, tmp_path)
+def compiler(plugin: Path, tmp_path: Path, llvm: int) -> Compiler:
+    return Compiler(plugin, tmp_path, llvm)

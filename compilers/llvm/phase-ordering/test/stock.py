@@ -1,29 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stock clang-22 and opt-22 with the plugin, as the tests run them."""
+"""Stock clang and opt with the plugin, as the tests run them."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).resolve().parent / "inputs"
 LEVELS = ("-O1", "-O2", "-O3", "-Os", "-Oz")
+BOTH = pytest.mark.parametrize("llvm", [22, 19])
 
 
 @dataclass
 class Compiler:
-    """Runs the compilers in a folder of its own."""
+    """Runs the compilers of one LLVM in a folder of its own."""
 
     plugin: Path
     folder: Path
+    llvm: int = 22
+
+    def tool(self, name: str) -> str:
+        """The name of a tool of this LLVM."""
+        return f"{name}-{self.llvm}"
 
     def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """A tool of LLVM is named without its version."""
+        program = str(command[0])
+        if re.fullmatch(r"clang(\+\+)?|opt|llvm-\w+", program):
+            program = self.tool(program)
         done = subprocess.run(
-            [str(c) for c in command],
+            [program, *map(str, command[1:])],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -35,10 +49,18 @@ class Compiler:
             assert done.returncode == 0, done.stderr
         return done
 
+    def lld(self) -> str:
+        """What has clang link with this LLVM's linker; 19's is not everywhere."""
+        if self.llvm < 22 and shutil.which(self.tool("ld.lld")) is None:
+            pytest.skip(f"lld-{self.llvm} is not here")
+        return "-fuse-ld=lld"
+
     def options(self, model: str | None, **settings: object) -> list[str]:
         """What `mlbridge flags` would print; at all levels, unless `levels` states them."""
         settings.setdefault("levels", ",".join(level[1:] for level in LEVELS))
         line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
+        if self.llvm < 22:  # which reads options before it loads pass plugins
+            line = ["-Xclang", "-load", "-Xclang", str(self.plugin), *line]
         if model is not None:
             settings["model"] = model
             if model.startswith("candidates:"):
@@ -67,7 +89,7 @@ class Compiler:
         """The file that was made and what the compiler said."""
         made = self.folder / target
         made.unlink(missing_ok=True)
-        compiler = "clang++-22" if str(source).endswith(".cpp") else "clang-22"
+        compiler = "clang++" if str(source).endswith(".cpp") else "clang"
         path = source if isinstance(source, Path) else SOURCES / source
         return made, self.run(compiler, *flags, path, "-o", made).stderr
 

@@ -24,7 +24,7 @@ STOP = 48
 def module_of(compiler: Compiler, source: str) -> Path:
     made = compiler.folder / f"{source}.bc"
     compiler.run(
-        *("clang-22", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"),
+        *("clang", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"),
         *(SOURCES / source, "-o", made),
     )
     return made
@@ -32,8 +32,8 @@ def module_of(compiler: Compiler, source: str) -> Path:
 
 def code_bytes(compiler: Compiler, module: Path) -> int:
     """Executable bytes of what plain clang -Oz makes of the module."""
-    compiler.run("clang-22", "-Oz", "-x", "ir", "-fPIC", "-c", module, "-o", "size.o")
-    said = compiler.run("llvm-size-22", "-A", "size.o").stdout
+    compiler.run("clang", "-Oz", "-x", "ir", "-fPIC", "-c", module, "-o", "size.o")
+    said = compiler.run("llvm-size", "-A", "size.o").stdout
     return sum(int(line.split()[1]) for line in said.splitlines() if line.startswith(".text"))
 
 
@@ -41,7 +41,7 @@ def code_bytes(compiler: Compiler, module: Path) -> int:
 def environment(
     compiler: Compiler, uri: str, module: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
-    command = ["opt-22", "-load-pass-plugin", str(compiler.plugin), *options]
+    command = [compiler.tool("opt"), "-load-pass-plugin", str(compiler.plugin), *options]
     command += [f"-phase-ordering-serve={uri}", "-passes=phase-ordering", "-disable-output"]
     with subprocess.Popen([*command, str(module)], stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -118,7 +118,7 @@ def test_it_decides_as_the_pass_does_when_it_asks(compiler: Compiler, uri: str) 
     model = f"function:sequence?actions={','.join(map(str, ORDER))}"
     words = module_of(compiler, "words.c")
     compiler.run(
-        *("opt-22", "-load-pass-plugin", compiler.plugin, f"-phase-ordering-model={model}"),
+        *("opt", "-load-pass-plugin", compiler.plugin, f"-phase-ordering-model={model}"),
         *(f"-phase-ordering-log={log}", "-passes=phase-ordering", "-disable-output", words),
     )
     [written] = log.iterdir()
@@ -182,7 +182,7 @@ def test_bytes_are_observed_beside_those_of_the_stock_pipeline(
 
 def test_a_module_that_no_pass_may_change_is_refused(compiler: Compiler, uri: str) -> None:
     words, off = module_of(compiler, "words.c"), compiler.folder / "off.bc"
-    compiler.run("clang-22", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", off)
+    compiler.run("clang", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", off)
     with (
         environment(compiler, uri, off),
         mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
@@ -213,13 +213,13 @@ def test_an_address_that_cannot_be_served_is_one_warning(
 ) -> None:
     words = module_of(compiler, "words.c")
     done = compiler.run(
-        *("opt-22", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
+        *("opt", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
         *("-phase-ordering-serve=unix:/no/such/folder/s", "-disable-output", words),
     )
     assert done.stderr.count("warning: phase-ordering: ") == 1
     assert "/no/such/folder/s" in done.stderr
     done = compiler.run(
-        *("opt-22", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
+        *("opt", "-load-pass-plugin", compiler.plugin, "-passes=phase-ordering"),
         *("-phase-ordering-serve=unix:/x", "-phase-ordering-model=function:stop"),
         *("-disable-output", words),
         check=False,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock import LEVELS, SOURCES, Compiler
+from stock import BOTH, LEVELS, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
 
@@ -95,23 +95,23 @@ def test_a_fifo_path_that_is_a_file(compiler: Compiler) -> None:
     check_falls_back(compiler, f"pipe:{compiler.folder}/policy")
 
 
+@BOTH
 def test_failure_can_be_an_error(compiler: Compiler) -> None:
     line = compiler.options("function:fail-at?step=2", on_failure="fail")
-    done = compiler.run(
-        "clang-22", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
-    )
+    done = compiler.run("clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False)
     assert done.returncode != 0 and not (compiler.folder / "a.o").exists()
     errors = [text for text in done.stderr.splitlines() if "error:" in text]
     assert len(errors) == 1 and "fails at step 2, as asked" in errors[0]
 
 
+@BOTH
 def test_failure_can_be_an_error_in_opt(compiler: Compiler) -> None:
     (compiler.folder / "a.ll").write_text("define i32 @f(i32 %x) {\n  ret i32 %x\n}\n")
     load = [f"-load-pass-plugin={compiler.plugin}", "-passes=phase-ordering", "a.ll", "-o", "a.bc"]
     model = "-phase-ordering-model=function:fail-at"
-    assert "warning: phase-ordering" in compiler.run("opt-22", *load, model).stderr
+    assert "warning: phase-ordering" in compiler.run("opt", *load, model).stderr
     (compiler.folder / "a.bc").unlink()
-    done = compiler.run("opt-22", *load, model, "-phase-ordering-on-failure=fail", check=False)
+    done = compiler.run("opt", *load, model, "-phase-ordering-on-failure=fail", check=False)
     assert done.returncode != 0 and "error: phase-ordering" in done.stderr
 
 
@@ -130,9 +130,7 @@ def test_an_option_that_makes_no_sense_is_an_error(
     compiler: Compiler, settings: dict[str, Any], expected: str
 ) -> None:
     line = compiler.options("function:stop", **settings)
-    done = compiler.run(
-        "clang-22", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False
-    )
+    done = compiler.run("clang", "-Oz", *line, "-c", SOURCES / "words.c", "-o", "a.o", check=False)
     assert done.returncode != 0 and expected in done.stderr
 
 
@@ -151,6 +149,7 @@ def test_a_log_that_cannot_be_written_loses_no_object(compiler: Compiler) -> Non
         assert made == expected and said.count("warning: phase-ordering: log: ") == 1
 
 
+@BOTH
 def test_a_failed_episode_is_logged_and_replayed_as_one(compiler: Compiler) -> None:
     check_falls_back(compiler, "function:fail-at?step=2", log="log")
     header, *decisions, end = compiler.log()
@@ -181,6 +180,7 @@ def actions(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"version": 1, "actions": [{"name": n, "passes": p} for n, p in pairs]}
 
 
+@BOTH
 def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
     model = changed_log(compiler, actions(("oz", "default<Oz>"), ("none", "verify")), [0])
     made, said = compiler.object("words.c", "-Oz", model=model, max_steps=1)
@@ -188,7 +188,7 @@ def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
     sizes = []
     for data in (made, compiler.plain("words.c", "-Oz")):
         (compiler.folder / "size.o").write_bytes(data)
-        listed = compiler.run("llvm-size-22", "size.o").stdout.splitlines()[1]
+        listed = compiler.run("llvm-size", "size.o").stdout.splitlines()[1]
         sizes.append(int(listed.split()[0]))
     assert abs(sizes[0] - sizes[1]) <= 0.02 * sizes[1]
 
@@ -220,6 +220,12 @@ def test_a_list_of_actions_that_cannot_be_used(
 def test_an_unknown_observation_is_refused(compiler: Compiler) -> None:
     model = changed_log(compiler, None, [0], observation="embedding-9")
     check_falls_back(compiler, model, "'phase-ordering-counts-1'", "'embedding-9'")
+
+
+@pytest.mark.parametrize("llvm", [19])
+def test_embeddings_need_llvm_22(compiler: Compiler) -> None:
+    model = changed_log(compiler, None, [0], observation="ir2vec-symbolic-1")
+    check_falls_back(compiler, model, "unsupported", "LLVM 19", "has no IR2Vec; LLVM 22 has")
 
 
 def test_a_log_of_another_module_is_refused(compiler: Compiler) -> None:

@@ -60,7 +60,7 @@ def test_many_compilers_at_once(compiler: Compiler, tmp_path: Path) -> None:
     line = compiler.options(address, deadline="60s")
     expected = compiler.object("library.cpp", "-Oz", model=f"function:sequence?actions={ORDER}")[0]
     with server(address, "sequence", ORDER):
-        command = ["clang++-22", "-Oz", *line, "-c", str(SOURCES / "library.cpp"), "-o"]
+        command = [compiler.tool("clang++"), "-Oz", *line, "-c", str(SOURCES / "library.cpp"), "-o"]
         running = [
             subprocess.Popen(
                 [*command, str(compiler.folder / f"{i}.o")], stderr=subprocess.PIPE, text=True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock import SOURCES, Compiler
+from stock import BOTH, SOURCES, Compiler
 
 LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
 SMALL: dict[str, Any] = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
@@ -42,7 +42,7 @@ def code(compiler: Compiler, made: bytes) -> int:
     """Bytes of executable sections."""
     path = compiler.folder / "measured.o"
     path.write_bytes(made)
-    said = compiler.run("llvm-readelf-22", "-SW", path).stdout
+    said = compiler.run("llvm-readelf", "-SW", path).stdout
     sections = [line.rpartition("]")[2].split() for line in said.splitlines() if " AX" in line]
     return sum(int(words[4], 16) for words in sections)
 
@@ -71,6 +71,7 @@ def trials(compiler: Compiler) -> dict[str, Any]:
     ],
     ids=lambda flags: " ".join(flags) or "plain",
 )
+@BOTH
 def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[str]) -> None:
     model = candidates(compiler, LARGE, SMALL, AFTER)
     for source, level in zip(EXAMPLES, ("-Oz", "-Os", "-Oz"), strict=True):
@@ -88,6 +89,7 @@ def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[st
             assert measured[log["winner"]] < log["stock_bytes"]
 
 
+@BOTH
 def test_a_smaller_candidate_is_kept_and_runs_right(compiler: Compiler) -> None:
     for source, way in (("words.c", SMALL), ("library.cpp", SMALL), ("library.cpp", AFTER)):
         line = [*compiler.options(candidates(compiler, way), effort=1), "-Rpass=phase-ordering"]
@@ -98,6 +100,7 @@ def test_a_smaller_candidate_is_kept_and_runs_right(compiler: Compiler) -> None:
         assert outputs[0] == outputs[1] and outputs[0]
 
 
+@BOTH
 def test_nothing_larger_is_kept(compiler: Compiler) -> None:
     for source in EXAMPLES:
         made, said = compiler.object(source, "-Oz", model=candidates(compiler, LARGE), effort=1)
@@ -128,6 +131,7 @@ def test_nothing_larger_is_kept(compiler: Compiler) -> None:
     ],
     ids=["crash", "endless", "value", "crash after", "endless after"],
 )
+@BOTH
 def test_a_bad_candidate_leaves_plain_clangs_object(
     compiler: Compiler, bad: dict[str, Any], expected: str
 ) -> None:
@@ -139,9 +143,10 @@ def test_a_bad_candidate_leaves_plain_clangs_object(
     assert [path.name for path in compiler.folder.iterdir() if "core" in path.name] == []
 
 
+@BOTH
 def test_it_can_be_an_error(compiler: Compiler) -> None:
     line = compiler.options(candidates(compiler, CRASH), effort=1, on_failure="fail")
-    command = ["clang-22", "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"]
+    command = ["clang", "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"]
     done = compiler.run(*command, check=False)
     assert (
         done.returncode == 1 and "error: phase-ordering: candidate 'crash' crashed" in done.stderr
@@ -172,6 +177,7 @@ def test_profiles_and_coverage_are_of_stock_code(compiler: Compiler, flags: list
     assert [one["end"] for one in trials(compiler)["trials"]] == ["refused"]
 
 
+@BOTH
 def test_bitcode_and_assembly(compiler: Compiler) -> None:
     model = candidates(compiler, LARGE, INLINED)
     line = compiler.options(model, effort=2, log="log")
@@ -179,13 +185,13 @@ def test_bitcode_and_assembly(compiler: Compiler) -> None:
     assert trials(compiler)["winner"] == "inlined"
     assembly, _ = compiler.compile("words.c", "a.s", "-Oz", "-S", *line)
     assert trials(compiler)["winner"] == "inlined"
-    compiler.run("clang-22", "-c", assembly, "-o", "b.o")
+    compiler.run("clang", "-c", assembly, "-o", "b.o")
     sizes = [code(compiler, path.read_bytes()) for path in (whole, compiler.folder / "b.o")]
     assert sizes[0] == sizes[1]
     bitcode, _ = compiler.compile("words.c", "a.bc", "-Oz", "-c", "-emit-llvm", *line)
     assert trials(compiler)["winner"] == "inlined"
     assert bitcode.read_bytes()[:2] == b"BC"
-    compiler.run("opt-22", "-passes=verify", "-disable-output", bitcode)
+    compiler.run("opt", "-passes=verify", "-disable-output", bitcode)
 
 
 def test_options_that_end_with_the_process_do_not_count(compiler: Compiler) -> None:
@@ -201,6 +207,7 @@ def test_options_that_end_with_the_process_do_not_count(compiler: Compiler) -> N
         assert code(compiler, made) == code(compiler, plain)
 
 
+@BOTH
 def test_opt_compares_too(compiler: Compiler) -> None:
     bitcode, _ = compiler.compile(
         "words.c", "a.bc", "-Oz", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"
@@ -208,16 +215,24 @@ def test_opt_compares_too(compiler: Compiler) -> None:
     load = [f"-load-pass-plugin={compiler.plugin}", "-phase-ordering-effort=2"]
     model = f"-phase-ordering-model={candidates(compiler, LARGE, INLINED)}"
     log = f"-phase-ordering-log={compiler.folder / 'log'}"
-    compiler.run("opt-22", *load, model, log, "-passes=default<Oz>", bitcode, "-o", "b.bc")
+    compiler.run("opt", *load, model, log, "-passes=default<Oz>", bitcode, "-o", "b.bc")
     assert trials(compiler)["winner"] == "inlined"
-    compiler.run("opt-22", "-passes=verify", "-disable-output", "b.bc")
+    compiler.run("opt", "-passes=verify", "-disable-output", "b.bc")
 
 
 def test_every_build_gives_the_same_bytes(compiler: Compiler) -> None:
     model = candidates(compiler, LARGE, SMALL)
     line = compiler.options(model, effort=2)
     commands = [
-        ["clang++-22", "-Oz", *line, "-c", str(SOURCES / "library.cpp"), "-o", f"{number}.o"]
+        [
+            compiler.tool("clang++"),
+            "-Oz",
+            *line,
+            "-c",
+            str(SOURCES / "library.cpp"),
+            "-o",
+            f"{number}.o",
+        ]
         for number in range(6)
     ]
     running = [subprocess.Popen(command, cwd=compiler.folder) for command in commands]
@@ -263,6 +278,7 @@ int sum(const int *a, int n) { int s = 0; for (int i = 0; i < n; ++i) s += a[i] 
 """
 
 
+@BOTH
 def test_the_fastest_of_what_is_no_larger(compiler: Compiler) -> None:
     """Cycles are those of the code that is emitted, whatever is measured besides."""
     source = compiler.folder / "loop.c"
@@ -315,7 +331,9 @@ def test_a_target_whose_cycles_are_not_known(compiler: Compiler) -> None:
 def test_without_descriptors_for_processes(compiler: Compiler) -> None:
     ways = [{**SMALL, "name": str(number)} for number in range(30)]
     line = compiler.options(candidates(compiler, *ways), effort=30)
-    command = shlex.join(["clang-22", "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"])
+    command = shlex.join(
+        [compiler.tool("clang"), "-Oz", *line, "-c", str(SOURCES / "words.c"), "-o", "a.o"]
+    )
     done = compiler.run("sh", "-c", f"ulimit -n 24; exec {command}")
     assert done.stderr.count("warning:") == 1
     assert "no memory for candidates: Too many open files" in done.stderr
@@ -337,6 +355,7 @@ int main(int n, char **v) {
 """
 
 
+@BOTH
 def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -> None:
     source = compiler.folder / "special.c"
     source.write_text(SPECIAL)
@@ -390,6 +409,25 @@ def test_a_list_that_makes_no_sense(compiler: Compiler, text: str, expected: str
     path.write_text(text)
     made, said = compiler.object("words.c", "-Oz", model=f"candidates:{path}", effort=1)
     assert said.count("warning:") == 1 and expected in said
+    assert made == compiler.plain("words.c", "-Oz")
+
+
+@pytest.mark.parametrize("llvm", [19])
+def test_llvm_19_compares_what_it_knows(compiler: Compiler) -> None:
+    new = {"name": "new", "passes": "default<Os>,pass-of-llvm-22"}
+    option = {**INLINED, "options": [*INLINED["options"], "option-of-llvm-22"]}
+    logs = []
+    for ways in ([new, INLINED], [new, option]):
+        _, said = compiler.object(
+            "library.cpp", "-Oz", model=candidates(compiler, *ways), effort=1, log="log"
+        )
+        assert said == ""
+        logs.append(trials(compiler))
+    assert [log["winner"] for log in logs] == ["inlined"] * 2
+    assert logs[0]["trials"][0]["bytes"] == logs[1]["trials"][0]["bytes"]
+    made, said = compiler.object("words.c", "-Oz", model=candidates(compiler, new), effort=1)
+    assert said.count("warning:") == 1
+    assert "candidate 'new': LLVM refuses 'default<Os>,pass-of-llvm-22'" in said
     assert made == compiler.plain("words.c", "-Oz")
 
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `mlbridge flags` gives: the shipped policy and candidates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from stock import BOTH, Compiler
+
+from mlbridge.elf import file_executable_bytes
+
+
+def flags(compiler: Compiler, *words: str) -> list[str]:
+    command = [sys.executable, "-m", "mlbridge", "flags", *words, "--llvm", str(compiler.llvm)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("optimizations", "effort"),
+    [("phase-ordering", 0), ("phase-ordering", 1), ("phase-ordering inliner", 3)],
+)
+def test_what_is_shipped_works(compiler: Compiler, optimizations: str, effort: int) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")
+    plain, _ = compiler.compile("library.cpp", "plain.o", "-Oz", "-c")
+    line = flags(compiler, *optimizations.split(), "--effort", str(effort))
+    made, said = compiler.compile("library.cpp", "made.o", "-Oz", "-c", *line)
+    assert said == ""
+    assert made.read_bytes() != plain.read_bytes()
+    if effort:
+        assert file_executable_bytes(made) < file_executable_bytes(plain)
+    for kind in (plain, made):
+        compiler.run("clang++", kind, "-o", kind.with_suffix(""))
+    outputs = [compiler.run(kind.with_suffix("")).stdout for kind in (plain, made)]
+    assert outputs[0] == outputs[1] and outputs[0]

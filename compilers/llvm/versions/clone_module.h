@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LLVM 19 copies variables before functions, and loses the labels in the variables.
+#ifndef MLBRIDGE_VERSIONS_CLONE_MODULE_H
+#define MLBRIDGE_VERSIONS_CLONE_MODULE_H
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
+
+#include <memory>
+
+namespace mlbridge::versions {
+
+#if LLVM_VERSION_MAJOR < 22
+namespace detail {
+
+/// The variables whose values have a label of a computed goto.
+inline llvm::SmallPtrSet<const llvm::GlobalValue *, 4> variablesWithLabels(const llvm::Module &M) {
+  llvm::SmallPtrSet<const llvm::GlobalValue *, 4> Found;
+  llvm::SmallVector<const llvm::Value *> Uses;
+  for (const llvm::Function &F : M)
+    for (const llvm::BasicBlock &Block : F)
+      if (const llvm::Value *Label = llvm::BlockAddress::lookup(&Block))
+        Uses.push_back(Label);
+  llvm::SmallPtrSet<const llvm::Value *, 16> Seen;
+  while (!Uses.empty()) {
+    const llvm::Value *V = Uses.pop_back_val();
+    if (!Seen.insert(V).second)
+      continue;
+    if (const auto *Variable = llvm::dyn_cast<llvm::GlobalVariable>(V))
+      Found.insert(Variable);
+    else if (llvm::isa<llvm::Constant>(V))
+      Uses.append(V->user_begin(), V->user_end());
+  }
+  return Found;
+}
+
+} // namespace detail
+#endif
+
+/// LLVM's CloneModule.
+inline std::unique_ptr<llvm::Module> cloneModule(const llvm::Module &M,
+                                                 llvm::ValueToValueMapTy &Map) {
+#if LLVM_VERSION_MAJOR >= 22
+  return llvm::CloneModule(M, Map);
+#else
+  const auto Late = detail::variablesWithLabels(M);
+  const auto IsEarly = [&](const llvm::GlobalValue *G) { return !Late.contains(G); };
+  std::unique_ptr<llvm::Module> Copy = llvm::CloneModule(M, Map, IsEarly);
+  for (const llvm::GlobalVariable &From : M.globals()) {
+    if (IsEarly(&From))
+      continue;
+    auto &To = *llvm::cast<llvm::GlobalVariable>(Map[&From]);
+    To.setLinkage(From.getLinkage());
+    To.setInitializer(llvm::MapValue(From.getInitializer(), Map));
+    llvm::SmallVector<std::pair<unsigned, llvm::MDNode *>, 1> Nodes;
+    From.getAllMetadata(Nodes);
+    for (const auto &[Kind, Node] : Nodes)
+      To.addMetadata(Kind, *llvm::MapMetadata(Node, Map));
+    if (const llvm::Comdat *Its = From.getComdat()) {
+      To.setComdat(Copy->getOrInsertComdat(Its->getName()));
+      To.getComdat()->setSelectionKind(Its->getSelectionKind());
+    }
+  }
+  return Copy;
+#endif
+}
+
+inline std::unique_ptr<llvm::Module> cloneModule(const llvm::Module &M) {
+  llvm::ValueToValueMapTy Map;
+  return cloneModule(M, Map);
+}
+
+} // namespace mlbridge::versions
+
+#endif

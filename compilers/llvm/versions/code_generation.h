@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LLVM 22 calls plugins back when code generation begins.
+#ifndef MLBRIDGE_VERSIONS_CODE_GENERATION_H
+#define MLBRIDGE_VERSIONS_CODE_GENERATION_H
+
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+
+#if __has_include("llvm/Target/RegisterTargetPassConfigCallback.h")
+#include "llvm/Target/RegisterTargetPassConfigCallback.h"
+#endif
+
+namespace mlbridge::versions {
+
+/// Is given what will generate code, or null, and the module if it is known.
+using BeforeCodeGeneration = void (*)(llvm::TargetMachine *, const llvm::Module *);
+
+#if __has_include("llvm/Target/RegisterTargetPassConfigCallback.h")
+
+inline void registerBeforeCodeGeneration(llvm::PassBuilder &, BeforeCodeGeneration Call) {
+  static const llvm::RegisterTargetPassConfigCallback Registered(
+      [Call](llvm::TargetMachine &TM, llvm::PassManagerBase &, llvm::TargetPassConfig *) {
+        Call(&TM, nullptr);
+      });
+}
+
+#else
+
+namespace detail {
+
+// An explicit instantiation may name private members, and LLVM 19 has no other way to this one.
+llvm::TargetMachine *targetMachineOf(const llvm::PassBuilder &PB);
+template <llvm::TargetMachine *llvm::PassBuilder::*Member> struct Access {
+  friend llvm::TargetMachine *targetMachineOf(const llvm::PassBuilder &PB) { return PB.*Member; }
+};
+template struct Access<&llvm::PassBuilder::TM>;
+
+/// Calls when its pipeline, which has run, is destroyed. In clang that is just before code
+/// generation is planned.
+class PipelineEnd : public llvm::PassInfoMixin<PipelineEnd> {
+public:
+  PipelineEnd(llvm::TargetMachine *TM, BeforeCodeGeneration Call)
+      : Its(std::make_unique<Run>(TM, Call)) {}
+  llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &) {
+    Its->M = &M;
+    return llvm::PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+
+private:
+  struct Run {
+    Run(llvm::TargetMachine *TM, BeforeCodeGeneration Call) : TM(TM), Call(Call) {}
+    ~Run() {
+      if (M)
+        Call(TM, M);
+    }
+    Run(const Run &) = delete;
+    Run &operator=(const Run &) = delete;
+
+    llvm::TargetMachine *TM;
+    BeforeCodeGeneration Call;
+    const llvm::Module *M = nullptr;
+  };
+  std::unique_ptr<Run> Its;
+};
+
+} // namespace detail
+
+inline void registerBeforeCodeGeneration(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
+  PB.registerPipelineStartEPCallback([TM = detail::targetMachineOf(PB),
+                                      Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel) {
+    MPM.addPass(detail::PipelineEnd(TM, Call));
+  });
+}
+
+#endif
+
+} // namespace mlbridge::versions
+
+#endif
