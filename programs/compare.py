@@ -42,6 +42,7 @@ from tqdm import tqdm
 
 from mlbridge.elf import executable_bytes, file_executable_bytes
 from mlbridge.measuring import Ratio
+from mlbridge.spills import RECORD, SUFFIX, spill_costs
 from programs import work
 from programs.build import (
     Compiled,
@@ -53,7 +54,6 @@ from programs.build import (
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 from programs.plugin import candidate_flags, candidates_file
-from mlbridge.spills import RECORD, SUFFIX, spill_costs
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")

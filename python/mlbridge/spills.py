@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 #: For clang; what is written is beside the object, with this suffix.
@@ -22,7 +22,7 @@ def spill_costs(record: Path) -> dict[str, float]:
     -pass-remarks-filter=regalloc. Functions without any are left out. What the allocator computes
     again instead of reloading costs nothing here.
     """
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for remark in record.read_text().split("--- !"):
         if "\nName:            SpillReloadCopies\n" in remark and (of := _FUNCTION.search(remark)):
             found[of[1]] += sum(map(float, _COST.findall(remark)))
