@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests" / "shared"))
 sys.path.insert(0, str(ROOT / "tests" / "llvm-advice"))
 
 import advised
+import linked
 from advising import evicting_network
 
 import mlbridge
@@ -96,8 +97,8 @@ def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, W
             file, target, *flags({site: str(folder / f"{site}-{file.stem}")}, "clang", 22, [])
         )
 
-    def asking(uri: str) -> Way:
-        line = advised.options(site, uri, levels="Oz", on_failure="fail")
+    def asking(uri: str, own: Path | None = None) -> Way:
+        line = advised.options(site, uri, 22, own, levels="Oz", on_failure="fail")
         return lambda file, target: clang(file, target, *line)
 
     def channel(file: Path, target: Path) -> list[str]:
@@ -105,6 +106,14 @@ def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, W
         return [*run, *clang(file, target)]
 
     asked = {name: asking(uri) for name, uri in uris.items()}
+    if linked.TENSORFLOW.is_dir():
+        tensorflow = folder / "tensorflow"
+        if not tensorflow.is_dir():
+            tensorflow.mkdir()
+            linked.build(tensorflow)
+        asked["tfaot"] = asking(linked.uri(site), linked.plugin(site, tensorflow))
+    else:
+        print(f"no tfaot: TensorFlow is not in {linked.TENSORFLOW}", file=sys.stderr)
     return {"plain": clang, "canned": canned, **asked, "channel": channel}
 
 

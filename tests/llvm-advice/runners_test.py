@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import advised
+import linked
 import pytest
 from advising import PROGRAM, evicting_network
 
@@ -74,31 +75,14 @@ def policy_of(site: str, folder: Path) -> Path:
     return path
 
 
-def linked_in(folder: Path) -> None:
-    """The plugins with the policies as TensorFlow's compiler makes them; at night alone, as
-    TensorFlow is large."""
-    cache = ROOT / "build" / "tensorflow"
-    tool = [sys.executable, str(ROOT / "cmake" / "tensorflow_aot.py"), "--set-up", str(cache)]
-    python = advised.run(*tool).stdout.strip()
-    here = Path(__file__).with_name("tfaot")
-    table = ROOT / "models" / "inliner-size" / "table.json"
-    advised.run(python, here / "policies.py", table, folder)
-    prefix, build = folder / "prefix", folder / "build"
-    advised.run("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", prefix)
-    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DSAVED_MODEL={folder / 'policies'}"]
-    options += [f"-DMLBRIDGE_TENSORFLOW_FOLDER={cache}", "-G", "Ninja"]
-    advised.run("cmake", "-S", here, "-B", build, *options)
-    advised.run("cmake", "--build", build)
-
-
 @contextlib.contextmanager
 def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
     """The URI of the policy, while this lasts."""
     if runner in ("onnx", "native"):
         yield f"{runner}:{policy}"
     elif runner == "tfaot":
-        linked_in(folder)
-        yield f"tfaot:{'Inline' if policy.parent.name == 'inliner-size' else 'Evict'}"
+        linked.build(folder)
+        yield linked.uri("inliner" if policy.parent.name == "inliner-size" else "regalloc-eviction")
     elif runner == "aot":
         made = folder / "policy.so"
         command = [sys.executable, "-m", "mlbridge", "compile", str(policy), "-o", str(made)]
@@ -165,12 +149,8 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                     compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
                 else:
                     more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
-                    line = advised.options(site, uri, 22, **more)
-                    if runner == "tfaot":
-                        own = str(advised.plugin(site))
-                        with_it = str(folder / "build" / f"{advised.PLUGINS[site][0]}.so")
-                        line = [word.replace(own, with_it) for word in line]
-                    compiler = [clang, *line]
+                    own = linked.plugin(site, folder) if runner == "tfaot" else None
+                    compiler = [clang, *advised.options(site, uri, 22, own, **more)]
                 made = build(compiler, place), recorded(log, name)
                 decided += sum(map(len, made[1]))
                 identical &= made == reference.setdefault(program, made)

@@ -66,10 +66,12 @@ def plugin(site: str, version: int = 22) -> Path:
     return path
 
 
-def options(site: str, model: str, version: int = 22, **settings: Any) -> list[str]:
-    """What `mlbridge flags` would print."""
+def options(
+    site: str, model: str, version: int = 22, own: Path | None = None, **settings: Any
+) -> list[str]:
+    """What `mlbridge flags` would print; `own` is another plugin."""
     prefix = PLUGINS[site][1]
-    path = plugin(site, version)
+    path = own or plugin(site, version)
     line = [] if version >= 22 else ["-Xclang", "-load", "-Xclang", str(path)]
     line += ["-Xclang", f"-fpass-plugin={path}"]
     for key, value in {"model": model, **settings}.items():
