@@ -26,7 +26,7 @@ Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
 
 std::string Flags::named(StringRef Option) const { return (Prefix + "-" + Option).str(); }
 
-static std::string value(const cl::opt<std::string> &Option) {
+std::string value(const cl::opt<std::string> &Option) {
   if (Option.getNumOccurrences())
     return Option;
   std::string Name = "MLBRIDGE_" + Option.ArgStr.upper();

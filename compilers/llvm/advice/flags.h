@@ -8,9 +8,12 @@
 
 namespace mlbridge::advice {
 
-/// The options of one question, which begin with `Prefix`: -inliner-model. What the command line
-/// does not say, the environment may (MLBRIDGE_INLINER_MODEL): linkers read their options before
-/// they load plugins. Made once, when the plugin is loaded.
+/// What the command line says; if it doesn't, what the environment does, MLBRIDGE_INLINER_MODEL for
+/// -inliner-model: linkers read their options before they load plugins.
+std::string value(const llvm::cl::opt<std::string> &Option);
+
+/// The options of one question, which begin with `Prefix`: -inliner-model. Made once, when the
+/// plugin is loaded.
 class Flags {
 public:
   Flags(llvm::StringRef Prefix, llvm::StringRef What, llvm::StringRef Levels);

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "allocation.h"
+
+#include "llvm/CodeGen/MachineFunction.h"
+#include "llvm/CodeGen/TargetInstrInfo.h"
+#include "llvm/CodeGen/TargetSubtargetInfo.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace mlbridge::allocation {
+
+/// Parts of parts of parts are no further split: each split leaves a copy.
+static constexpr unsigned MaxDepth = 3;
+
+Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
+    : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()), Its(Its),
+      Weights(MF, Its.Intervals, Its.Map, Its.Loops, Its.Frequencies) {}
+
+Allocation::~Allocation() = default;
+
+std::string Allocation::refusal() const {
+  const Triple &For = MF.getTarget().getTargetTriple();
+  if (For.getArch() != Triple::x86_64 && !For.isAArch64())
+    return "no target is supported but x86-64 and AArch64";
+  if (any_of(MF, [](const MachineBasicBlock &Block) { return Block.isEHPad(); }))
+    return "it has exception pads";
+  size_t Count = 0;
+  for (unsigned I = 0; I < Registers.getNumVirtRegs(); ++I) {
+    const Register Its = Register::index2VirtReg(I);
+    if (Registers.reg_nodbg_empty(Its))
+      continue;
+    if (++Count > MaxRanges)
+      return "it has more than " + std::to_string(MaxRanges) + " live ranges";
+  }
+  return "";
+}
+
+void Allocation::begin() {
+  Registers.freezeReservedRegs();
+  Classes.runOnMachineFunction(MF);
+  Its.Matrix.invalidateVirtRegs();
+  Weights.calculateSpillWeightsAndHints();
+  Spiller.reset(createInlineSpiller({Its.Intervals, Its.Stacks, Its.Dominators, Its.Frequencies},
+                                    MF, Its.Map, Weights, &Its.Matrix));
+  for (unsigned I = 0, E = Registers.getNumVirtRegs(); I < E; ++I) {
+    const Register Next = Register::index2VirtReg(I);
+    if (!Registers.reg_nodbg_empty(Next) && !Its.Map.hasPhys(Next))
+      add(Next, 0);
+  }
+}
+
+LiveInterval &Allocation::interval(size_t Range) const {
+  return Its.Intervals.getInterval(Ranges[Range].Register);
+}
+
+void Allocation::add(Register Register, unsigned Depth) {
+  Range New;
+  New.Register = Register;
+  New.Depth = Depth;
+  describe(New);
+  Ranges.push_back(New);
+  ++Generation;
+}
+
+void Allocation::describe(Range &Of) {
+  const LiveInterval &Its = this->Its.Intervals.getInterval(Of.Register);
+  Of.Spillable = Its.isSpillable();
+  Of.Weight = Of.Spillable && std::isfinite(Its.weight()) ? Its.weight() : 0;
+  Of.Size = Its.getSize() / SlotIndex::InstrDist;
+  Of.Uses = 0;
+  for (auto I = Registers.reg_instr_nodbg_begin(Of.Register), E = Registers.reg_instr_nodbg_end();
+       I != E; ++I)
+    ++Of.Uses;
+  Of.Registers = Classes.getOrder(Registers.getRegClass(Of.Register)).size();
+}
+
+const BitVector &Allocation::unitsOf(const TargetRegisterClass *Class) {
+  const auto [At, New] = Units.try_emplace(Class);
+  if (New) {
+    At->second.resize(Target.getNumRegUnits());
+    for (MCPhysReg Its : Classes.getOrder(Class))
+      for (MCRegUnit Unit : Target.regunits(Its))
+        At->second.set(static_cast<unsigned>(Unit));
+  }
+  return At->second;
+}
+
+ArrayRef<std::pair<int32_t, int32_t>> Allocation::edges() {
+  if (EdgesOf == Generation)
+    return Edges;
+  EdgesOf = Generation;
+  Edges.clear();
+  struct Segment {
+    SlotIndex Start, End;
+    int32_t Range;
+  };
+  std::vector<Segment> All;
+  std::vector<const BitVector *> UnitsOf(Ranges.size());
+  for (size_t I = 0; I < Ranges.size(); ++I) {
+    Ranges[I].Neighbours = 0;
+    const Register Its = Ranges[I].Register;
+    if (Registers.reg_nodbg_empty(Its))
+      continue;
+    (void)unitsOf(Registers.getRegClass(Its));
+    for (const LiveRange::Segment &Part : interval(I))
+      All.push_back({Part.start, Part.end, static_cast<int32_t>(I)});
+  }
+  for (size_t I = 0; I < Ranges.size(); ++I)
+    UnitsOf[I] = &unitsOf(Registers.getRegClass(Ranges[I].Register));
+  sort(All, [](const Segment &A, const Segment &B) {
+    return std::tie(A.Start, A.Range) < std::tie(B.Start, B.Range);
+  });
+  std::vector<Segment> Live;
+  for (const Segment &Next : All) {
+    erase_if(Live, [&](const Segment &Past) { return Past.End <= Next.Start; });
+    for (const Segment &Other : Live)
+      if (Other.Range != Next.Range && UnitsOf[Other.Range]->anyCommon(*UnitsOf[Next.Range]))
+        Edges.push_back(std::minmax(Other.Range, Next.Range));
+    Live.push_back(Next);
+  }
+  sort(Edges);
+  Edges.erase(std::unique(Edges.begin(), Edges.end()), Edges.end());
+  for (const auto &[A, B] : Edges) {
+    ++Ranges[A].Neighbours;
+    ++Ranges[B].Neighbours;
+  }
+  return Edges;
+}
+
+std::vector<Colour> Allocation::colours(size_t Range) {
+  const LiveInterval &Of = interval(Range);
+  Its.Matrix.invalidateVirtRegs();
+  const ArrayRef<MCPhysReg> Order = Classes.getOrder(Registers.getRegClass(Of.reg()));
+  SmallVector<MCPhysReg, 16> Hints;
+  const bool OnlyHints =
+      Target.getRegAllocationHints(Of.reg(), Order, Hints, MF, &Its.Map, &Its.Matrix);
+  const ArrayRef<uint8_t> Costs = Target.getRegisterCosts(MF);
+  std::vector<Colour> All;
+  for (MCPhysReg Next : Order) {
+    Colour One;
+    One.Register = Next;
+    One.IsHint = is_contained(Hints, Next);
+    One.Cost = Costs[Next];
+    One.SavedFirst = Classes.getLastCalleeSavedAlias(Next) && !Its.Matrix.isPhysRegUsed(Next);
+    switch (Its.Matrix.checkInterference(Of, Next)) {
+    case LiveRegMatrix::IK_Free:
+      One.Is = Availability::Free;
+      break;
+    case LiveRegMatrix::IK_VirtReg:
+      One.Is = Availability::Neighbour;
+      break;
+    default:
+      break;
+    }
+    if (OnlyHints && !One.IsHint)
+      One.Is = Availability::Fixed;
+    All.push_back(One);
+  }
+  return All;
+}
+
+std::vector<Point> Allocation::points(size_t Range) {
+  std::vector<Point> All;
+  const LiveInterval &Of = interval(Range);
+  // One value, so that a copy of it is right wherever it dominates.
+  if (!Ranges[Range].Spillable || Ranges[Range].Depth >= MaxDepth || Of.getNumValNums() != 1 ||
+      Of.hasSubRanges() || Of.getValNumInfo(0)->isPHIDef())
+    return All;
+  const MachineInstr *Definition = Its.Intervals.getInstructionFromIndex(Of.getValNumInfo(0)->def);
+  if (!Definition)
+    return All;
+  SmallPtrSet<MachineInstr *, 16> Uses;
+  for (MachineOperand &Operand : Registers.reg_nodbg_operands(Of.reg())) {
+    if (Operand.getSubReg())
+      return All;
+    if (Operand.isUse() && !Operand.isUndef())
+      Uses.insert(Operand.getParent());
+  }
+  std::vector<std::pair<SlotIndex, MachineInstr *>> Sorted;
+  for (MachineInstr *Use : Uses)
+    Sorted.emplace_back(Its.Intervals.getInstructionIndex(*Use), Use);
+  sort(Sorted);
+  const MachineLoop *Loop = Its.Loops.getLoopFor(Definition->getParent());
+  SlotIndex Before = Of.getValNumInfo(0)->def;
+  for (const auto &[At, Use] : Sorted) {
+    const int Distance = Before.distance(At) / SlotIndex::InstrDist;
+    Before = At;
+    if (Use->isCopyLike() || Use->isInlineAsm() || Use->isCompare() || Use->isTerminator() ||
+        Use->isBundled() || Use->modifiesRegister(Of.reg(), &Target) || Distance <= 1 ||
+        Its.Loops.getLoopFor(Use->getParent()) != Loop || Use->getParent()->isInlineAsmBrIndirectTarget())
+      continue;
+    Point One;
+    One.Use = Use;
+    One.Distance = static_cast<float>(Distance);
+    One.Frequency = static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(Use->getParent()));
+    All.push_back(One);
+    if (All.size() == MaxPoints)
+      break;
+  }
+  return All;
+}
+
+void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
+  Its.Remarks.emit([&] {
+    const Register Of = Ranges[Range].Register;
+    DebugLoc At;
+    MachineBasicBlock *Block = &MF.front();
+    for (MachineInstr &Next : Registers.reg_nodbg_instructions(Of)) {
+      At = Next.getDebugLoc();
+      Block = Next.getParent();
+      break;
+    }
+    MachineOptimizationRemark Made("register-allocation", Kind, At, Block);
+    std::string Text;
+    raw_string_ostream(Text) << printReg(Of, &Target) << " of "
+                             << Target.getRegClassName(Registers.getRegClass(Of)) << ": " << What;
+    return Made << Text;
+  });
+}
+
+void Allocation::colour(size_t Range, MCRegister With) {
+  remark(Range, "Colour", Target.getName(With));
+  Its.Matrix.assign(interval(Range), With);
+  Ranges[Range].Waits = false;
+}
+
+void Allocation::spill(size_t Range) {
+  remark(Range, "Spill", "spilled");
+  SmallVector<Register, 8> Made;
+  // The spiller erases it.
+  const LiveInterval &Of = interval(Range);
+  LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
+  Spiller->spill(Edit);
+  for (Register Gone : Spiller->getSpilledRegs())
+    Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
+  for (Register Gone : Spiller->getReplacedRegs())
+    Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
+  refresh(Range, Edit.regs(), MaxDepth);
+}
+
+void Allocation::split(size_t Range, const Point &Before) {
+  remark(Range, "Split", "split");
+  SmallVector<Register, 2> Made;
+  const LiveInterval &Of = interval(Range);
+  const Register Old = Of.reg();
+  LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
+  const Register First = Edit.create(), Second = Edit.create();
+  MachineInstr &At = *Before.Use;
+  const auto IsSecond = [&](const MachineInstr &Use) { return Its.Dominators.dominates(&At, &Use); };
+  for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
+    Operand.setReg(!Operand.isDef() && IsSecond(*Operand.getParent()) ? Second : First);
+  MachineInstr *Copy = BuildMI(*At.getParent(), At, At.getDebugLoc(),
+                               MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Second)
+                           .addReg(First);
+  Its.Intervals.InsertMachineInstrInMaps(*Copy);
+  for (Register New : {First, Second}) {
+    Registers.clearKillFlags(New);
+    Its.Intervals.createAndComputeVirtRegInterval(New);
+  }
+  Edit.calculateRegClassAndHint(MF, Weights);
+  // The old interval stays, without a use: the spiller looks up the original's values.
+  Its.Variables.splitRegister(Old, Edit.regs(), Its.Intervals);
+  refresh(Range, Edit.regs(), Ranges[Range].Depth + 1);
+}
+
+void Allocation::refresh(size_t, ArrayRef<Register> Made, unsigned Depth) {
+  Its.Matrix.invalidateVirtRegs();
+  std::vector<std::pair<Register, MCRegister>> Again;
+  Again.swap(Shrunk);
+  for (const auto &[Its, With] : Again) {
+    if (Registers.reg_nodbg_empty(Its) || !this->Its.Intervals.hasInterval(Its))
+      continue;
+    const LiveInterval &Of = this->Its.Intervals.getInterval(Its);
+    if (!this->Its.Map.hasPhys(Its) &&
+        this->Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free)
+      this->Its.Matrix.assign(Of, With);
+  }
+  for (Register New : Made)
+    if (Its.Intervals.hasInterval(New) && !Registers.reg_nodbg_empty(New))
+      add(New, Depth);
+  for (Range &Next : Ranges) {
+    const bool Gone = Registers.reg_nodbg_empty(Next.Register);
+    Next.Waits = !Gone && !Its.Map.hasPhys(Next.Register);
+    if (!Gone)
+      describe(Next);
+  }
+  ++Generation;
+}
+
+bool Allocation::evictFor(size_t Range) {
+  const LiveInterval &For = interval(Range);
+  MCRegister Best;
+  float Least = 0;
+  SmallVector<const LiveInterval *, 8> Evicted;
+  for (const Colour &Next : colours(Range)) {
+    if (Next.Is != Availability::Neighbour)
+      continue;
+    SmallVector<const LiveInterval *, 8> Holders;
+    float Sum = 0;
+    for (MCRegUnit Unit : Target.regunits(Next.Register))
+      for (const LiveInterval *Holder : Its.Matrix.query(For, Unit).interferingVRegs())
+        if (!is_contained(Holders, Holder)) {
+          Holders.push_back(Holder);
+          Sum += Holder->weight();
+        }
+    if (any_of(Holders, [](const LiveInterval *Holder) { return !Holder->isSpillable(); }))
+      continue;
+    if (!Best || Sum < Least) {
+      Best = Next.Register;
+      Least = Sum;
+      Evicted = Holders;
+    }
+  }
+  if (!Best)
+    return false;
+  for (const LiveInterval *Holder : Evicted)
+    Its.Matrix.unassign(*Holder);
+  for (size_t I = 0; I < Ranges.size(); ++I)
+    if (any_of(Evicted, [&](const LiveInterval *Its) { return Its->reg() == Ranges[I].Register; })) {
+      Ranges[I].Waits = true;
+      remark(I, "Evict", "gives up its register for one that can't be spilled");
+    }
+  colour(Range, Best);
+  return true;
+}
+
+bool Allocation::LRE_CanEraseVirtReg(Register Its) {
+  LiveInterval &Of = this->Its.Intervals.getInterval(Its);
+  if (this->Its.Map.hasPhys(Its)) {
+    this->Its.Matrix.unassign(Of);
+    return true;
+  }
+  // Who spills it still refers to it.
+  Of.clear();
+  return false;
+}
+
+void Allocation::LRE_WillShrinkVirtReg(Register Its) {
+  if (!this->Its.Map.hasPhys(Its))
+    return;
+  Shrunk.emplace_back(Its, this->Its.Map.getPhys(Its));
+  this->Its.Matrix.unassign(this->Its.Intervals.getInterval(Its));
+}
+
+void Allocation::finish() {
+  Spiller->postOptimization();
+  for (MachineInstr *Dead : DeadRematerialized) {
+    Its.Intervals.RemoveMachineInstrFromMaps(*Dead);
+    Dead->eraseFromParent();
+  }
+  DeadRematerialized.clear();
+}
+
+void Allocation::giveUp() {
+  for (const Range &Next : Ranges)
+    if (!Registers.reg_nodbg_empty(Next.Register) && Its.Map.hasPhys(Next.Register))
+      Its.Matrix.unassign(Its.Intervals.getInterval(Next.Register));
+  for (MachineInstr *Dead : DeadRematerialized) {
+    Its.Intervals.RemoveMachineInstrFromMaps(*Dead);
+    Dead->eraseFromParent();
+  }
+  DeadRematerialized.clear();
+}
+
+} // namespace mlbridge::allocation

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The live ranges of a function, and what can be done with one: colour, spill, split. Decides
+// nothing.
+#ifndef MLBRIDGE_REGISTER_ALLOCATION_ALLOCATION_H
+#define MLBRIDGE_REGISTER_ALLOCATION_ALLOCATION_H
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/CodeGen/CalcSpillWeights.h"
+#include "llvm/CodeGen/LiveDebugVariables.h"
+#include "llvm/CodeGen/LiveIntervals.h"
+#include "llvm/CodeGen/LiveRangeEdit.h"
+#include "llvm/CodeGen/LiveRegMatrix.h"
+#include "llvm/CodeGen/LiveStacks.h"
+#include "llvm/CodeGen/MachineBlockFrequencyInfo.h"
+#include "llvm/CodeGen/MachineDominators.h"
+#include "llvm/CodeGen/MachineLoopInfo.h"
+#include "llvm/CodeGen/MachineOptimizationRemarkEmitter.h"
+#include "llvm/CodeGen/RegisterClassInfo.h"
+#include "llvm/CodeGen/Spiller.h"
+#include "llvm/CodeGen/VirtRegMap.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlbridge::allocation {
+
+/// Of one function. All are kept up to date.
+struct Analyses {
+  llvm::LiveIntervals &Intervals;
+  llvm::VirtRegMap &Map;
+  llvm::LiveRegMatrix &Matrix;
+  llvm::LiveStacks &Stacks;
+  llvm::LiveDebugVariables &Variables;
+  llvm::MachineDominatorTree &Dominators;
+  llvm::MachineLoopInfo &Loops;
+  llvm::MachineBlockFrequencyInfo &Frequencies;
+  llvm::MachineOptimizationRemarkEmitter &Remarks;
+};
+
+enum : size_t {
+  MaxRegisters = 32,   ///< of a register class
+  MaxRanges = 2048,    ///< live ranges, those that spilling and splitting make included
+  MaxEdges = 1U << 16, ///< pairs of live ranges that interfere
+  MaxPoints = 200,     ///< where a live range may be split
+};
+
+/// Whether a register can be a live range's colour.
+enum class Availability : uint8_t {
+  Free,
+  Neighbour, ///< another live range has it, or a part of it
+  Fixed,     ///< an instruction does: a call that overwrites it, inline assembly
+};
+
+/// What a live range's colour may be.
+struct Colour {
+  llvm::MCRegister Register;
+  Availability Is = Availability::Fixed;
+  bool IsHint = false;          ///< makes a copy unnecessary
+  bool SavedFirst = false;      ///< must be saved at the function's entry, and wasn't so far
+  uint8_t Cost = 0;             ///< of each use, by the target: a longer encoding
+};
+
+/// A use before which a live range can be split.
+struct Point {
+  llvm::MachineInstr *Use = nullptr;
+  float Frequency = 0; ///< of its block, in executions for each call of the function
+  float Distance = 0;  ///< in instructions, from the definition or the use before
+};
+
+class Allocation final : llvm::LiveRangeEdit::Delegate {
+public:
+  /// A virtual register. Keeps its number in ranges() when it is gone.
+  struct Range {
+    llvm::Register Register;
+    bool Waits = true;     ///< has no colour yet
+    unsigned Depth = 0;    ///< how often it, or what it is a part of, was split
+    float Weight = 0;      ///< cost of spilling it, by size; 0 if it can't be
+    bool Spillable = true; ///< false for the short ones that spilling leaves
+    unsigned Uses = 0;     ///< instructions that define or use it
+    unsigned Size = 0;     ///< in instructions
+    unsigned Registers = 0; ///< of its class
+    unsigned Neighbours = 0; ///< that interfere with it, at any time
+  };
+
+  Allocation(llvm::MachineFunction &MF, const Analyses &Its);
+  ~Allocation();
+
+  /// Why this function is none that can be allocated here; empty if it is. Changes nothing.
+  std::string refusal() const;
+  /// Finds the live ranges.
+  void begin();
+
+  llvm::ArrayRef<Range> ranges() const { return Ranges; }
+  /// The pairs of live ranges that interfere, by number. Valid until the next change.
+  llvm::ArrayRef<std::pair<int32_t, int32_t>> edges();
+  /// Grows when edges() changes.
+  unsigned generation() const { return Generation; }
+
+  /// Of the class of a range, in the order of allocation.
+  std::vector<Colour> colours(size_t Range);
+  /// Where it can be split.
+  std::vector<Point> points(size_t Range);
+
+  void colour(size_t Range, llvm::MCRegister With);
+  void spill(size_t Range);
+  void split(size_t Range, const Point &Before);
+  /// For a range that can't be spilled: takes the register whose live ranges are cheapest, and lets
+  /// them wait again. Returns whether there is one.
+  bool evictFor(size_t Range);
+
+  /// After all have a colour.
+  void finish();
+  /// Takes all colours back, so that another allocator begins anew. What was spilled and split stays.
+  void giveUp();
+
+private:
+  bool LRE_CanEraseVirtReg(llvm::Register) override;
+  void LRE_WillShrinkVirtReg(llvm::Register) override;
+
+  llvm::LiveInterval &interval(size_t Range) const;
+  const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
+  void add(llvm::Register Register, unsigned Depth);
+  void describe(Range &Of);
+  /// After a spill or split of `Range`, which made these.
+  void refresh(size_t Range, llvm::ArrayRef<llvm::Register> Made, unsigned Depth);
+  void remark(size_t Range, llvm::StringRef Kind, const llvm::Twine &What);
+
+  llvm::MachineFunction &MF;
+  llvm::MachineRegisterInfo &Registers;
+  const llvm::TargetRegisterInfo &Target;
+  const Analyses Its;
+  llvm::RegisterClassInfo Classes;
+  llvm::VirtRegAuxInfo Weights;
+  std::unique_ptr<llvm::Spiller> Spiller;
+  llvm::SmallPtrSet<llvm::MachineInstr *, 32> DeadRematerialized;
+  std::vector<Range> Ranges;
+  std::vector<std::pair<int32_t, int32_t>> Edges;
+  unsigned Generation = 0, EdgesOf = ~0U;
+  /// Colours of ranges that became shorter.
+  std::vector<std::pair<llvm::Register, llvm::MCRegister>> Shrunk;
+  llvm::DenseMap<const llvm::TargetRegisterClass *, llvm::BitVector> Units;
+};
+
+} // namespace mlbridge::allocation
+
+#endif

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "environment.h"
+
+#include <algorithm>
+
+namespace mlbridge::allocation {
+
+/// Columns of the inputs with several features.
+enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 3 };
+
+Span<const AgentSpec> AllocationEnvironment::specs() {
+  using Spec = TensorSpec;
+  static const int64_t Choices = MaxRegisters + 1;
+  static const Shape Ranges{Dynamic}, MostRanges{MaxRanges};
+  static const std::vector<AgentSpec> Agents = {
+      {"node",
+       {{Spec::of<bool>("action_mask", Ranges, MostRanges),
+         Spec::of<float>("spill_weights", Ranges, MostRanges),
+         Spec::of<float>("annotations", {Dynamic, NodeFeatures}, {MaxRanges, 0}),
+         Spec::of<int32_t>("edges", {Dynamic, 2}, {MaxEdges, 0})},
+        {Spec::of<int64_t>("node")}}},
+      {"task",
+       {{Spec::of<bool>("action_mask", {2}), Spec::of<float>("node_properties", {TaskFeatures})},
+        {Spec::of<int64_t>("task")}}},
+      {"colour",
+       {{Spec::of<bool>("action_mask", {Choices}),
+         Spec::of<float>("node_properties", {ColourFeatures}),
+         Spec::of<float>("registers", {Choices, RegisterFeatures})},
+        {Spec::of<int64_t>("colour")}}},
+      {"split",
+       {{Spec::of<bool>("action_mask", {Dynamic}, {MaxPoints}),
+         Spec::of<float>("points", {Dynamic, 2}, {MaxPoints, 0})},
+        {Spec::of<int64_t>("point")}}}};
+  return Agents;
+}
+
+Status AllocationEnvironment::stop(std::string Why) {
+  Impossible = std::move(Why);
+  return {Code::Unsupported, Impossible};
+}
+
+void AllocationEnvironment::select(size_t Which) {
+  Selected = Which;
+  Registers = Of.colours(Which);
+  Points = Of.points(Which);
+  Free = static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
+    return One.Is == Availability::Free;
+  }));
+}
+
+bool AllocationEnvironment::forced() {
+  if (!Points.empty())
+    return false;
+  const bool Spillable = Of.ranges()[Selected].Spillable;
+  if (Free + (Spillable ? 1 : 0) > 1)
+    return false;
+  if (Free)
+    for (const Colour &One : Registers)
+      if (One.Is == Availability::Free) {
+        Of.colour(Selected, One.Register);
+        return true;
+      }
+  if (Spillable)
+    Of.spill(Selected);
+  else if (!Of.evictFor(Selected))
+    Impossible = "no register is left for a live range that can't be spilled";
+  return true;
+}
+
+Status AllocationEnvironment::proceed(Observation &Next) {
+  for (;;) {
+    if (!Impossible.empty())
+      return stop(Impossible);
+    if (Of.ranges().size() > MaxRanges)
+      return stop("spilling and splitting made more than " + std::to_string(MaxRanges) + " live ranges");
+    size_t Waiting = 0, Last = 0;
+    for (size_t I = 0; I < Of.ranges().size(); ++I)
+      if (Of.ranges()[I].Waits) {
+        ++Waiting;
+        Last = I;
+      }
+    if (!Waiting) {
+      setDone();
+      return Status();
+    }
+    if (Waiting > 1)
+      return showRanges(Next);
+    select(Last);
+    if (!forced())
+      return showTask(Next);
+  }
+}
+
+Status AllocationEnvironment::showRanges(Observation &Next) {
+  Observation &To = Next.forAgent(Node);
+  const auto Edges = Of.edges();
+  if (Edges.size() > MaxEdges)
+    return stop("more than " + std::to_string(MaxEdges) + " pairs of live ranges interfere");
+  const auto Ranges = Of.ranges();
+  const auto Count = static_cast<int64_t>(Ranges.size());
+  Mask.assign(Ranges.size(), 0);
+  for (size_t I = 0; I < Ranges.size(); ++I)
+    Mask[I] = Ranges[I].Waits;
+  if (Shown != Of.generation()) {
+    Shown = Of.generation();
+    (void)To.resize<bool>("action_mask", {Count});
+    auto Weights = To.resize<float>("spill_weights", {Count});
+    auto Notes = To.resize<float>("annotations", {Count, int64_t{NodeFeatures}});
+    auto Pairs = To.resize<int32_t>("edges", {static_cast<int64_t>(Edges.size()), int64_t{2}});
+    if (!Weights || !Notes || !Pairs)
+      return !Weights ? Weights.status() : !Notes ? Notes.status() : Pairs.status();
+    for (size_t I = 0; I < Ranges.size(); ++I) {
+      const Allocation::Range &Its = Ranges[I];
+      (*Weights)[I] = Its.Weight;
+      float *const Row = Notes->data() + I * NodeFeatures;
+      Row[0] = Its.Spillable ? 0 : 1;
+      Row[1] = static_cast<float>(Its.Neighbours);
+      Row[2] = static_cast<float>(Its.Registers);
+      Row[3] = static_cast<float>(Its.Uses);
+      Row[4] = static_cast<float>(Its.Size);
+    }
+    for (size_t I = 0; I < Edges.size(); ++I) {
+      (*Pairs)[2 * I] = Edges[I].first;
+      (*Pairs)[2 * I + 1] = Edges[I].second;
+    }
+  }
+  const Span<bool> Allowed = To.input<bool>("action_mask");
+  std::copy(Mask.begin(), Mask.end(), Allowed.begin());
+  return Status();
+}
+
+Status AllocationEnvironment::showTask(Observation &Next) {
+  if (Points.empty())
+    return showColours(Next);
+  Observation &To = Next.forAgent(Task);
+  (void)Of.edges(); // which counts the neighbours
+  const Allocation::Range &Its = Of.ranges()[Selected];
+  Mask = {1, 1};
+  (void)To.set("action_mask", {true, true});
+  return To.set("node_properties",
+                {static_cast<float>(Its.Neighbours), static_cast<float>(Free), Its.Weight,
+                 static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
+                 static_cast<float>(Its.Size)});
+}
+
+Status AllocationEnvironment::showColours(Observation &Next) {
+  Observation &To = Next.forAgent(Colours);
+  const Allocation::Range &Its = Of.ranges()[Selected];
+  const size_t Held = static_cast<size_t>(std::count_if(
+      Registers.begin(), Registers.end(),
+      [](const Colour &One) { return One.Is == Availability::Neighbour; }));
+  const auto Edges = Of.edges();
+  size_t Waiting = 0;
+  for (const auto &[A, B] : Edges)
+    if (static_cast<size_t>(A) == Selected || static_cast<size_t>(B) == Selected)
+      Waiting += Of.ranges()[static_cast<size_t>(A) == Selected ? B : A].Waits;
+  (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
+                                   static_cast<float>(Waiting), Its.Weight});
+  const Span<float> Rows = To.input<float>("registers");
+  std::fill(Rows.begin(), Rows.end(), 0.0f);
+  Mask.assign(MaxRegisters + 1, 0);
+  Mask[0] = Its.Spillable;
+  for (size_t I = 0; I < Registers.size(); ++I) {
+    Mask[I + 1] = Registers[I].Is == Availability::Free;
+    float *const Row = Rows.data() + (I + 1) * RegisterFeatures;
+    Row[0] = Registers[I].IsHint ? 1 : 0;
+    Row[1] = Registers[I].SavedFirst ? 1 : 0;
+    Row[2] = Registers[I].Cost;
+  }
+  const Span<bool> Allowed = To.input<bool>("action_mask");
+  std::copy(Mask.begin(), Mask.end(), Allowed.begin());
+  return Status();
+}
+
+Status AllocationEnvironment::showPoints(Observation &Next) {
+  Observation &To = Next.forAgent(Split);
+  const auto Count = static_cast<int64_t>(Points.size());
+  Mask.assign(Points.size(), 1);
+  auto Allowed = To.resize<bool>("action_mask", {Count});
+  auto Rows = To.resize<float>("points", {Count, int64_t{2}});
+  if (!Allowed || !Rows)
+    return !Allowed ? Allowed.status() : Rows.status();
+  std::fill(Allowed->begin(), Allowed->end(), true);
+  for (size_t I = 0; I < Points.size(); ++I) {
+    (*Rows)[2 * I] = Points[I].Frequency;
+    (*Rows)[2 * I + 1] = Points[I].Distance;
+  }
+  return Status();
+}
+
+Status AllocationEnvironment::step(const Action &Taken, Observation &Next) {
+  const size_t Acted = Taken.agent();
+  const Expected<int64_t> Choice =
+      Taken.choice(specs()[Acted].signature.outputs[0].name, Mask.size());
+  if (!Choice)
+    return Choice.status();
+  const auto Chosen = static_cast<size_t>(*Choice);
+  if (!Mask[Chosen])
+    return {Code::PolicyFailed, specs()[Acted].signature.outputs[0].name + " " +
+                                    std::to_string(Chosen) + " is masked"};
+  switch (Acted) {
+  case Node:
+    select(Chosen);
+    return forced() ? proceed(Next) : showTask(Next);
+  case Task:
+    if (Chosen == 1)
+      return showPoints(Next);
+    Points.clear();
+    return forced() ? proceed(Next) : showColours(Next);
+  case Colours:
+    if (Chosen == 0)
+      Of.spill(Selected);
+    else
+      Of.colour(Selected, Registers[Chosen - 1].Register);
+    return proceed(Next);
+  default:
+    Of.split(Selected, Points[Chosen]);
+    return proceed(Next);
+  }
+}
+
+} // namespace mlbridge::allocation

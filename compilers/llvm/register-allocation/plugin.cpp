@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A register allocator for stock clang-22 and llc-22 whose decisions models make.
+//   llc-22 -load mlbridge-register-allocation.so -register-allocation-model=URIS
+//   llc-22 -load mlbridge-register-allocation.so -regalloc=mlbridge
+//   clang-22 -O2 -Xclang -fpass-plugin=mlbridge-register-allocation.so -Xclang -mllvm
+//     -Xclang -register-allocation-model=URIS
+#include "advice/flags.h"
+#include "agents.h"
+#include "environment.h"
+#include "versions/pass_plugin.h"
+
+#include <mlbridge/uri.h>
+
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/RegAllocRegistry.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/Target/RegisterTargetPassConfigCallback.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+
+// The registry is LLVM's: declared here, so that the plugin has no hidden copy of it.
+template <>
+MachinePassRegistry<FunctionPass *(*)()> llvm::RegisterRegAllocBase<RegisterRegAlloc>::Registry;
+
+namespace mlbridge::allocation {
+
+namespace {
+
+constexpr StringLiteral Prefix = "register-allocation";
+
+const cl::opt<std::string>
+    ModelOption("register-allocation-model", cl::value_desc("URIS"),
+                cl::desc("The models that allocate registers: one URI, or AGENT=URI;..."));
+const cl::opt<std::string>
+    DeadlineOption("register-allocation-deadline", cl::init("5s"), cl::value_desc("TIME"),
+                   cl::desc("The longest wait for a model: 5s, 250ms, or a number of seconds"));
+const cl::opt<std::string>
+    FailureOption("register-allocation-on-failure", cl::init("stock"), cl::value_desc("stock|fail"),
+                  cl::desc("If a model fails: the greedy allocator and a warning, or an error"));
+const cl::opt<std::string>
+    LevelsOption("register-allocation-levels", cl::init("O1,O2,O3,Os,Oz"), cl::value_desc("LIST"),
+                 cl::desc("The -O levels of the functions for which models allocate"));
+
+advice::Settings settings() {
+  advice::Settings Its;
+  Its.Prefix = Prefix;
+  Its.Model = advice::value(ModelOption);
+  if (Its.Model.empty())
+    Its.Model = "function:heuristic"; // -regalloc=mlbridge
+  Its.Deadline = advice::value(DeadlineOption);
+  Its.OnFailure = advice::value(FailureOption);
+  Its.Levels = advice::value(LevelsOption);
+  return Its;
+}
+
+StringRef nameOf(CodeGenOptLevel Level) {
+  switch (Level) {
+  case CodeGenOptLevel::None:
+    return "O0";
+  case CodeGenOptLevel::Less:
+    return "O1";
+  case CodeGenOptLevel::Default:
+    return "O2";
+  case CodeGenOptLevel::Aggressive:
+    return "O3";
+  }
+  return "O2";
+}
+
+/// Gives every live range a register or a place on the stack, so that the greedy allocator, which
+/// follows, finds nothing to do; or gives none, so that it does all.
+class RegisterAllocation : public MachineFunctionPass {
+public:
+  static char ID;
+  explicit RegisterAllocation(char &Which = ID) : MachineFunctionPass(Which) {}
+
+private:
+  StringRef getPassName() const override { return "Register allocation by models"; }
+
+  MachineFunctionProperties getRequiredProperties() const override {
+    return MachineFunctionProperties().setNoPHIs();
+  }
+
+  void getAnalysisUsage(AnalysisUsage &Usage) const override {
+    Usage.setPreservesCFG();
+    Usage.addRequired<LiveIntervalsWrapperPass>();
+    Usage.addPreserved<LiveIntervalsWrapperPass>();
+    Usage.addPreserved<SlotIndexesWrapperPass>();
+    Usage.addRequired<LiveDebugVariablesWrapperLegacy>();
+    Usage.addPreserved<LiveDebugVariablesWrapperLegacy>();
+    Usage.addRequired<LiveStacksWrapperLegacy>();
+    Usage.addPreserved<LiveStacksWrapperLegacy>();
+    Usage.addRequired<MachineBlockFrequencyInfoWrapperPass>();
+    Usage.addPreserved<MachineBlockFrequencyInfoWrapperPass>();
+    Usage.addRequired<MachineDominatorTreeWrapperPass>();
+    Usage.addPreserved<MachineDominatorTreeWrapperPass>();
+    Usage.addRequired<MachineLoopInfoWrapperPass>();
+    Usage.addPreserved<MachineLoopInfoWrapperPass>();
+    Usage.addRequired<VirtRegMapWrapperLegacy>();
+    Usage.addPreserved<VirtRegMapWrapperLegacy>();
+    Usage.addRequired<LiveRegMatrixWrapperLegacy>();
+    Usage.addPreserved<LiveRegMatrixWrapperLegacy>();
+    Usage.addRequired<MachineOptimizationRemarkEmitterPass>();
+    MachineFunctionPass::getAnalysisUsage(Usage);
+  }
+
+  bool doInitialization(Module &M) override {
+    Options = settings();
+    Failed = false;
+    if (const Status Right = Options.check(); !Right) {
+      advice::refuse(Options, M.getContext(), Right);
+      Failed = true;
+    }
+    return false;
+  }
+
+  bool runOnMachineFunction(MachineFunction &MF) override {
+    const Function &F = MF.getFunction();
+    const StringRef Level = nameOf(MF.getTarget().getOptLevel());
+    if (Failed || F.hasOptNone() || !Options.wants(advice::levelOf(F, Level)) ||
+        !MF.getRegInfo().getNumVirtRegs())
+      return false;
+    auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();
+    const auto Leave = [&](StringRef Why) {
+      Remarks.emit([&] {
+        return MachineOptimizationRemarkMissed("register-allocation", "Left", F.getSubprogram(),
+                                               &MF.front())
+               << (F.getName() + " is left to the greedy allocator: " + Why).str();
+      });
+    };
+    Allocation Its(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(),
+                        getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
+                        getAnalysis<LiveRegMatrixWrapperLegacy>().getLRM(),
+                        getAnalysis<LiveStacksWrapperLegacy>().getLS(),
+                        getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
+                        getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
+                        getAnalysis<MachineLoopInfoWrapperPass>().getLI(),
+                        getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(), Remarks});
+    if (const std::string Why = Its.refusal(); !Why.empty()) {
+      Leave(Why);
+      return false;
+    }
+    AllocationEnvironment Environment(Its);
+    if (!Models)
+      Models.emplace(open(F));
+    Its.begin();
+    EpisodeOptions Episode;
+    Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
+    const EpisodeResult Result = run(Environment, *Models, Episode);
+    if (Result.status) {
+      Its.finish();
+      return true;
+    }
+    Its.giveUp();
+    if (!Environment.impossible().empty()) {
+      Leave(Environment.impossible());
+    } else {
+      Failed = true;
+      advice::giveUp(Options, F.getContext(),
+                     Status(Result.status.code(), MF.getName().str() + ": " + Result.status.message()));
+    }
+    return true;
+  }
+
+  Agents open(const Function &F) const {
+    OpenOptions Opening;
+    Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
+    Opening.sharedBudget = true;
+    Opening.context = F.getParent()->getSourceFileName();
+    return Agents::open(AllocationEnvironment::specs(), Options.Model, Opening);
+  }
+
+  advice::Settings Options;
+  std::optional<Agents> Models;
+  bool Failed = false;
+};
+
+char RegisterAllocation::ID = 0;
+
+/// What -regalloc=mlbridge names, with the greedy allocator behind it.
+class NamedAllocation final : public RegisterAllocation {
+public:
+  static char ID;
+  NamedAllocation() : RegisterAllocation(ID) {}
+};
+
+char NamedAllocation::ID = 0;
+
+bool modelIsGiven() { return !advice::value(ModelOption).empty(); }
+
+const RegisterRegAlloc Named("mlbridge", "allocation by models", []() -> FunctionPass * {
+  // With a model, the other pass runs before.
+  if (modelIsGiven())
+    return createGreedyRegisterAllocator();
+  return new NamedAllocation;
+});
+
+const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassManagerBase &,
+                                                    TargetPassConfig *Passes) {
+  static const Status Registered = registerAgents();
+  (void)Registered;
+  if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
+    return;
+  if (modelIsGiven())
+    Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
+  Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
+});
+
+} // namespace
+
+} // namespace mlbridge::allocation
+
+// What clang loads has this; the passes that it could add are of no use here.
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "RegisterAllocation", "1", [](PassBuilder &) {}};
+}
