@@ -36,7 +36,7 @@ Status heuristic(FunctionCall &Call) {
     const size_t Columns = Mask.empty() ? 0 : Notes.size() / Mask.size();
     Answer = best(Mask, [&](size_t I) { return Notes[I * Columns] > 0 ? 1e30f : Weights[I]; });
   } else if (Agent == "task") {
-    Answer = 0;
+    Answer = Call.in<float>("node_properties")[1] == 0 ? 1 : 0; // no register is free
   } else if (Agent == "colour") {
     const auto Rows = Call.in<float>("registers");
     const size_t Columns = Rows.size() / Mask.size();

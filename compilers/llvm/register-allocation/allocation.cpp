@@ -52,6 +52,8 @@ void Allocation::begin() {
     if (!Registers.reg_nodbg_empty(Next) && !Its.Map.hasPhys(Next))
       add(Next, 0);
   }
+  for (size_t I = 0; I < Ranges.size(); ++I)
+    connect(I);
 }
 
 LiveInterval &Allocation::interval(size_t Range) const {
@@ -64,7 +66,13 @@ void Allocation::add(Register Register, unsigned Depth) {
   New.Depth = Depth;
   describe(New);
   Ranges.push_back(New);
-  ++Generation;
+  if (Ranges.size() > Adjacent.size()) {
+    const size_t More = 2 * Ranges.size();
+    Adjacent.resize(More);
+    for (BitVector &Row : Adjacent)
+      Row.resize(More);
+  }
+  UnitsOf.push_back(&unitsOf(Registers.getRegClass(Register)));
 }
 
 void Allocation::describe(Range &Of) {
@@ -80,14 +88,14 @@ void Allocation::describe(Range &Of) {
 }
 
 const BitVector &Allocation::unitsOf(const TargetRegisterClass *Class) {
-  const auto [At, New] = Units.try_emplace(Class);
-  if (New) {
-    At->second.resize(Target.getNumRegUnits());
+  std::unique_ptr<BitVector> &All = Units[Class];
+  if (!All) {
+    All = std::make_unique<BitVector>(Target.getNumRegUnits());
     for (MCPhysReg Its : Classes.getOrder(Class))
       for (MCRegUnit Unit : Target.regunits(Its))
-        At->second.set(static_cast<unsigned>(Unit));
+        All->set(static_cast<unsigned>(Unit));
   }
-  return At->second;
+  return *All;
 }
 
 ArrayRef<std::pair<int32_t, int32_t>> Allocation::edges() {
@@ -95,41 +103,27 @@ ArrayRef<std::pair<int32_t, int32_t>> Allocation::edges() {
     return Edges;
   EdgesOf = Generation;
   Edges.clear();
-  struct Segment {
-    SlotIndex Start, End;
-    int32_t Range;
-  };
-  std::vector<Segment> All;
-  std::vector<const BitVector *> UnitsOf(Ranges.size());
-  for (size_t I = 0; I < Ranges.size(); ++I) {
-    Ranges[I].Neighbours = 0;
-    const Register Its = Ranges[I].Register;
-    if (Registers.reg_nodbg_empty(Its))
-      continue;
-    (void)unitsOf(Registers.getRegClass(Its));
-    for (const LiveRange::Segment &Part : interval(I))
-      All.push_back({Part.start, Part.end, static_cast<int32_t>(I)});
-  }
   for (size_t I = 0; I < Ranges.size(); ++I)
-    UnitsOf[I] = &unitsOf(Registers.getRegClass(Ranges[I].Register));
-  sort(All, [](const Segment &A, const Segment &B) {
-    return std::tie(A.Start, A.Range) < std::tie(B.Start, B.Range);
-  });
-  std::vector<Segment> Live;
-  for (const Segment &Next : All) {
-    erase_if(Live, [&](const Segment &Past) { return Past.End <= Next.Start; });
-    for (const Segment &Other : Live)
-      if (Other.Range != Next.Range && UnitsOf[Other.Range]->anyCommon(*UnitsOf[Next.Range]))
-        Edges.push_back(std::minmax(Other.Range, Next.Range));
-    Live.push_back(Next);
-  }
-  sort(Edges);
-  Edges.erase(std::unique(Edges.begin(), Edges.end()), Edges.end());
-  for (const auto &[A, B] : Edges) {
-    ++Ranges[A].Neighbours;
-    ++Ranges[B].Neighbours;
-  }
+    for (const unsigned J : Adjacent[I].set_bits())
+      if (J > I)
+        Edges.emplace_back(static_cast<int32_t>(I), static_cast<int32_t>(J));
   return Edges;
+}
+
+void Allocation::connect(size_t Range) {
+  for (const unsigned Old : Adjacent[Range].set_bits())
+    Adjacent[Old].reset(Range);
+  Adjacent[Range].reset();
+  if (!Registers.reg_nodbg_empty(Ranges[Range].Register)) {
+    const LiveInterval &Of = interval(Range);
+    const BitVector &Its = *UnitsOf[Range];
+    for (size_t I = 0; I < Ranges.size(); ++I)
+      if (I != Range && UnitsOf[I]->anyCommon(Its) &&
+          !Registers.reg_nodbg_empty(Ranges[I].Register) && Of.overlaps(interval(I))) {
+        Adjacent[Range].set(I);
+        Adjacent[I].set(Range);
+      }
+  }
 }
 
 std::vector<Colour> Allocation::colours(size_t Range) {
@@ -240,7 +234,7 @@ void Allocation::spill(size_t Range) {
     Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
   for (Register Gone : Spiller->getReplacedRegs())
     Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
-  refresh(Range, Edit.regs(), MaxDepth);
+  refresh(Edit.regs(), MaxDepth);
 }
 
 void Allocation::split(size_t Range, const Point &Before) {
@@ -265,30 +259,36 @@ void Allocation::split(size_t Range, const Point &Before) {
   Edit.calculateRegClassAndHint(MF, Weights);
   // The old interval stays, without a use: the spiller looks up the original's values.
   Its.Variables.splitRegister(Old, Edit.regs(), Its.Intervals);
-  refresh(Range, Edit.regs(), Ranges[Range].Depth + 1);
+  refresh(Edit.regs(), Ranges[Range].Depth + 1);
 }
 
-void Allocation::refresh(size_t, ArrayRef<Register> Made, unsigned Depth) {
+void Allocation::refresh(ArrayRef<Register> Made, unsigned Depth) {
   Its.Matrix.invalidateVirtRegs();
-  std::vector<std::pair<Register, MCRegister>> Again;
-  Again.swap(Shrunk);
-  for (const auto &[Its, With] : Again) {
-    if (Registers.reg_nodbg_empty(Its) || !this->Its.Intervals.hasInterval(Its))
+  for (const auto &[Short, With] : Shrunk) {
+    if (Registers.reg_nodbg_empty(Short) || Its.Map.hasPhys(Short))
       continue;
-    const LiveInterval &Of = this->Its.Intervals.getInterval(Its);
-    if (!this->Its.Map.hasPhys(Its) &&
-        this->Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free)
-      this->Its.Matrix.assign(Of, With);
+    const LiveInterval &Of = Its.Intervals.getInterval(Short);
+    if (Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free)
+      Its.Matrix.assign(Of, With);
   }
+  const size_t Old = Ranges.size();
   for (Register New : Made)
     if (Its.Intervals.hasInterval(New) && !Registers.reg_nodbg_empty(New))
       add(New, Depth);
-  for (Range &Next : Ranges) {
+  for (size_t I = 0; I < Ranges.size(); ++I) {
+    Range &Next = Ranges[I];
     const bool Gone = Registers.reg_nodbg_empty(Next.Register);
+    if (Gone && Next.Gone)
+      continue;
+    Next.Gone = Gone;
     Next.Waits = !Gone && !Its.Map.hasPhys(Next.Register);
+    const bool IsShort = any_of(Shrunk, [&](const auto &One) { return One.first == Next.Register; });
+    if (Gone || I >= Old || IsShort)
+      connect(I);
     if (!Gone)
       describe(Next);
   }
+  Shrunk.clear();
   ++Generation;
 }
 

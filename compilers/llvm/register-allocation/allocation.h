@@ -75,13 +75,13 @@ public:
   struct Range {
     llvm::Register Register;
     bool Waits = true;     ///< has no colour yet
+    bool Gone = false;     ///< spilled, or split
     unsigned Depth = 0;    ///< how often it, or what it is a part of, was split
     float Weight = 0;      ///< cost of spilling it, by size; 0 if it can't be
     bool Spillable = true; ///< false for the short ones that spilling leaves
     unsigned Uses = 0;     ///< instructions that define or use it
     unsigned Size = 0;     ///< in instructions
     unsigned Registers = 0; ///< of its class
-    unsigned Neighbours = 0; ///< that interfere with it, at any time
   };
 
   Allocation(llvm::MachineFunction &MF, const Analyses &Its);
@@ -95,7 +95,9 @@ public:
   llvm::ArrayRef<Range> ranges() const { return Ranges; }
   /// The pairs of live ranges that interfere, by number. Valid until the next change.
   llvm::ArrayRef<std::pair<int32_t, int32_t>> edges();
-  /// Grows when edges() changes.
+  /// The ranges that interfere with this one.
+  const llvm::BitVector &neighbours(size_t Range) const { return Adjacent[Range]; }
+  /// Grows when ranges() and edges() change, but for what waits.
   unsigned generation() const { return Generation; }
 
   /// Of the class of a range, in the order of allocation.
@@ -123,8 +125,10 @@ private:
   const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
   void add(llvm::Register Register, unsigned Depth);
   void describe(Range &Of);
-  /// After a spill or split of `Range`, which made these.
-  void refresh(size_t Range, llvm::ArrayRef<llvm::Register> Made, unsigned Depth);
+  /// Finds what interferes with it.
+  void connect(size_t Range);
+  /// After a spill or split, which made these.
+  void refresh(llvm::ArrayRef<llvm::Register> Made, unsigned Depth);
   void remark(size_t Range, llvm::StringRef Kind, const llvm::Twine &What);
 
   llvm::MachineFunction &MF;
@@ -140,7 +144,9 @@ private:
   unsigned Generation = 0, EdgesOf = ~0U;
   /// Colours of ranges that became shorter.
   std::vector<std::pair<llvm::Register, llvm::MCRegister>> Shrunk;
-  llvm::DenseMap<const llvm::TargetRegisterClass *, llvm::BitVector> Units;
+  std::vector<llvm::BitVector> Adjacent;            ///< for each range
+  std::vector<const llvm::BitVector *> UnitsOf; ///< for each range: register units of its class
+  llvm::DenseMap<const llvm::TargetRegisterClass *, std::unique_ptr<llvm::BitVector>> Units;
 };
 
 } // namespace mlbridge::allocation

@@ -114,7 +114,7 @@ Status AllocationEnvironment::showRanges(Observation &Next) {
       (*Weights)[I] = Its.Weight;
       float *const Row = Notes->data() + I * NodeFeatures;
       Row[0] = Its.Spillable ? 0 : 1;
-      Row[1] = static_cast<float>(Its.Neighbours);
+      Row[1] = static_cast<float>(Of.neighbours(I).count());
       Row[2] = static_cast<float>(Its.Registers);
       Row[3] = static_cast<float>(Its.Uses);
       Row[4] = static_cast<float>(Its.Size);
@@ -133,12 +133,11 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   if (Points.empty())
     return showColours(Next);
   Observation &To = Next.forAgent(Task);
-  (void)Of.edges(); // which counts the neighbours
   const Allocation::Range &Its = Of.ranges()[Selected];
   Mask = {1, 1};
   (void)To.set("action_mask", {true, true});
   return To.set("node_properties",
-                {static_cast<float>(Its.Neighbours), static_cast<float>(Free), Its.Weight,
+                {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free), Its.Weight,
                  static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
                  static_cast<float>(Its.Size)});
 }
@@ -149,11 +148,9 @@ Status AllocationEnvironment::showColours(Observation &Next) {
   const size_t Held = static_cast<size_t>(std::count_if(
       Registers.begin(), Registers.end(),
       [](const Colour &One) { return One.Is == Availability::Neighbour; }));
-  const auto Edges = Of.edges();
   size_t Waiting = 0;
-  for (const auto &[A, B] : Edges)
-    if (static_cast<size_t>(A) == Selected || static_cast<size_t>(B) == Selected)
-      Waiting += Of.ranges()[static_cast<size_t>(A) == Selected ? B : A].Waits;
+  for (const unsigned Other : Of.neighbours(Selected).set_bits())
+    Waiting += Of.ranges()[Other].Waits;
   (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
                                    static_cast<float>(Waiting), Its.Weight});
   const Span<float> Rows = To.input<float>("registers");
