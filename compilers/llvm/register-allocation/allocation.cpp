@@ -179,24 +179,47 @@ std::vector<Point> Allocation::points(size_t Range) {
   for (MachineInstr *Use : Uses)
     Sorted.emplace_back(Its.Intervals.getInstructionIndex(*Use), Use);
   sort(Sorted);
-  const MachineLoop *Loop = Its.Loops.getLoopFor(Definition->getParent());
-  SlotIndex Before = Of.getValNumInfo(0)->def;
+  const MachineLoop *Home = Its.Loops.getLoopFor(Definition->getParent());
+  float Rest = 0;
+  for (const auto &[At, Use] : Sorted)
+    Rest += frequency(*Use->getParent());
+  SmallPtrSet<const MachineLoop *, 4> Entered;
+  SlotIndex Last = Of.getValNumInfo(0)->def;
   for (const auto &[At, Use] : Sorted) {
-    const int Distance = Before.distance(At) / SlotIndex::InstrDist;
-    Before = At;
-    if (Use->isCopyLike() || Use->isInlineAsm() || Use->isCompare() || Use->isTerminator() ||
-        Use->isBundled() || Use->modifiesRegister(Of.reg(), &Target) || Distance <= 1 ||
-        Its.Loops.getLoopFor(Use->getParent()) != Loop || Use->getParent()->isInlineAsmBrIndirectTarget())
-      continue;
+    const int Distance = Last.distance(At) / SlotIndex::InstrDist;
+    const float After = Rest;
+    Last = At;
+    Rest -= frequency(*Use->getParent());
     Point One;
-    One.Use = Use;
+    One.Weight = After;
     One.Distance = static_cast<float>(Distance);
-    One.Frequency = static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(Use->getParent()));
+    // The outermost loop that has the use and not the definition: before it, not in it.
+    const MachineLoop *Loop = Its.Loops.getLoopFor(Use->getParent());
+    while (Loop && Loop != Home && Loop->getParentLoop() != Home)
+      Loop = Loop->getParentLoop();
+    if (Loop && Loop != Home) {
+      MachineBasicBlock *Before = Loop->getLoopPreheader();
+      if (!Before || !Entered.insert(Loop).second || Before == Definition->getParent())
+        continue;
+      One.Block = Before;
+      One.Before = Before->getFirstTerminator();
+    } else if (Loop != Home || Use->isCopyLike() || Use->isInlineAsm() || Use->isCompare() ||
+               Use->isTerminator() || Use->isBundled() || Distance <= 1) {
+      continue;
+    } else {
+      One.Block = Use->getParent();
+      One.Before = Use->getIterator();
+    }
+    One.Frequency = frequency(*One.Block);
     All.push_back(One);
     if (All.size() == MaxPoints)
       break;
   }
   return All;
+}
+
+float Allocation::frequency(const MachineBasicBlock &Of) const {
+  return static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(&Of));
 }
 
 void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
@@ -244,13 +267,13 @@ void Allocation::split(size_t Range, const Point &Before) {
   const Register Old = Of.reg();
   LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
   const Register First = Edit.create(), Second = Edit.create();
-  MachineInstr &At = *Before.Use;
-  const auto IsSecond = [&](const MachineInstr &Use) { return Its.Dominators.dominates(&At, &Use); };
-  for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
-    Operand.setReg(!Operand.isDef() && IsSecond(*Operand.getParent()) ? Second : First);
-  MachineInstr *Copy = BuildMI(*At.getParent(), At, At.getDebugLoc(),
+  const DebugLoc At = Before.Block->findDebugLoc(Before.Before);
+  MachineInstr *Copy = BuildMI(*Before.Block, Before.Before, At,
                                MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Second)
                            .addReg(First);
+  for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
+    Operand.setReg(Operand.isUse() && Its.Dominators.dominates(Copy, Operand.getParent()) ? Second
+                                                                                         : First);
   Its.Intervals.InsertMachineInstrInMaps(*Copy);
   for (Register New : {First, Second}) {
     Registers.clearKillFlags(New);

@@ -62,11 +62,13 @@ struct Colour {
   uint8_t Cost = 0;             ///< of each use, by the target: a longer encoding
 };
 
-/// A use before which a live range can be split.
+/// Where a live range can be split: before a use, or before the loop that has it.
 struct Point {
-  llvm::MachineInstr *Use = nullptr;
-  float Frequency = 0; ///< of its block, in executions for each call of the function
+  llvm::MachineBasicBlock *Block = nullptr;
+  llvm::MachineBasicBlock::iterator Before;
+  float Weight = 0;    ///< executions of this use and those after it, for each call of the function
   float Distance = 0;  ///< in instructions, from the definition or the use before
+  float Frequency = 0; ///< executions of the copy
 };
 
 class Allocation final : llvm::LiveRangeEdit::Delegate {
@@ -123,6 +125,7 @@ private:
 
   llvm::LiveInterval &interval(size_t Range) const;
   const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
+  float frequency(const llvm::MachineBasicBlock &Of) const;
   void add(llvm::Register Register, unsigned Depth);
   void describe(Range &Of);
   /// Finds what interferes with it.

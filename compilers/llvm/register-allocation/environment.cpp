@@ -6,7 +6,7 @@
 namespace mlbridge::allocation {
 
 /// Columns of the inputs with several features.
-enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 3 };
+enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 3, PointFeatures = 3 };
 
 Span<const AgentSpec> AllocationEnvironment::specs() {
   using Spec = TensorSpec;
@@ -29,7 +29,7 @@ Span<const AgentSpec> AllocationEnvironment::specs() {
         {Spec::of<int64_t>("colour")}}},
       {"split",
        {{Spec::of<bool>("action_mask", {Dynamic}, {MaxPoints}),
-         Spec::of<float>("points", {Dynamic, 2}, {MaxPoints, 0})},
+         Spec::of<float>("points", {Dynamic, PointFeatures}, {MaxPoints, 0})},
         {Spec::of<int64_t>("point")}}}};
   return Agents;
 }
@@ -174,13 +174,15 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
   const auto Count = static_cast<int64_t>(Points.size());
   Mask.assign(Points.size(), 1);
   auto Allowed = To.resize<bool>("action_mask", {Count});
-  auto Rows = To.resize<float>("points", {Count, int64_t{2}});
+  auto Rows = To.resize<float>("points", {Count, int64_t{PointFeatures}});
   if (!Allowed || !Rows)
     return !Allowed ? Allowed.status() : Rows.status();
   std::fill(Allowed->begin(), Allowed->end(), true);
   for (size_t I = 0; I < Points.size(); ++I) {
-    (*Rows)[2 * I] = Points[I].Frequency;
-    (*Rows)[2 * I + 1] = Points[I].Distance;
+    float *const Row = Rows->data() + I * PointFeatures;
+    Row[0] = Points[I].Weight;
+    Row[1] = Points[I].Distance;
+    Row[2] = Points[I].Frequency;
   }
   return Status();
 }
