@@ -46,7 +46,7 @@ Status heuristic(FunctionCall &Call) {
     });
   } else {
     const auto Points = Call.in<float>("points");
-    Answer = best(Mask, [&](size_t I) { return Points[3 * I + 1] / (Points[3 * I + 2] + 0.01f); });
+    Answer = best(Mask, [&](size_t I) { return Points[3 * I] - Points[3 * I + 2]; });
   }
   return Status();
 }

@@ -15,7 +15,7 @@ using namespace llvm;
 namespace mlbridge::allocation {
 
 /// Parts of parts of parts are no further split: each split leaves a copy.
-static constexpr unsigned MaxDepth = 3;
+static constexpr unsigned MaxDepth = 6;
 
 Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
     : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()), Its(Its),
@@ -158,15 +158,15 @@ std::vector<Colour> Allocation::colours(size_t Range) {
   return All;
 }
 
+static bool canSplitBefore(const MachineInstr &Use) {
+  return !Use.isCopyLike() && !Use.isInlineAsm() && !Use.isCompare() && !Use.isTerminator() &&
+         !Use.isBundled();
+}
+
 std::vector<Point> Allocation::points(size_t Range) {
   std::vector<Point> All;
   const LiveInterval &Of = interval(Range);
-  // One value, so that a copy of it is right wherever it dominates.
-  if (!Ranges[Range].Spillable || Ranges[Range].Depth >= MaxDepth || Of.getNumValNums() != 1 ||
-      Of.hasSubRanges() || Of.getValNumInfo(0)->isPHIDef())
-    return All;
-  const MachineInstr *Definition = Its.Intervals.getInstructionFromIndex(Of.getValNumInfo(0)->def);
-  if (!Definition)
+  if (!Ranges[Range].Spillable || Ranges[Range].Depth >= MaxDepth || Of.hasSubRanges())
     return All;
   SmallPtrSet<MachineInstr *, 16> Uses;
   for (MachineOperand &Operand : Registers.reg_nodbg_operands(Of.reg())) {
@@ -179,6 +179,41 @@ std::vector<Point> Allocation::points(size_t Range) {
   for (MachineInstr *Use : Uses)
     Sorted.emplace_back(Its.Intervals.getInstructionIndex(*Use), Use);
   sort(Sorted);
+  if (Of.getNumValNums() != 1) {
+    // The uses of one value in one block.
+    for (size_t I = 0; I < Sorted.size();) {
+      MachineInstr &First = *Sorted[I].second;
+      Point One;
+      One.Block = First.getParent();
+      One.Before = First.getIterator();
+      One.IsLocal = true;
+      One.Frequency = frequency(*One.Block);
+      size_t Count = 0;
+      const VNInfo *const Value = Of.getVNInfoBefore(Sorted[I].first.getRegSlot());
+      for (; I < Sorted.size() && Sorted[I].second->getParent() == One.Block &&
+             Of.getVNInfoBefore(Sorted[I].first.getRegSlot()) == Value;
+           ++I)
+        Count += !Sorted[I].second->modifiesRegister(Of.reg(), &Target);
+      const auto Defined = Value ? Value->def : SlotIndex();
+      if (Count < 2 || !Value || !canSplitBefore(First) ||
+          First.modifiesRegister(Of.reg(), &Target))
+        continue;
+      const SlotIndex Start = std::max(Defined, Its.Intervals.getMBBStartIdx(One.Block));
+      One.Distance = static_cast<float>(
+          Start.distance(Its.Intervals.getInstructionIndex(First)) / SlotIndex::InstrDist);
+      if (One.Distance <= 1 && Defined == Start)
+        continue;
+      One.Weight = static_cast<float>(Count) * One.Frequency;
+      All.push_back(One);
+      if (All.size() == MaxPoints)
+        break;
+    }
+    return All;
+  }
+  // A copy of the only value is right wherever it dominates.
+  const MachineInstr *Definition = Its.Intervals.getInstructionFromIndex(Of.getValNumInfo(0)->def);
+  if (!Definition || Of.getValNumInfo(0)->isPHIDef())
+    return {};
   const MachineLoop *Home = Its.Loops.getLoopFor(Definition->getParent());
   float Rest = 0;
   for (const auto &[At, Use] : Sorted)
@@ -203,8 +238,7 @@ std::vector<Point> Allocation::points(size_t Range) {
         continue;
       One.Block = Before;
       One.Before = Before->getFirstTerminator();
-    } else if (Loop != Home || Use->isCopyLike() || Use->isInlineAsm() || Use->isCompare() ||
-               Use->isTerminator() || Use->isBundled() || Distance <= 1) {
+    } else if (Loop != Home || !canSplitBefore(*Use) || Distance <= 1) {
       continue;
     } else {
       One.Block = Use->getParent();
@@ -271,9 +305,18 @@ void Allocation::split(size_t Range, const Point &Before) {
   MachineInstr *Copy = BuildMI(*Before.Block, Before.Before, At,
                                MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Second)
                            .addReg(First);
+  SmallPtrSet<const MachineInstr *, 16> Local;
+  if (Before.IsLocal)
+    for (auto I = std::next(Copy->getIterator()); I != Before.Block->end(); ++I) {
+      if (I->modifiesRegister(Old, &Target))
+        break;
+      Local.insert(&*I);
+    }
+  const auto IsSecond = [&](const MachineInstr &Use) {
+    return Before.IsLocal ? Local.contains(&Use) : Its.Dominators.dominates(Copy, &Use);
+  };
   for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
-    Operand.setReg(Operand.isUse() && Its.Dominators.dominates(Copy, Operand.getParent()) ? Second
-                                                                                         : First);
+    Operand.setReg(Operand.isUse() && IsSecond(*Operand.getParent()) ? Second : First);
   Its.Intervals.InsertMachineInstrInMaps(*Copy);
   for (Register New : {First, Second}) {
     Registers.clearKillFlags(New);

@@ -66,8 +66,9 @@ struct Colour {
 struct Point {
   llvm::MachineBasicBlock *Block = nullptr;
   llvm::MachineBasicBlock::iterator Before;
+  bool IsLocal = false; ///< the second part has only the uses of this block, up to a definition
   float Weight = 0;    ///< executions of this use and those after it, for each call of the function
-  float Distance = 0;  ///< in instructions, from the definition or the use before
+  float Distance = 0;  ///< in instructions, from the definition, the block's start, or the use before
   float Frequency = 0; ///< executions of the copy
 };
 
