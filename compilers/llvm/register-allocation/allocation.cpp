@@ -170,7 +170,7 @@ std::vector<Point> Allocation::points(size_t Range) {
     return All;
   SmallPtrSet<MachineInstr *, 16> Uses;
   for (MachineOperand &Operand : Registers.reg_nodbg_operands(Of.reg())) {
-    if (Operand.getSubReg())
+    if (Operand.isDef() && Operand.getSubReg())
       return All;
     if (Operand.isUse() && !Operand.isUndef())
       Uses.insert(Operand.getParent());
