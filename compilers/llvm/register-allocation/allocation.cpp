@@ -180,33 +180,32 @@ std::vector<Point> Allocation::points(size_t Range) {
     Sorted.emplace_back(Its.Intervals.getInstructionIndex(*Use), Use);
   sort(Sorted);
   if (Of.getNumValNums() != 1) {
-    // The uses of one value in one block.
-    for (size_t I = 0; I < Sorted.size();) {
-      MachineInstr &First = *Sorted[I].second;
+    // For this use and those of the same value that follow in the block.
+    for (size_t I = 0; I + 1 < Sorted.size() && All.size() < MaxPoints; ++I) {
+      MachineInstr &Use = *Sorted[I].second;
+      const VNInfo *const Value = Of.getVNInfoBefore(Sorted[I].first.getRegSlot());
+      const auto Follows = [&](size_t J) {
+        return J < Sorted.size() && Sorted[J].second->getParent() == Use.getParent() &&
+               Of.getVNInfoBefore(Sorted[J].first.getRegSlot()) == Value &&
+               !Sorted[J].second->modifiesRegister(Of.reg(), &Target);
+      };
+      SlotIndex Before = Its.Intervals.getMBBStartIdx(Use.getParent());
+      if (Value)
+        Before = std::max(Before, Value->def);
+      if (I > 0)
+        Before = std::max(Before, Sorted[I - 1].first);
+      const int Distance = Before.distance(Sorted[I].first) / SlotIndex::InstrDist;
+      if (!Value || !Follows(I) || !Follows(I + 1) || !canSplitBefore(Use) || Distance <= 1)
+        continue;
       Point One;
-      One.Block = First.getParent();
-      One.Before = First.getIterator();
+      One.Block = Use.getParent();
+      One.Before = Use.getIterator();
       One.IsLocal = true;
       One.Frequency = frequency(*One.Block);
-      size_t Count = 0;
-      const VNInfo *const Value = Of.getVNInfoBefore(Sorted[I].first.getRegSlot());
-      for (; I < Sorted.size() && Sorted[I].second->getParent() == One.Block &&
-             Of.getVNInfoBefore(Sorted[I].first.getRegSlot()) == Value;
-           ++I)
-        Count += !Sorted[I].second->modifiesRegister(Of.reg(), &Target);
-      const auto Defined = Value ? Value->def : SlotIndex();
-      if (Count < 2 || !Value || !canSplitBefore(First) ||
-          First.modifiesRegister(Of.reg(), &Target))
-        continue;
-      const SlotIndex Start = std::max(Defined, Its.Intervals.getMBBStartIdx(One.Block));
-      One.Distance = static_cast<float>(
-          Start.distance(Its.Intervals.getInstructionIndex(First)) / SlotIndex::InstrDist);
-      if (One.Distance <= 1 && Defined == Start)
-        continue;
-      One.Weight = static_cast<float>(Count) * One.Frequency;
+      One.Distance = static_cast<float>(Distance);
+      for (size_t J = I; Follows(J); ++J)
+        One.Weight += One.Frequency;
       All.push_back(One);
-      if (All.size() == MaxPoints)
-        break;
     }
     return All;
   }

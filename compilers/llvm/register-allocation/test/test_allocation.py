@@ -27,10 +27,12 @@ def heuristic(observation: Any, context: mlbridge.Context) -> int:
     """What function:heuristic answers."""
     mask = observation["action_mask"]
     if context.agent == "task":
-        return 0
+        return int(observation["node_properties"][1] == 0)
     if context.agent == "node":
         notes = observation["annotations"]
-        score = np.where(notes[:, 0] > 0, np.inf, observation["spill_weights"])
+        score = np.where(notes[:, 0] > 0, np.float32(1e30), observation["spill_weights"])
+    elif context.agent == "split":
+        score = observation["points"][:, 0] - observation["points"][:, 2]
     else:
         rows = observation["registers"]
         score = 100 * rows[:, 0] - 10 * rows[:, 1] - rows[:, 2]
@@ -63,7 +65,7 @@ def test_agents_may_decide_anything(compiler: Compiler, seed: int) -> None:
     done = kinds(made)
     assert done["colour"] > 150
     assert done["spilled"] > 20
-    assert done["split"] > 0
+    assert done["split"] > 2
     assert made.object != before, done
     assert compiler.output(made) == printed
     again = made.object
@@ -119,7 +121,7 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
         before = agents["node"]
         assert compiler.clang("mixed.c", model=apart, on_failure="fail").object == expected
         assert agents["node"] == before
-    assert set(agents) == {"node", "task", "colour"}  # this one never splits
+    assert set(agents) == set(shapes) == {"node", "task", "colour", "split"}
     assert shapes["colour"] == {"action_mask": (33,), "node_properties": (4,), "registers": (33, 3)}
 
 
@@ -133,7 +135,7 @@ def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
             return 1
         if context.agent == "split":
             splits += 1
-            assert observation["points"].shape == (len(observation["action_mask"]), 2)
+            assert observation["points"].shape == (len(observation["action_mask"]), 3)
             return int(np.argmax(observation["points"][:, 1]))
         return heuristic(observation, context)
 
