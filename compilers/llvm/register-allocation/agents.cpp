@@ -42,7 +42,7 @@ Status heuristic(FunctionCall &Call) {
     const size_t Columns = Rows.size() / Mask.size();
     Answer = best(Mask, [&](size_t I) {
       const float *Row = Rows.data() + I * Columns;
-      return I == 0 ? -1000 : 100 * Row[0] - 10 * Row[1] - Row[2];
+      return I == 0 ? -1e6f : 100 * Row[0] - 10 * Row[1] - Row[2] - 20 * Row[3];
     });
   } else {
     const auto Points = Call.in<float>("points");

@@ -23,17 +23,24 @@ Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
 
 Allocation::~Allocation() = default;
 
-std::string Allocation::refusal() const {
+std::string Allocation::refusal() {
   const Triple &For = MF.getTarget().getTargetTriple();
   if (For.getArch() != Triple::x86_64 && !For.isAArch64())
     return "no target is supported but x86-64 and AArch64";
   if (any_of(MF, [](const MachineBasicBlock &Block) { return Block.isEHPad(); }))
     return "it has exception pads";
+  Registers.freezeReservedRegs();
+  Classes.runOnMachineFunction(MF);
   size_t Count = 0;
   for (unsigned I = 0; I < Registers.getNumVirtRegs(); ++I) {
     const Register Its = Register::index2VirtReg(I);
     if (Registers.reg_nodbg_empty(Its))
       continue;
+    const TargetRegisterClass *const Class = Registers.getRegClass(Its);
+    const size_t Order = Classes.getOrder(Class).size();
+    if (Order == 0 || Order > MaxRegisters)
+      return std::string(Target.getRegClassName(Class)) + " has " + std::to_string(Order) +
+             " registers; expected 1 to " + std::to_string(MaxRegisters);
     if (++Count > MaxRanges)
       return "it has more than " + std::to_string(MaxRanges) + " live ranges";
   }
@@ -41,8 +48,6 @@ std::string Allocation::refusal() const {
 }
 
 void Allocation::begin() {
-  Registers.freezeReservedRegs();
-  Classes.runOnMachineFunction(MF);
   Its.Matrix.invalidateVirtRegs();
   Weights.calculateSpillWeightsAndHints();
   Spiller.reset(createInlineSpiller({Its.Intervals, Its.Stacks, Its.Dominators, Its.Frequencies},
@@ -114,7 +119,8 @@ void Allocation::connect(size_t Range) {
   for (const unsigned Old : Adjacent[Range].set_bits())
     Adjacent[Old].reset(Range);
   Adjacent[Range].reset();
-  if (!Registers.reg_nodbg_empty(Ranges[Range].Register)) {
+  // One of undefined uses only is empty.
+  if (!Registers.reg_nodbg_empty(Ranges[Range].Register) && !interval(Range).empty()) {
     const LiveInterval &Of = interval(Range);
     const BitVector &Its = *UnitsOf[Range];
     for (size_t I = 0; I < Ranges.size(); ++I)
@@ -126,6 +132,16 @@ void Allocation::connect(size_t Range) {
   }
 }
 
+MCRegister Allocation::hintOf(Register Of) const {
+  const auto *const Hints = Registers.getRegAllocationHints(Of);
+  if (!Hints)
+    return MCRegister();
+  for (const Register Hint : Hints->second)
+    if (const MCRegister Its = Hint.isVirtual() ? this->Its.Map.getPhys(Hint) : Hint.asMCReg())
+      return Its;
+  return MCRegister();
+}
+
 std::vector<Colour> Allocation::colours(size_t Range) {
   const LiveInterval &Of = interval(Range);
   Its.Matrix.invalidateVirtRegs();
@@ -134,12 +150,18 @@ std::vector<Colour> Allocation::colours(size_t Range) {
   const bool OnlyHints =
       Target.getRegAllocationHints(Of.reg(), Order, Hints, MF, &Its.Map, &Its.Matrix);
   const ArrayRef<uint8_t> Costs = Target.getRegisterCosts(MF);
+  SmallVector<MCRegister, 16> Wanted;
+  for (const unsigned I : Adjacent[Range].set_bits())
+    if (Ranges[I].Waits)
+      if (const MCRegister Its = hintOf(Ranges[I].Register))
+        Wanted.push_back(Its);
   std::vector<Colour> All;
   for (MCPhysReg Next : Order) {
     Colour One;
     One.Register = Next;
     One.IsHint = is_contained(Hints, Next);
     One.Cost = Costs[Next];
+    One.Wanted = count_if(Wanted, [&](MCRegister Its) { return Target.regsOverlap(Its, Next); });
     One.SavedFirst = Classes.getLastCalleeSavedAlias(Next) && !Its.Matrix.isPhysRegUsed(Next);
     switch (Its.Matrix.checkInterference(Of, Next)) {
     case LiveRegMatrix::IK_Free:

@@ -58,6 +58,7 @@ struct Colour {
   llvm::MCRegister Register;
   Availability Is = Availability::Fixed;
   bool IsHint = false;          ///< makes a copy unnecessary
+  unsigned Wanted = 0;          ///< interfering live ranges that wait, for which it is a hint
   bool SavedFirst = false;      ///< must be saved at the function's entry, and wasn't so far
   uint8_t Cost = 0;             ///< of each use, by the target: a longer encoding
 };
@@ -91,7 +92,7 @@ public:
   ~Allocation();
 
   /// Why this function is none that can be allocated here; empty if it is. Changes nothing.
-  std::string refusal() const;
+  std::string refusal();
   /// Finds the live ranges.
   void begin();
 
@@ -126,6 +127,8 @@ private:
 
   llvm::LiveInterval &interval(size_t Range) const;
   const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
+  /// The register that would make a copy of it unnecessary, or none.
+  llvm::MCRegister hintOf(llvm::Register Of) const;
   float frequency(const llvm::MachineBasicBlock &Of) const;
   void add(llvm::Register Register, unsigned Depth);
   void describe(Range &Of);

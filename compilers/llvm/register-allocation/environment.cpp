@@ -6,7 +6,7 @@
 namespace mlbridge::allocation {
 
 /// Columns of the inputs with several features.
-enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 3, PointFeatures = 3 };
+enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 4, PointFeatures = 3 };
 
 Span<const AgentSpec> AllocationEnvironment::specs() {
   using Spec = TensorSpec;
@@ -163,6 +163,7 @@ Status AllocationEnvironment::showColours(Observation &Next) {
     Row[0] = Registers[I].IsHint ? 1 : 0;
     Row[1] = Registers[I].SavedFirst ? 1 : 0;
     Row[2] = Registers[I].Cost;
+    Row[3] = static_cast<float>(Registers[I].Wanted);
   }
   const Span<bool> Allowed = To.input<bool>("action_mask");
   std::copy(Mask.begin(), Mask.end(), Allowed.begin());

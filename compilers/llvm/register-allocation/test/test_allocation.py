@@ -35,8 +35,8 @@ def heuristic(observation: Any, context: mlbridge.Context) -> int:
         score = observation["points"][:, 0] - observation["points"][:, 2]
     else:
         rows = observation["registers"]
-        score = 100 * rows[:, 0] - 10 * rows[:, 1] - rows[:, 2]
-        score[0] = -1000
+        score = 100 * rows[:, 0] - 10 * rows[:, 1] - rows[:, 2] - 20 * rows[:, 3]
+        score[0] = -1e6
     return int(np.argmax(np.where(mask, score, -np.inf)))
 
 
@@ -54,6 +54,17 @@ def test_the_heuristic_allocates(compiler: Compiler, source: str, level: str) ->
     made = compiler.clang(source, "-g", level=level, model=HEURISTIC, on_failure="fail")
     assert not made.said
     assert compiler.output(made) == printed
+
+
+@pytest.mark.parametrize("model", [HEURISTIC, "function:random?seed=3"])
+@pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64-v4"])
+def test_other_register_files(compiler: Compiler, model: str, processor: str) -> None:
+    """With uses of registers that nothing has defined, and 32 registers in a class."""
+    made = compiler.clang("mixed.c", f"-march={processor}", *REMARKS, model=model)
+    assert made.code == 0
+    assert not made.warnings
+    assert kinds(made)["colour"] > 150
+    assert "is left" not in made.said
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -122,7 +133,7 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
         assert compiler.clang("mixed.c", model=apart, on_failure="fail").object == expected
         assert agents["node"] == before
     assert set(agents) == set(shapes) == {"node", "task", "colour", "split"}
-    assert shapes["colour"] == {"action_mask": (33,), "node_properties": (4,), "registers": (33, 3)}
+    assert shapes["colour"] == {"action_mask": (33,), "node_properties": (4,), "registers": (33, 4)}
 
 
 def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
