@@ -5,8 +5,6 @@
 #include <mlbridge/uri.h>
 
 #include <algorithm>
-#include <mlbridge/uri.h>
-
 #include <random>
 
 namespace mlbridge::allocation {
@@ -66,14 +64,16 @@ Status registerAgents() {
     if (!Seed)
       return Seed.status();
     return FunctionModel{{}, {}, [Seed = *Seed]() -> Function {
-      return [Generator = std::mt19937_64(Seed)](FunctionCall &Call) mutable {
-        const auto Mask = Call.in<bool>("action_mask");
-        const auto Allowed = static_cast<uint64_t>(std::count(Mask.begin(), Mask.end(), true));
-        uint64_t Skip = Allowed ? Generator() % Allowed : 0;
-        Call.output(0).as<int64_t>()[0] = best(Mask, [&](size_t) { return Skip-- == 0 ? 1.0f : 0.0f; });
-        return Status();
-      };
-    }};
+                           return [Generator = std::mt19937_64(Seed)](FunctionCall &Call) mutable {
+                             const auto Mask = Call.in<bool>("action_mask");
+                             const auto Allowed =
+                                 static_cast<uint64_t>(std::count(Mask.begin(), Mask.end(), true));
+                             uint64_t Skip = Allowed ? Generator() % Allowed : 0;
+                             Call.output(0).as<int64_t>()[0] =
+                                 best(Mask, [&](size_t) { return Skip-- == 0 ? 1.0f : 0.0f; });
+                             return Status();
+                           };
+                         }};
   });
   return Made ? Other : Made;
 }

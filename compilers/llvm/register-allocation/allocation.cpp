@@ -369,7 +369,8 @@ void Allocation::refresh(ArrayRef<Register> Made, unsigned Depth) {
       continue;
     Next.Gone = Gone;
     Next.Waits = !Gone && !Its.Map.hasPhys(Next.Register);
-    const bool IsShort = any_of(Shrunk, [&](const auto &One) { return One.first == Next.Register; });
+    const bool IsShort =
+        any_of(Shrunk, [&](const auto &One) { return One.first == Next.Register; });
     if (Gone || I >= Old || IsShort)
       connect(I);
     if (!Gone)
@@ -408,7 +409,8 @@ bool Allocation::evictFor(size_t Range) {
   for (const LiveInterval *Holder : Evicted)
     Its.Matrix.unassign(*Holder);
   for (size_t I = 0; I < Ranges.size(); ++I)
-    if (any_of(Evicted, [&](const LiveInterval *Its) { return Its->reg() == Ranges[I].Register; })) {
+    if (any_of(Evicted,
+               [&](const LiveInterval *Its) { return Its->reg() == Ranges[I].Register; })) {
       Ranges[I].Waits = true;
       remark(I, "Evict", "gives up its register for one that can't be spilled");
     }

@@ -57,10 +57,10 @@ enum class Availability : uint8_t {
 struct Colour {
   llvm::MCRegister Register;
   Availability Is = Availability::Fixed;
-  bool IsHint = false;          ///< makes a copy unnecessary
-  unsigned Wanted = 0;          ///< interfering live ranges that wait, for which it is a hint
-  bool SavedFirst = false;      ///< must be saved at the function's entry, and wasn't so far
-  uint8_t Cost = 0;             ///< of each use, by the target: a longer encoding
+  bool IsHint = false;     ///< makes a copy unnecessary
+  unsigned Wanted = 0;     ///< interfering live ranges that wait, for which it is a hint
+  bool SavedFirst = false; ///< must be saved at the function's entry, and wasn't so far
+  uint8_t Cost = 0;        ///< of each use, by the target: a longer encoding
 };
 
 /// Where a live range can be split: before a use, or before the loop that has it.
@@ -68,8 +68,9 @@ struct Point {
   llvm::MachineBasicBlock *Block = nullptr;
   llvm::MachineBasicBlock::iterator Before;
   bool IsLocal = false; ///< the second part has only the uses of this block, up to a definition
-  float Weight = 0;    ///< executions of this use and those after it, for each call of the function
-  float Distance = 0;  ///< in instructions, from the definition, the block's start, or the use before
+  float Weight = 0; ///< executions of this use and those after it, for each call of the function
+  float Distance =
+      0; ///< in instructions, from the definition, the block's start, or the use before
   float Frequency = 0; ///< executions of the copy
 };
 
@@ -78,18 +79,18 @@ public:
   /// A virtual register. Keeps its number in ranges() when it is gone.
   struct Range {
     llvm::Register Register;
-    bool Waits = true;     ///< has no colour yet
-    bool Gone = false;     ///< spilled, or split
-    unsigned Depth = 0;    ///< how often it, or what it is a part of, was split
-    float Weight = 0;      ///< cost of spilling it, by size; 0 if it can't be
-    bool Spillable = true; ///< false for the short ones that spilling leaves
-    unsigned Uses = 0;     ///< instructions that define or use it
-    unsigned Size = 0;     ///< in instructions
+    bool Waits = true;      ///< has no colour yet
+    bool Gone = false;      ///< spilled, or split
+    unsigned Depth = 0;     ///< how often it, or what it is a part of, was split
+    float Weight = 0;       ///< cost of spilling it, by size; 0 if it can't be
+    bool Spillable = true;  ///< false for the short ones that spilling leaves
+    unsigned Uses = 0;      ///< instructions that define or use it
+    unsigned Size = 0;      ///< in instructions
     unsigned Registers = 0; ///< of its class
   };
 
   Allocation(llvm::MachineFunction &MF, const Analyses &Its);
-  ~Allocation();
+  ~Allocation() override;
 
   /// Why this function is none that can be allocated here; empty if it is. Changes nothing.
   std::string refusal();
@@ -118,7 +119,8 @@ public:
 
   /// After all have a colour.
   void finish();
-  /// Takes all colours back, so that another allocator begins anew. What was spilled and split stays.
+  /// Takes all colours back, so that another allocator begins anew. What was spilled and split
+  /// stays.
   void giveUp();
 
 private:
@@ -151,7 +153,7 @@ private:
   unsigned Generation = 0, EdgesOf = ~0U;
   /// Colours of ranges that became shorter.
   std::vector<std::pair<llvm::Register, llvm::MCRegister>> Shrunk;
-  std::vector<llvm::BitVector> Adjacent;            ///< for each range
+  std::vector<llvm::BitVector> Adjacent;        ///< for each range
   std::vector<const llvm::BitVector *> UnitsOf; ///< for each range: register units of its class
   llvm::DenseMap<const llvm::TargetRegisterClass *, std::unique_ptr<llvm::BitVector>> Units;
 };

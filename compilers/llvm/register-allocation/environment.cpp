@@ -6,7 +6,13 @@
 namespace mlbridge::allocation {
 
 /// Columns of the inputs with several features.
-enum : int64_t { NodeFeatures = 5, TaskFeatures = 6, ColourFeatures = 4, RegisterFeatures = 4, PointFeatures = 3 };
+enum : int64_t {
+  NodeFeatures = 5,
+  TaskFeatures = 6,
+  ColourFeatures = 4,
+  RegisterFeatures = 4,
+  PointFeatures = 3
+};
 
 Span<const AgentSpec> AllocationEnvironment::specs() {
   using Spec = TensorSpec;
@@ -43,9 +49,10 @@ void AllocationEnvironment::select(size_t Which) {
   Selected = Which;
   Registers = Of.colours(Which);
   Points = Of.points(Which);
-  Free = static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
-    return One.Is == Availability::Free;
-  }));
+  Free =
+      static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
+        return One.Is == Availability::Free;
+      }));
 }
 
 bool AllocationEnvironment::forced() {
@@ -72,7 +79,8 @@ Status AllocationEnvironment::proceed(Observation &Next) {
     if (!Impossible.empty())
       return stop(Impossible);
     if (Of.ranges().size() > MaxRanges)
-      return stop("spilling and splitting made more than " + std::to_string(MaxRanges) + " live ranges");
+      return stop("spilling and splitting made more than " + std::to_string(MaxRanges) +
+                  " live ranges");
     size_t Waiting = 0, Last = 0;
     for (size_t I = 0; I < Of.ranges().size(); ++I)
       if (Of.ranges()[I].Waits) {
@@ -137,17 +145,18 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   Mask = {1, 1};
   (void)To.set("action_mask", {true, true});
   return To.set("node_properties",
-                {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free), Its.Weight,
-                 static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
+                {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free),
+                 Its.Weight, static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
                  static_cast<float>(Its.Size)});
 }
 
 Status AllocationEnvironment::showColours(Observation &Next) {
   Observation &To = Next.forAgent(Colours);
   const Allocation::Range &Its = Of.ranges()[Selected];
-  const size_t Held = static_cast<size_t>(std::count_if(
-      Registers.begin(), Registers.end(),
-      [](const Colour &One) { return One.Is == Availability::Neighbour; }));
+  const size_t Held =
+      static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
+        return One.Is == Availability::Neighbour;
+      }));
   size_t Waiting = 0;
   for (const unsigned Other : Of.neighbours(Selected).set_bits())
     Waiting += Of.ranges()[Other].Waits;
@@ -196,8 +205,8 @@ Status AllocationEnvironment::step(const Action &Taken, Observation &Next) {
     return Choice.status();
   const auto Chosen = static_cast<size_t>(*Choice);
   if (!Mask[Chosen])
-    return {Code::PolicyFailed, specs()[Acted].signature.outputs[0].name + " " +
-                                    std::to_string(Chosen) + " is masked"};
+    return {Code::PolicyFailed,
+            specs()[Acted].signature.outputs[0].name + " " + std::to_string(Chosen) + " is masked"};
   switch (Acted) {
   case Node:
     select(Chosen);

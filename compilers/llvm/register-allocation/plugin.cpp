@@ -158,8 +158,9 @@ private:
       Leave(Environment.impossible());
     } else {
       Failed = true;
-      advice::giveUp(Options, F.getContext(),
-                     Status(Result.status.code(), MF.getName().str() + ": " + Result.status.message()));
+      advice::giveUp(
+          Options, F.getContext(),
+          Status(Result.status.code(), MF.getName().str() + ": " + Result.status.message()));
     }
     return true;
   }
