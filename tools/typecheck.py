@@ -16,7 +16,7 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice/tfaot")
 IMPORTED = (  # from other folders
     *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
-    *("tests/attacks", "bench", "bench/in-process", "bench/round-trip"),
+    *("tests/attacks", "tests/llvm-advice", "bench", "bench/in-process", "bench/round-trip"),
 )
 
 

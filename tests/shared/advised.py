@@ -67,7 +67,7 @@ def plugin(site: str, version: int = 22) -> Path:
 
 
 def options(
-    site: str, model: str, version: int = 22, own: Path | None = None, **settings: Any
+    site: str, model: str, version: int = 22, own: str | Path | None = None, **settings: Any
 ) -> list[str]:
     """What `mlbridge flags` would print; `own` is another plugin."""
     prefix = PLUGINS[site][1]
