@@ -204,9 +204,10 @@ def parser() -> Parser:
         "print what to add to a compiler's command line",
         "Prints, on one line, what to add to a compiler's command line.",
         """\
-Without --model the compiler compares its own passes with the best candidate that comes with this
-package, and makes no object larger than without. It acts at -Os and -Oz unless --levels says
-otherwise. Paths are made absolute, so that a build may change folders. If this command is missing
+Without --model, phase ordering compares the compiler's own passes with the best candidate that
+comes with this package, and makes no object larger than without; inliner and regalloc-eviction ask
+the policies that come with it. The register allocator's act at all levels, the others at -Os and
+-Oz, unless --levels says otherwise. Paths are made absolute, so that a build may change folders. If this command is missing
 or fails, the shell silently runs the compiler without a model; to fail instead, use mlbridge
 wrapper.
 
