@@ -10,13 +10,13 @@
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
 --linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
 and must give what the -Oz build gives; --runs times the catalog's `work`, in turns. --shares builds
-once more with logs of where time goes. With --way, -Oz is compared with these flags added to it, in
-place of the efforts, all compiled with -ffunction-sections, or another --level is. --spills: also
-the allocator's weighted spills, reloads and copies (each program's plus one, so that there is a
-ratio). Ratios are geometric means over programs, with the 95 % interval of a bootstrap over
+once more with logs of where time goes. With --way, -Oz, or another --level, is compared with these
+flags added to it in place of the efforts, all compiled with -ffunction-sections; --spills also
+compares the allocator's weighted spills, reloads and copies (each program's plus one, so that there
+is a ratio). Ratios are geometric means over programs, with the 95 % interval of a bootstrap over
 programs (10 000 samples, seed 0). The file records all of it, with the versions of compiler and
-candidates. Exits with 1 if an object is larger than at -Oz, a
-compiler falls back, or an output differs.
+candidates. Exits with 1 if an effort makes an object larger than -Oz, a compiler falls back, or an
+output differs.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ def main(arguments: list[str]) -> int:
         metavar="NAME=FLAGS",
         action="append",
         default=[],
-        help="flags to compare with -Oz",
+        help="flags to add to --level",
     )
     parser.add_argument("--level", choices=["O1", "O2", "O3", "Os", "Oz"], default="Oz")
     parser.add_argument("--spills", action="store_true", help="also the cost of spills")

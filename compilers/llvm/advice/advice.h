@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/CodeGen.h"
 
 #include <memory>
 
@@ -29,6 +30,8 @@ struct Settings {
   bool mustNotFail() const { return OnFailure == "fail"; }
   /// Whether the model is asked at this level ("Oz").
   bool wants(llvm::StringRef Level) const;
+  /// Whether it is asked about a function for which code is generated at this level.
+  bool wants(const llvm::Function &F, llvm::CodeGenOptLevel Level) const;
 };
 
 /// The level at which a function is compiled: its attributes say it, also when linking, or else the

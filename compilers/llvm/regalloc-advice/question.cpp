@@ -7,20 +7,6 @@ using namespace llvm;
 
 namespace mlbridge::regalloc {
 
-static StringRef nameOf(CodeGenOptLevel Level) {
-  switch (Level) {
-  case CodeGenOptLevel::None:
-    return "O0";
-  case CodeGenOptLevel::Less:
-    return "O1";
-  case CodeGenOptLevel::Default:
-    return "O2";
-  case CodeGenOptLevel::Aggressive:
-    return "O3";
-  }
-  return "O2";
-}
-
 Question::Question(advice::Settings Options, Module &M) : Options(std::move(Options)), M(M) {
   if (const Status Right = this->Options.check(); !Right) {
     advice::refuse(this->Options, M.getContext(), Right);
@@ -29,9 +15,7 @@ Question::Question(advice::Settings Options, Module &M) : Options(std::move(Opti
 }
 
 bool Question::wants(const MachineFunction &MF) const {
-  const Function &F = MF.getFunction();
-  const StringRef Level = nameOf(MF.getTarget().getOptLevel());
-  return !Failed && !F.hasOptNone() && Options.wants(advice::levelOf(F, Level));
+  return !Failed && Options.wants(MF.getFunction(), MF.getTarget().getOptLevel());
 }
 
 void Question::note(const Status &Why) {

@@ -55,20 +55,6 @@ advice::Settings settings() {
   return Its;
 }
 
-StringRef nameOf(CodeGenOptLevel Level) {
-  switch (Level) {
-  case CodeGenOptLevel::None:
-    return "O0";
-  case CodeGenOptLevel::Less:
-    return "O1";
-  case CodeGenOptLevel::Default:
-    return "O2";
-  case CodeGenOptLevel::Aggressive:
-    return "O3";
-  }
-  return "O2";
-}
-
 /// Gives every live range a register or a place on the stack, so that the greedy allocator, which
 /// follows, finds nothing to do; or gives none, so that it does all.
 class RegisterAllocation : public MachineFunctionPass {
@@ -118,8 +104,7 @@ private:
 
   bool runOnMachineFunction(MachineFunction &MF) override {
     const Function &F = MF.getFunction();
-    const StringRef Level = nameOf(MF.getTarget().getOptLevel());
-    if (Failed || F.hasOptNone() || !Options.wants(advice::levelOf(F, Level)) ||
+    if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) ||
         !MF.getRegInfo().getNumVirtRegs())
       return false;
     auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();

@@ -205,11 +205,11 @@ def parser() -> Parser:
         "Prints, on one line, what to add to a compiler's command line.",
         """\
 Without --model, phase ordering compares the compiler's own passes with the best candidate that
-comes with this package, and makes no object larger; inliner and regalloc-eviction ask
-the policies that come with it. The register allocator's act at all levels, the others at -Os and
--Oz, unless --levels says otherwise. Paths are made absolute, so that a build may change folders.
-If this command is missing or fails, the shell silently runs the compiler without a model; to fail
-instead, use mlbridge wrapper.
+comes with this package, and makes no object larger; inliner and regalloc-eviction ask the policies
+that come with it. Those of the register allocator act at all levels, the others at -Os and -Oz,
+unless --levels says otherwise. Paths are made absolute, so that a build may change folders. If this
+command is missing or fails, the shell silently runs the compiler without a model; to fail instead,
+use mlbridge wrapper.
 
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",

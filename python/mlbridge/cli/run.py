@@ -351,11 +351,12 @@ def supervised(body: Callable[[], int]) -> int:
         with contextlib.suppress(OSError):
             os.kill(child, number)
 
+    os.close(tell)
     with _on(forward):
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.set_blocking(told, False)  # the policy's own processes may have it open
-    with contextlib.suppress(BlockingIOError):
-        if os.read(told, 4):
+    with open(told, "rb", buffering=0) as said:
+        if said.read(4):
             return code
     how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
     print(f"mlbridge run: the host was ended {how}; the compiler is, too", file=sys.stderr)
