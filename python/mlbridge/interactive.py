@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +49,8 @@ SITES = {
 }
 #: Seconds that loading a policy may take, which may import a framework.
 OPENING = 60.0
+_SHOWN = 3  # names in a message
+_IN_PROCESS = "eviction_default"  # LLVM's own choice, which its channel has no feature for
 _MOST_ADVICE = 4096  # what a FIFO takes in one piece
 _MOST_PAUSE = 60.0
 _BEGIN = b'{"features":'
@@ -83,6 +85,19 @@ def _uri(text: str) -> str:
         return text
     scheme = {".onnx": "onnx", ".so": "aot"}.get(Path(text).suffix, "")
     return f"{scheme}:{escaped(str(Path(text).absolute()))}" if scheme else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first of them, and how many there are."""
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _instead(lacks: Sequence[TensorSpec]) -> str:
+    """What can be done about inputs that are not sent."""
+    if any(spec.name == _IN_PROCESS for spec in lacks):
+        return "that is known only to the plugin that `mlbridge flags regalloc-eviction` loads"
+    return "missing='zero' (--missing zero) sets what is missing to zeros"
 
 
 # What is safe
@@ -529,10 +544,9 @@ class InteractiveHost:
         sent = {spec.name for spec in signature.inputs}
         lacks = [] if wanted is None else [s for s in wanted.inputs if s.name not in sent]
         if lacks and self._missing == "refuse":
-            names = ", ".join(f"'{spec.name}'" for spec in lacks)
             raise Mismatch(
-                f"the model wants {names}, which the compiler does not send (it sends "
-                f"{len(sent)} features); missing=zero would set that to zeros"
+                f"the model wants {_names([s.name for s in lacks])}, which the compiler does not "
+                f"send (it sends {len(sent)} features); {_instead(lacks)}"
             )
         # Never written, so zeros.
         zeros = [TensorSpec(s.name, s.dtype, [abs(n) for n in s.shape]) for s in lacks]

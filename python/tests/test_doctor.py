@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from mlbridge import files
+from mlbridge.cli.common import OPTIMIZATIONS
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -49,8 +50,14 @@ def test_what_is_there_is_found() -> None:
         there = files.find_component("serdes", name) is not None
         assert checks[f"serdes {name}"]["ok"] == there
     assert checks["transport grpc"]["ok"] == (files.find_component("transport", "grpc") is not None)
-    plugin = Path(files.plugin("phase-ordering")).is_file()
-    assert checks["plugin phase-ordering"]["ok"] == plugin
+    for name, its in OPTIMIZATIONS.items():
+        for llvm in its.versions:
+            part = f"plugin {name}" + ("" if llvm == 22 else f", LLVM {llvm}")
+            assert checks[part]["ok"] == Path(files.plugin(its.plugin, llvm)).is_file()
+        if its.model is not None:
+            assert checks[f"model {its.model}"]["ok"] or not checks["engine onnx"]["ok"]
+    there = Path(files.plugin("register-allocation")).is_file()
+    assert checks["plugin register-allocation"]["ok"] == there
 
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from advising import HANGS, LLVMS, PROGRAM, Place, evicting_network, inlining_network, llvm
 
+from mlbridge.files import shipped_model
 from mlbridge.training_log import TrainingLog
 
 SITES = ("inliner", "regalloc-eviction", "regalloc-priority")
@@ -138,8 +139,24 @@ def test_a_policy_that_ends_the_process(policy: str, code: int, says: str, place
     words = ["clang-22", "-O2", "-c", str(PROGRAM), "other.c"]  # each in a process of its own
     ran = place.run(f"--advise=inliner=policy.py:{policy}", "--", *words)
     assert ran.code == code
-    assert ran.said == f"mlbridge run: the host was ended {says}; the compiler is, too\n"
-    assert not (place.folder / "program.o").exists()
+    named = f"the host of inliner=policy.py:{policy}"
+    assert ran.said == f"mlbridge run: {named} was ended {says}; the compiler is, too\n"
+    assert ran.sites == {}
+    assert not list(place.folder.glob("program*")) and not list(place.folder.glob("*.tmp*"))
+
+
+def test_a_model_in_the_compiler_and_one_over_the_channel(place: Place) -> None:
+    words = ["clang-22", "-O2", "-mllvm", "-inliner-model=native:a.onnx", "-c", str(PROGRAM)]
+    ran = place.run(ALL[0], "--", *words)
+    assert ran.code == 2 and "mlbridge flags inliner" in ran.said
+
+
+def test_what_is_known_in_process_only(place: Place) -> None:
+    shipped = shipped_model("regalloc-eviction")
+    advised = f"--advise=regalloc-eviction={shipped}"
+    ran = place.run(advised, "--", "clang-22", "-O2", "-c", str(PROGRAM), "-o", "program.o")
+    assert ran.code == 0 and "mlbridge flags regalloc-eviction" in ran.said
+    assert "missing" not in ran.said
 
 
 @LLVMS

@@ -124,39 +124,73 @@ def program(name: str) -> Callable[[], str]:
     return run
 
 
-def shipped_model() -> str:
-    from .._core import Model
-    from ..errors import Error
-
-    path = files.shipped_model("phase-ordering-size")
-    if not os.path.isfile(path):
-        raise Missing(f"{path} is not there", "install mlbridge again from a complete source tree")
-    try:
-        model = Model.open(f"onnx:{path}")
-    except Error as error:
-        raise Missing(str(error), "see the line on onnx above") from None
-    return f"{path}: {model.model_signature}"
-
-
-def plugin(optimization: str) -> Callable[[], str]:
+def shipped_model(name: str, scheme: str) -> Callable[[], str]:
     def run() -> str:
-        path = files.plugin(OPTIMIZATIONS[optimization].plugin)
+        from .._core import Model
+        from ..errors import Error
+
+        path = files.shipped_model(name)
         if not os.path.isfile(path):
-            raise Missing(f"{path} is not there", REBUILD)
+            raise Missing(
+                f"{path} is not there", "install mlbridge again from a complete source tree"
+            )
+        try:
+            signature = Model.open(f"{scheme}:{path}").model_signature
+        except Error as error:
+            fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
+            raise Missing(str(error), fix) from None
+        count = len(signature.inputs) if signature else 0
+        return f"{path}: {count} inputs"
+
+    return run
+
+
+def plugin(name: str, llvm: int) -> Callable[[], str]:
+    def run() -> str:
+        path = files.plugin(name, llvm)
+        if not os.path.isfile(path):
+            raise Missing(f"{path} is not there", REBUILD.replace("22", str(llvm)))
         return path
 
     return run
 
 
+def plugins() -> list[Check]:
+    """Of each version; those of 22 under the optimizations' names."""
+    found = [
+        attempt(
+            f"plugin {name}",
+            f"mlbridge flags {name}",
+            plugin(its.plugin, 22),
+            required=name == "phase-ordering",
+        )
+        for name, its in OPTIMIZATIONS.items()
+    ]
+    allocator = "register-allocation"
+    found.append(
+        attempt(f"plugin {allocator}", "-regalloc=mlbridge", plugin(allocator, 22), required=False)
+    )
+    return found + [
+        attempt(
+            f"plugin {name}, LLVM 19",
+            f"mlbridge flags {name} --llvm 19",
+            plugin(its.plugin, 19),
+            required=False,
+        )
+        for name, its in OPTIMIZATIONS.items()
+        if 19 in its.versions
+    ]
+
+
 def llvm_19() -> str:
     """What it can do and what not."""
     able = [name for name, its in OPTIMIZATIONS.items() if 19 in its.versions]
-    for name in able:
-        if not os.path.isfile(path := files.plugin(OPTIMIZATIONS[name].plugin, 19)):
-            raise Missing(f"{path} is not there", REBUILD.replace("22", "19"))
     unable = [name for name in OPTIMIZATIONS if name not in able]
-    unable.append("IR2Vec embeddings")
-    return f"{', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"
+    unable += ["register-allocation", "IR2Vec embeddings"]
+    said = program("clang-19")()
+    return (
+        f"{said}: {', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"
+    )
 
 
 def clang_asks() -> str:
@@ -237,16 +271,18 @@ def checks() -> list[Check]:
         ),
         attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
         attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
-        *(
-            attempt(f"plugin {x}", f"mlbridge flags {x}", plugin(x), required=x == "phase-ordering")
-            for x in OPTIMIZATIONS
-        ),
+        *plugins(),
         attempt("LLVM 19", "mlbridge flags --llvm 19", llvm_19, required=False),
-        attempt(
-            "model phase-ordering-size",
-            "mlbridge flags --effort 0; ONNX Runtime",
-            shipped_model,
-            required=False,
+        *(
+            attempt(
+                f"model {its.model}",
+                f"mlbridge flags {name}{' --effort 0; ONNX Runtime' if scheme == 'onnx' else ''}",
+                shipped_model(its.model, scheme),
+                required=False,
+            )
+            for name, its in OPTIMIZATIONS.items()
+            if its.model is not None
+            for scheme in ("onnx" if name == "phase-ordering" else "native",)
         ),
         attempt("clang compares", "the default set-up", clang_asks),
     ]

@@ -151,9 +151,12 @@ class Guardian:
             said += data
             if said.endswith(b"done\n"):
                 return
-        for group in said.split():
-            with contextlib.suppress(OSError):
-                os.killpg(int(group), signal.SIGKILL)
+        groups = [int(group) for group in said.split()]
+        _end(groups, signal.SIGTERM)  # they remove what they have written
+        until = time.monotonic() + _ENDING
+        while groups and _end(groups, 0) and time.monotonic() < until:
+            time.sleep(0.01)
+        _end(groups, signal.SIGKILL)
         for base in bases:
             _close(base)
         if folder is not None:
@@ -168,6 +171,16 @@ class Guardian:
         with contextlib.suppress(OSError):
             os.write(self._write, b"done\n")
         os.close(self._write)
+
+
+def _end(groups: list[int], number: int) -> bool:
+    """Send a signal to process groups; whether any is there."""
+    there = False
+    for group in groups:
+        with contextlib.suppress(OSError):
+            os.killpg(group, number)
+            there = True
+    return there
 
 
 def _close(base: str) -> None:
@@ -194,7 +207,9 @@ class Compiler:
                 os.setpgid(0, 0)
                 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
             if prctl is not None:
-                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+                # A group is ended by the guardian in any case.
+                number = signal.SIGTERM if self._own_group else signal.SIGKILL
+                prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
             if os.getppid() != parent:
                 os._exit(FAILED)
 
@@ -307,6 +322,11 @@ def run(options: argparse.Namespace) -> int:
         if tool not in SITES[site][1]:
             raise UsageError(f"--advise {site}: {tool} does not decide that")
         must_be_there(policy)
+        if any(word.lstrip("-").startswith(f"{site}-model=") for word in words):
+            raise UsageError(
+                f"--advise {site}: the compiler's own arguments ask a model for that already "
+                f"(mlbridge flags {site}); leave one of them out"
+            )
     if options.log:
         try:
             os.makedirs(options.log, exist_ok=True)
@@ -314,11 +334,27 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     if options.json:
         must_be_writable("--json", options.json)
-    return supervised(lambda: advise(options, words, tool))
+    code, ended = supervised(lambda: advise(options, words, tool))
+    if ended:
+        named = ", ".join(f"{site}={policy}" for site, policy in advised.items())
+        print(
+            f"mlbridge run: the host of {named} was ended {ended}; the compiler is, too",
+            file=sys.stderr,
+        )
+        if options.json:
+            write_statistics(options.json, code, {})
+    return code
 
 
-def supervised(body: Callable[[], int]) -> int:
-    """The exit code of `body`, which runs in a process of its own.
+def write_statistics(path: str, code: int, sites: dict[str, dict[str, Any]]) -> None:
+    """What --json says; without sites if the host has not lived to tell."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"exit-code": code, "sites": sites}, file)
+
+
+def supervised(body: Callable[[], int]) -> tuple[int, str]:
+    """The exit code of `body`, which runs in a process of its own, and how that was ended if not by
+    `body`.
 
     A policy may end its process, with 0: the build must not take that for the compiler's success.
     """
@@ -357,10 +393,10 @@ def supervised(body: Callable[[], int]) -> int:
     os.set_blocking(told, False)  # the policy's own processes may have it open
     with open(told, "rb", buffering=0) as said:
         if said.read(4):
-            return code
-    how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
-    print(f"mlbridge run: the host was ended {how}; the compiler is, too", file=sys.stderr)
-    return FAILED if code >= 0 else 128 - code
+            return code, ""
+    if code >= 0:
+        return FAILED, f"with exit code {code}"
+    return 128 - code, f"by signal {-code}"
 
 
 def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
@@ -391,8 +427,7 @@ def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
     if any(thread.failure for thread in threads) or (broken and code == 0):
         code = FAILED
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"exit-code": code, "sites": told}, file)
+        write_statistics(options.json, code, told)
     return code
 
 
