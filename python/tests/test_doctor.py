@@ -56,8 +56,6 @@ def test_what_is_there_is_found() -> None:
             assert checks[part]["ok"] == Path(files.plugin(its.plugin, llvm)).is_file()
         if its.model is not None:
             assert checks[f"model {its.model}"]["ok"] or not checks["engine onnx"]["ok"]
-    there = Path(files.plugin("register-allocation")).is_file()
-    assert checks["plugin register-allocation"]["ok"] == there
 
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:

@@ -132,6 +132,29 @@ def test_another_optimization_has_options_of_its_own_name(
     assert ", unrolling" in refused(capsys, "vectorize-everything")
 
 
+def test_agents_may_have_models_of_their_own(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    (place / "colour.onnx").write_bytes(b"")
+    command = ["flags", "register-allocation", "--plugin", f"{place}/plugin.so", "--model"]
+    for given, expected in (
+        ("unix:s", f"unix:{place}/s"),
+        ("function:heuristic", "function:heuristic"),
+        (
+            "colour=native:colour.onnx; *=function:heuristic",
+            f"colour=native:{place}/colour.onnx;*=function:heuristic",
+        ),
+    ):
+        assert main([*command, given]) == 0
+        words = shlex.split(capsys.readouterr().out)
+        assert f"-register-allocation-model={expected}" in words
+    said = refused(capsys, *command[1:], "colour=native:other.onnx;*=function:heuristic")
+    assert "other.onnx is not there" in said
+    assert "no model comes with" in refused(capsys, *command[1:-1])
+    assert "--missing" in refused(capsys, *command[1:], "unix:s", "--missing", "zero")
+
+
 def test_several_optimizations(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,10 +166,6 @@ def plugins() -> list[Check]:
         )
         for name, its in OPTIMIZATIONS.items()
     ]
-    allocator = "register-allocation"
-    found.append(
-        attempt(f"plugin {allocator}", "-regalloc=mlbridge", plugin(allocator, 22), required=False)
-    )
     return found + [
         attempt(
             f"plugin {name}, LLVM 19",
@@ -186,7 +182,7 @@ def llvm_19() -> str:
     """What it can do and what not."""
     able = [name for name, its in OPTIMIZATIONS.items() if 19 in its.versions]
     unable = [name for name in OPTIMIZATIONS if name not in able]
-    unable += ["register-allocation", "IR2Vec embeddings"]
+    unable.append("IR2Vec embeddings")
     said = program("clang-19")()
     return (
         f"{said}: {', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"

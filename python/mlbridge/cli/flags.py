@@ -27,6 +27,8 @@ SCHEMES = {
     "function": "name",
 }
 PHASES = "phase-ordering"
+#: Asks several agents, each of which may be at a URI of its own.
+ALLOCATION = "register-allocation"
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 SCRIPT = """\
@@ -91,6 +93,17 @@ def model_uri(text: str, runtime: str | None) -> str:
     return f"{scheme}:{escaped(place)}{options.replace('&', '?')}"
 
 
+def agents_uri(text: str, runtime: str | None) -> str:
+    """AGENT=URI; …; *=URI, or the one URI of all, likewise."""
+    found = []
+    for part in filter(None, map(str.strip, text.split(";"))):
+        named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
+        found.append(
+            f"{named[1]}={model_uri(named[2], runtime)}" if named else model_uri(part, runtime)
+        )
+    return ";".join(found) if found else model_uri(text, runtime)
+
+
 def runtime_option(place: str | None) -> str:
     return "" if place is None else f"?runtime={escaped(place)}"
 
@@ -122,11 +135,13 @@ def compiler_of(options: argparse.Namespace) -> str:
 def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
     """Have the compiler ask models in this process, which the passes bind to their signatures."""
     # To a server this would be a compilation like others.
-    schemes = [(one, one.uri.partition(":")[0]) for one in asked]
     asked = [
         one
-        for one, scheme in schemes
-        if scheme == "candidates" or SCHEMES.get(scheme) in ("model", "name")
+        for one in asked
+        if all(
+            scheme == "candidates" or SCHEMES.get(scheme) in ("model", "name")
+            for scheme in (uri.partition(":")[0] for uri in one.uris)
+        )
     ]
     if not asked:
         return
@@ -247,6 +262,13 @@ class Asked:
     plugin: str
     uri: str
 
+    @property
+    def uris(self) -> list[str]:
+        """Without the names of agents."""
+        if self.optimization != ALLOCATION:
+            return [self.uri]
+        return [re.sub(r"^[\w*]+=", "", part) for part in self.uri.split(";")]
+
 
 def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     """Of each optimization; `runtime` is where ONNX Runtime is, if told."""
@@ -266,8 +288,8 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     for option in ("vocabulary", "effort", "objective", "max_steps"):
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
-    if options.missing is not None and named == [PHASES]:
-        raise CommandError(f"--missing is not for {PHASES}")
+    if options.missing is not None and not set(named) - {PHASES, ALLOCATION}:
+        raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
     if options.effort == 0 and str(stated(options, PHASES)).startswith("candidates:"):
@@ -275,7 +297,8 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     found = []
     for name in named:
         model = stated(options, name)
-        uri = shipped(options, name, runtime) if model is None else model_uri(model, runtime)
+        made = agents_uri if name == ALLOCATION else model_uri
+        uri = shipped(options, name, runtime) if model is None else made(model, runtime)
         found.append(Asked(name, path_of(name, options.plugin, options.llvm), uri))
     return found
 
@@ -306,7 +329,8 @@ def flags_line(options: argparse.Namespace) -> str:
     asked = asked_of(options, files.onnx_runtime())
     if options.require:
         for one in asked:
-            must_open(one.uri)
+            for uri in one.uris:
+                must_open(uri)
         attempt(options, asked)
         options.on_failure = options.on_failure or "fail"
     elif (
@@ -353,9 +377,11 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 "objective": options.objective,
             }
         else:
-            told["missing"] = options.missing
+            if one.optimization != ALLOCATION:
+                told["missing"] = options.missing
             if log:  # in the URI, where blanks need no quotes
-                told["model"] = f"{one.uri}?record={escaped(log)}"
+                parts = one.uri.split(";") if one.optimization == ALLOCATION else [one.uri]
+                told["model"] = ";".join(f"{part}?record={escaped(log)}" for part in parts)
         for name, value in told.items():
             if value is not None:
                 line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]
@@ -369,7 +395,9 @@ def wrapper(options: argparse.Namespace) -> int:
     options.on_failure = options.on_failure or "fail"
     asked = asked_of(options, files.find_onnx_runtime())
     attempt(options, asked)
-    read = [file for one in asked for file in (one.plugin, *needs(one.uri))]
+    read = [
+        file for one in asked for file in (one.plugin, *(n for uri in one.uris for n in needs(uri)))
+    ]
     needed = shlex.join([compiler, *vocabulary_of(options), *dict.fromkeys(read)])
     command = shlex.join([compiler, *words(options, asked)])
     text = SCRIPT.format(needed=needed, command=command)
