@@ -55,7 +55,9 @@ def test_what_is_there_is_found() -> None:
             part = f"plugin {name}" + ("" if llvm == 22 else f", LLVM {llvm}")
             assert checks[part]["ok"] == Path(files.plugin(its.plugin, llvm)).is_file()
         if its.model is not None:
-            assert checks[f"model {its.model}"]["ok"] or not checks["engine onnx"]["ok"]
+            opens = checks["engine onnx"]["ok"] or name != "phase-ordering"
+            there = Path(files.shipped_model(its.model)).is_file()
+            assert checks[f"model {its.model}"]["ok"] == (opens and there)
 
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
 from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, version
+from .flags import PHASES
 from .parser import parser
 
 # An ONNX model of 65 bytes: y = Identity(x), float32[1].
@@ -156,26 +157,31 @@ def plugin(name: str, llvm: int) -> Callable[[], str]:
 
 
 def plugins() -> list[Check]:
-    """Of each version; those of 22 under the optimizations' names."""
-    found = [
+    """Of each version; those of 22 under the optimizations' names alone."""
+    return [
         attempt(
-            f"plugin {name}",
-            f"mlbridge flags {name}",
-            plugin(its.plugin, 22),
-            required=name == "phase-ordering",
+            f"plugin {name}" + (f", LLVM {llvm}" if llvm != 22 else ""),
+            f"mlbridge flags {name}" + (f" --llvm {llvm}" if llvm != 22 else ""),
+            plugin(its.plugin, llvm),
+            required=(name, llvm) == ("phase-ordering", 22),
         )
+        for llvm in (22, 19)
         for name, its in OPTIMIZATIONS.items()
+        if llvm in its.versions
     ]
-    return found + [
-        attempt(
-            f"plugin {name}, LLVM 19",
-            f"mlbridge flags {name} --llvm 19",
-            plugin(its.plugin, 19),
-            required=False,
-        )
-        for name, its in OPTIMIZATIONS.items()
-        if 19 in its.versions
-    ]
+
+
+def models() -> list[Check]:
+    """Those that are shipped, each opened with the engine that `mlbridge flags` takes."""
+    found = []
+    for name, its in OPTIMIZATIONS.items():
+        if its.model is None:
+            continue
+        scheme, more = ("onnx", " --effort 0; ONNX Runtime") if name == PHASES else ("native", "")
+        test = shipped_model(its.model, scheme)
+        line = f"mlbridge flags {name}{more}"
+        found.append(attempt(f"model {its.model}", line, test, required=False))
+    return found
 
 
 def llvm_19() -> str:
@@ -269,17 +275,7 @@ def checks() -> list[Check]:
         attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
         *plugins(),
         attempt("LLVM 19", "mlbridge flags --llvm 19", llvm_19, required=False),
-        *(
-            attempt(
-                f"model {its.model}",
-                f"mlbridge flags {name}{' --effort 0; ONNX Runtime' if scheme == 'onnx' else ''}",
-                shipped_model(its.model, scheme),
-                required=False,
-            )
-            for name, its in OPTIMIZATIONS.items()
-            if its.model is not None
-            for scheme in ("onnx" if name == "phase-ordering" else "native",)
-        ),
+        *models(),
         attempt("clang compares", "the default set-up", clang_asks),
     ]
     with contextlib.suppress(PackageNotFoundError):  # as long as not both are there

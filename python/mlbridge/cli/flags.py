@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import files
 from .common import DONE, OPTIMIZATIONS, CommandError, nearest
@@ -93,15 +93,15 @@ def model_uri(text: str, runtime: str | None) -> str:
     return f"{scheme}:{escaped(place)}{options.replace('&', '?')}"
 
 
-def agents_uri(text: str, runtime: str | None) -> str:
-    """AGENT=URI; …; *=URI, or the one URI of all, likewise."""
+def models_of(optimization: str, text: str, runtime: str | None) -> list[tuple[str, str]]:
+    """What --model says, as Asked has it."""
     found = []
-    for part in filter(None, map(str.strip, text.split(";"))):
-        named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
-        found.append(
-            f"{named[1]}={model_uri(named[2], runtime)}" if named else model_uri(part, runtime)
-        )
-    return ";".join(found) if found else model_uri(text, runtime)
+    if optimization == ALLOCATION:
+        for part in filter(None, map(str.strip, text.split(";"))):
+            named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
+            agent, uri = named.groups() if named else ("", part)
+            found.append((agent, model_uri(uri, runtime)))
+    return found or [("", model_uri(text, runtime))]
 
 
 def runtime_option(place: str | None) -> str:
@@ -140,7 +140,7 @@ def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
         for one in asked
         if all(
             scheme == "candidates" or SCHEMES.get(scheme) in ("model", "name")
-            for scheme in (uri.partition(":")[0] for uri in one.uris)
+            for scheme in (uri.partition(":")[0] for _, uri in one.models)
         )
     ]
     if not asked:
@@ -260,14 +260,12 @@ class Asked:
 
     optimization: str
     plugin: str
-    uri: str
+    models: list[tuple[str, str]]  #: agents, "" for all others, and their URIs
 
     @property
-    def uris(self) -> list[str]:
-        """Without the names of agents."""
-        if self.optimization != ALLOCATION:
-            return [self.uri]
-        return [re.sub(r"^[\w*]+=", "", part) for part in self.uri.split(";")]
+    def uri(self) -> str:
+        """As the plugin has it."""
+        return ";".join(f"{agent}={uri}" if agent else uri for agent, uri in self.models)
 
 
 def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
@@ -297,9 +295,12 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     found = []
     for name in named:
         model = stated(options, name)
-        made = agents_uri if name == ALLOCATION else model_uri
-        uri = shipped(options, name, runtime) if model is None else made(model, runtime)
-        found.append(Asked(name, path_of(name, options.plugin, options.llvm), uri))
+        models = (
+            [("", shipped(options, name, runtime))]
+            if model is None
+            else models_of(name, model, runtime)
+        )
+        found.append(Asked(name, path_of(name, options.plugin, options.llvm), models))
     return found
 
 
@@ -329,7 +330,7 @@ def flags_line(options: argparse.Namespace) -> str:
     asked = asked_of(options, files.onnx_runtime())
     if options.require:
         for one in asked:
-            for uri in one.uris:
+            for _, uri in one.models:
                 must_open(uri)
         attempt(options, asked)
         options.on_failure = options.on_failure or "fail"
@@ -346,7 +347,7 @@ def flags_line(options: argparse.Namespace) -> str:
     if odd := next((word for word in line if word.startswith("'")), None):
         print(
             f'mlbridge flags: {odd} is quoted for make and for eval; in "clang $(mlbridge flags '
-            '…)" the quotes stay, so choose a path without blanks there',
+            '…)" the quotes stay, so choose a path without blanks there, or `mlbridge wrapper`',
             file=sys.stderr,
         )
     return " ".join(line)
@@ -377,16 +378,20 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 "objective": options.objective,
             }
         else:
-            if one.optimization != ALLOCATION:
-                told["missing"] = options.missing
-            if log:  # in the URI, where blanks need no quotes
-                parts = one.uri.split(";") if one.optimization == ALLOCATION else [one.uri]
-                told["model"] = ";".join(f"{part}?record={escaped(log)}" for part in parts)
+            told["missing"] = None if one.optimization == ALLOCATION else options.missing
+            if log:
+                told["model"] = recorded(one, log).uri
         for name, value in told.items():
             if value is not None:
                 line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
+
+
+def recorded(one: Asked, log: str) -> Asked:
+    """The same, whose models are recorded: by their URIs, where blanks need no quotes."""
+    models = [(agent, f"{uri}?record={escaped(log)}") for agent, uri in one.models]
+    return replace(one, models=models)
 
 
 def wrapper(options: argparse.Namespace) -> int:
@@ -395,9 +400,8 @@ def wrapper(options: argparse.Namespace) -> int:
     options.on_failure = options.on_failure or "fail"
     asked = asked_of(options, files.find_onnx_runtime())
     attempt(options, asked)
-    read = [
-        file for one in asked for file in (one.plugin, *(n for uri in one.uris for n in needs(uri)))
-    ]
+    read = [one.plugin for one in asked]
+    read += [file for one in asked for _, uri in one.models for file in needs(uri)]
     needed = shlex.join([compiler, *vocabulary_of(options), *dict.fromkeys(read)])
     command = shlex.join([compiler, *words(options, asked)])
     text = SCRIPT.format(needed=needed, command=command)

@@ -151,12 +151,7 @@ class Guardian:
             said += data
             if said.endswith(b"done\n"):
                 return
-        groups = [int(group) for group in said.split()]
-        _end(groups, signal.SIGTERM)  # they remove what they have written
-        until = time.monotonic() + _ENDING
-        while groups and _end(groups, 0) and time.monotonic() < until:
-            time.sleep(0.01)
-        _end(groups, signal.SIGKILL)
+        _end(said)
         for base in bases:
             _close(base)
         if folder is not None:
@@ -173,14 +168,22 @@ class Guardian:
         os.close(self._write)
 
 
-def _end(groups: list[int], number: int) -> bool:
-    """Send a signal to process groups; whether any is there."""
-    there = False
-    for group in groups:
-        with contextlib.suppress(OSError):
-            os.killpg(group, number)
-            there = True
-    return there
+def _end(groups: bytes) -> None:
+    """End these process groups, a line each. They may first remove what they have written."""
+
+    def send(number: int) -> bool:
+        there = False
+        for group in groups.split():
+            with contextlib.suppress(OSError):
+                os.killpg(int(group), number)
+                there = True
+        return there
+
+    send(signal.SIGTERM)
+    until = time.monotonic() + _ENDING
+    while send(0) and time.monotonic() < until:
+        time.sleep(0.01)
+    send(signal.SIGKILL)
 
 
 def _close(base: str) -> None:
@@ -334,7 +337,7 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     if options.json:
         must_be_writable("--json", options.json)
-    code, ended = supervised(lambda: advise(options, words, tool))
+    code, ended = supervised(lambda tell: advise(options, words, tool, tell))
     if ended:
         named = ", ".join(f"{site}={policy}" for site, policy in advised.items())
         print(
@@ -352,9 +355,9 @@ def write_statistics(path: str, code: int, sites: dict[str, dict[str, Any]]) -> 
         json.dump({"exit-code": code, "sites": sites}, file)
 
 
-def supervised(body: Callable[[], int]) -> tuple[int, str]:
+def supervised(body: Callable[[int], int]) -> tuple[int, str]:
     """The exit code of `body`, which runs in a process of its own, and how that was ended if not by
-    `body`.
+    `body`. Then the process groups that it has written to its pipe, a line each, are ended, too.
 
     A policy may end its process, with 0: the build must not take that for the compiler's success.
     """
@@ -369,7 +372,7 @@ def supervised(body: Callable[[], int]) -> tuple[int, str]:
             if prctl is not None:
                 prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
             if os.getppid() == parent:
-                code = body()
+                code = body(tell)
         except CommandError as error:
             print(f"mlbridge run: {' '.join(str(error).split())}", file=sys.stderr)
             code = error.code
@@ -391,16 +394,18 @@ def supervised(body: Callable[[], int]) -> tuple[int, str]:
     with _on(forward):
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.set_blocking(told, False)  # the policy's own processes may have it open
-    with open(told, "rb", buffering=0) as said:
-        if said.read(4):
-            return code, ""
+    with open(told, "rb", buffering=0) as pipe:
+        said = pipe.read(1000) or b""
+    if said.endswith(b"done"):
+        return code, ""
+    _end(said)
     if code >= 0:
         return FAILED, f"with exit code {code}"
     return 128 - code, f"by signal {-code}"
 
 
-def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
-    """Run the compiler with a host for each site."""
+def advise(options: argparse.Namespace, words: list[str], tool: str, tell: int) -> int:
+    """Run the compiler, whose process group `tell` gets, with a host for each site."""
     advised = dict(options.advise)
     folder = tempfile.mkdtemp(prefix="mlbridge-run-")
     bases = {site: os.path.join(folder, site) for site in advised}
@@ -413,6 +418,7 @@ def advise(options: argparse.Namespace, words: list[str], tool: str) -> int:
         compiler = Compiler([words[0], *flags(bases, tool, version, words[1:])])
         if compiler.group is not None:
             guardian.also(compiler.group)
+            os.write(tell, b"%d\n" % compiler.group)
         for thread in threads:
             thread.compiler = compiler
             thread.start()
