@@ -50,7 +50,7 @@ SITES = {
 #: Seconds that loading a policy may take, which may import a framework.
 OPENING = 60.0
 _SHOWN = 3  # names in a message
-_IN_PROCESS = "eviction_default"  # LLVM's own choice, which its channel has no feature for
+_IN_PROCESS = ("eviction_default", "function_hottest_bb_freq")  # LLVM's channel doesn't have them
 _MOST_ADVICE = 4096  # what a FIFO takes in one piece
 _MOST_PAUSE = 60.0
 _BEGIN = b'{"features":'
@@ -95,7 +95,7 @@ def _names(names: Sequence[str]) -> str:
 
 def _instead(lacks: Sequence[TensorSpec]) -> str:
     """What can be done about inputs that are not sent."""
-    if any(spec.name == _IN_PROCESS for spec in lacks):
+    if any(spec.name in _IN_PROCESS for spec in lacks):
         return "that is known only to the plugin that `mlbridge flags regalloc-eviction` loads"
     return "missing='zero' (--missing zero) sets what is missing to zeros"
 

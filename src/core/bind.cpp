@@ -91,6 +91,35 @@ static std::string adviceFor(const TensorSpec &asked, const Signature &model) {
   return {};
 }
 
+/// The first few as text, which is all that anyone reads.
+class Disagreements {
+public:
+  void add(const std::string &what) {
+    if (!what.empty() && ++count_ <= Shown)
+      text_.append(count_ == 1 ? "" : "; ").append(what);
+  }
+  size_t count() const { return count_; }
+  bool hasEnough() const { return count_ >= Shown; }
+  std::string text() const {
+    return shortened(text_) +
+           (count_ > Shown ? "; and " + std::to_string(count_ - Shown) + " more" : "");
+  }
+
+private:
+  static constexpr size_t Shown = 3;
+  size_t count_ = 0;
+  std::string text_;
+};
+
+/// Signatures that can be taken in at a glance.
+static std::string both(const Signature &caller, const Signature &model) {
+  constexpr size_t Glance = 200;
+  const std::string own = caller.toString(), its = model.toString();
+  if (own.size() > Glance || its.size() > Glance)
+    return {};
+  return "; the pass declares " + own + ", the model has " + its;
+}
+
 /// Where each name is; a peer's signature may have very many.
 class Names {
 public:
@@ -133,37 +162,36 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
   auto binding = std::make_shared<Binding>();
   binding->caller = caller;
   binding->model = *model;
-  std::string wrong;
-  const auto add = [&](const std::string &what) {
-    if (!what.empty())
-      wrong.append(wrong.empty() ? "" : "; ").append(what);
-  };
+  Disagreements wrong;
   const Names theirInputs(model->inputs), ownInputs(caller.inputs), theirOutputs(model->outputs);
   for (const TensorSpec &spec : caller.inputs) {
     Binding::Port port{theirInputs.find(spec.name), false, spec};
     if (port.model >= 0)
-      add(fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
+      wrong.add(fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
     binding->inputs.push_back(std::move(port));
   }
   for (const TensorSpec &spec : model->inputs)
-    if (ownInputs.find(spec.name) < 0 && wrong.size() < MostText)
-      add(unknownName(spec, caller.inputs, "the pass does not give the model's input"));
+    if (ownInputs.find(spec.name) < 0)
+      wrong.add(wrong.hasEnough() ? "another"
+                                : unknownName(spec, caller.inputs,
+                                              "the pass does not give the model's input"));
   std::string advice;
   for (const TensorSpec &spec : caller.outputs) {
-    const size_t before = wrong.size();
+    const size_t before = wrong.count();
     Binding::Port port{theirOutputs.find(spec.name), false, spec};
     if (port.model >= 0)
-      add(fit(spec, model->outputs[port.model], false, port, binding->model.outputs[port.model]));
-    else if (wrong.size() < MostText)
-      add(unknownName(spec, model->outputs, "the model does not give the pass's output"));
-    if (wrong.size() > before && advice.empty())
+      wrong.add(
+          fit(spec, model->outputs[port.model], false, port, binding->model.outputs[port.model]));
+    else
+      wrong.add(wrong.hasEnough() ? "another"
+                                : unknownName(spec, model->outputs,
+                                              "the model does not give the pass's output"));
+    if (wrong.count() > before && advice.empty())
       advice = adviceFor(spec, *model);
     binding->outputs.push_back(std::move(port));
   }
-  if (!wrong.empty())
-    return makeError(Code::Mismatch, shortened(wrong), advice, "; the pass declares ",
-                     shortened(caller.toString()), ", the model has ",
-                     shortened(model->toString()));
+  if (wrong.count())
+    return makeError(Code::Mismatch, wrong.text(), advice, both(caller, *model));
   return std::shared_ptr<const Binding>(std::move(binding));
 }
 

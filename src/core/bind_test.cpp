@@ -71,7 +71,18 @@ TEST(Bind, ShapesFitOrNot) {
   }
 }
 
-TEST(Bind, SaysEveryDisagreement) {
+TEST(Bind, OfManyDisagreementsSaysThreeAndTheNumber) {
+  Signature model;
+  for (int i = 0; i < 40; ++i)
+    model.inputs.push_back(f(("feature" + std::to_string(i)).c_str(), {1, 33}));
+  const std::string why = bindSignature({{f("x", {3})}, {}}, &model).status().message();
+  EXPECT_NE(why.find("'feature2: "), std::string::npos) << why;
+  EXPECT_EQ(why.find("'feature3: "), std::string::npos) << why;
+  EXPECT_NE(why.find("; and 37 more"), std::string::npos) << why;
+  EXPECT_LT(why.size(), 400u) << why;
+}
+
+TEST(Bind, SaysEveryDisagreementOfAFew) {
   const Signature pass{{f("embeding", {300}), f("b", {2})}, {TensorSpec::of<int64_t>("action")}};
   const Signature model{{f("embedding", {300}), f("b", {3})}, {TensorSpec::of<float>("action")}};
   const auto binding = bindSignature(pass, &model);

@@ -5,6 +5,7 @@
 #include "advice/flags.h"
 
 #include "llvm/CodeGen/LiveInterval.h"
+#include "llvm/CodeGen/MachineBlockFrequencyInfo.h"
 #include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/CodeGen/MachineRegisterInfo.h"
 #include "llvm/CodeGen/RegisterClassInfo.h"
@@ -30,18 +31,22 @@ public:
     const auto *At =
         find_if(Features, [](const llvm::TensorSpec &F) { return F.name() == "mask"; }).base();
     Mask = ArrayRef(getTensor<int64_t>(At - Features.data()), At->getElementCount());
-    Default = getTensor<int64_t>(Features.size() - 1);
+    Default = getTensor<int64_t>(Features.size() - 2);
+    Hottest = getTensor<float>(Features.size() - 1);
   }
 
   /// What is offered besides LLVM's features.
   static std::vector<llvm::TensorSpec> more() {
-    return {llvm::TensorSpec::createSpec<int64_t>("eviction_default", {1})};
+    return {llvm::TensorSpec::createSpec<int64_t>("eviction_default", {1}),
+            llvm::TensorSpec::createSpec<float>("function_hottest_bb_freq", {1})};
   }
 
   /// How many registers LLVM's advisor has room for; the last position is the live range itself.
   size_t registers() const { return Mask.size() - 1; }
   /// Says what LLVM's heuristic would evict.
   void setDefault(size_t Position) { *Default = Position; }
+  /// Says how often the function's hottest block is executed for each call.
+  void setHottest(float Frequency) { *Hottest = Frequency; }
 
 private:
   void *evaluateUntyped() override {
@@ -61,15 +66,19 @@ private:
 
   ArrayRef<int64_t> Mask;
   int64_t *Default = nullptr;
+  float *Hottest = nullptr;
   int64_t Index = 0;
 };
 
 class EvictionAdvisor final : public RegAllocEvictionAdvisor {
 public:
   EvictionAdvisor(const MachineFunction &MF, const RAGreedy &RA, Question &Asked,
-                  EvictionRunner &Runner, std::unique_ptr<RegAllocEvictionAdvisor> Learned)
+                  EvictionRunner &Runner, float Hottest,
+                  std::unique_ptr<RegAllocEvictionAdvisor> Learned)
       : RegAllocEvictionAdvisor(MF, RA), Asked(Asked), Runner(Runner), Default(MF, RA),
-        Learned(std::move(Learned)) {}
+        Learned(std::move(Learned)) {
+    Runner.setHottest(Hottest);
+  }
 
 private:
   MCRegister tryFindEvictionCandidate(const LiveInterval &Range, const AllocationOrder &Order,
@@ -118,6 +127,13 @@ private:
   const std::unique_ptr<RegAllocEvictionAdvisor> Learned;
 };
 
+float hottest(const MachineFunction &MF, const MachineBlockFrequencyInfo &Frequencies) {
+  float Most = 0;
+  for (const MachineBasicBlock &Block : MF)
+    Most = std::max(Most, float(Frequencies.getBlockFreqRelativeToEntryBlock(&Block)));
+  return Most;
+}
+
 class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
   explicit EvictionProvider(Module &M)
@@ -129,21 +145,27 @@ private:
   std::unique_ptr<RegAllocEvictionAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
                                                       MachineBlockFrequencyInfo *MBFI,
                                                       MachineLoopInfo *Loops) override {
-    return advisor(MF, RA, MBFI, Loops);
+    return advisor(MF, RA, *MBFI, MBFI, Loops);
   }
 #else
   std::unique_ptr<RegAllocEvictionAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
                                                       AnalysisResolver &Passes) override {
-    return advisor(MF, RA, Passes);
+    return advisor(MF, RA, frequencies(Passes), Passes);
+  }
+
+  static const MachineBlockFrequencyInfo &frequencies(const AnalysisResolver &Passes) {
+    Pass *Its = Passes.getAnalysisIfAvailable(&MachineBlockFrequencyInfoWrapperPass::ID);
+    return static_cast<MachineBlockFrequencyInfoWrapperPass *>(Its)->getMBFI();
   }
 #endif
 
   template <typename... Analyses>
   std::unique_ptr<RegAllocEvictionAdvisor> advisor(const MachineFunction &MF, const RAGreedy &RA,
+                                                   const MachineBlockFrequencyInfo &Frequencies,
                                                    Analyses &...Its) {
     if (auto Learning = Learned.getAdvisor(MF, RA, Its...))
       return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(),
-                                               std::move(Learning));
+                                               hottest(MF, Frequencies), std::move(Learning));
     return std::make_unique<DefaultEvictionAdvisor>(MF, RA);
   }
 

@@ -22,6 +22,7 @@ import mlbridge
 
 Features = Mapping[str, np.ndarray[Any, Any]]
 Policy = Callable[[str, Features], float]
+NOT_LLVMS = ("eviction_default", "function_hottest_bb_freq")
 NONE = 32  # the position of the live range itself
 TYPES = {"int64_t": "<i8", "float": "<f4"}
 SECONDS = 120.0
@@ -34,7 +35,7 @@ class Asked:
     questions: list[tuple[str, dict[str, bytes], float]] = field(default_factory=list)
 
     def ask(self, policy: Policy, function: str, features: Features) -> float:
-        features = {k: v for k, v in features.items() if k != "eviction_default"}  # not LLVM's
+        features = {k: v for k, v in features.items() if k not in NOT_LLVMS}
         advice = policy(function, features)
         self.questions.append((function, {k: v.tobytes() for k, v in features.items()}, advice))
         return advice

@@ -80,6 +80,23 @@ def test_the_default_is_what_llvm_would_have_done(
     assert len(set(asked)) > 5 and channels.NONE in asked
 
 
+def test_how_hot_the_function_is(each_allocator: Allocator) -> None:
+    allocator = each_allocator
+    found: dict[str, set[float]] = {}
+
+    def answer(features: Any, context: mlbridge.Context) -> Any:
+        frequency = float(features["function_hottest_bb_freq"][0])
+        found.setdefault(context.context, set()).add(frequency)
+        return features["eviction_default"]
+
+    with serving(answer, allocator.folder / "socket") as uri:
+        for flags in (["-O2", "-fno-inline"], ["-O2"]):
+            allocator.llc(allocator.bitcode("floats.c", *flags), model=uri, on_failure="fail")
+    (loop,), (nested,) = found["mix"], found["main"] - found["mix"]
+    assert 10 < loop < 40
+    assert 2 * loop < nested  # it is called in a loop of three
+
+
 def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
     path = policies.least_used(allocator.folder / "policy.onnx")
     bitcode = allocator.bitcode("floats.c")
