@@ -167,14 +167,15 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
   for (const TensorSpec &spec : caller.inputs) {
     Binding::Port port{theirInputs.find(spec.name), false, spec};
     if (port.model >= 0)
-      wrong.add(fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
+      wrong.add(
+          fit(spec, model->inputs[port.model], true, port, binding->model.inputs[port.model]));
     binding->inputs.push_back(std::move(port));
   }
   for (const TensorSpec &spec : model->inputs)
     if (ownInputs.find(spec.name) < 0)
-      wrong.add(wrong.hasEnough() ? "another"
-                                : unknownName(spec, caller.inputs,
-                                              "the pass does not give the model's input"));
+      wrong.add(wrong.hasEnough()
+                    ? "another"
+                    : unknownName(spec, caller.inputs, "the pass does not give the model's input"));
   std::string advice;
   for (const TensorSpec &spec : caller.outputs) {
     const size_t before = wrong.count();
@@ -184,8 +185,8 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
           fit(spec, model->outputs[port.model], false, port, binding->model.outputs[port.model]));
     else
       wrong.add(wrong.hasEnough() ? "another"
-                                : unknownName(spec, model->outputs,
-                                              "the model does not give the pass's output"));
+                                  : unknownName(spec, model->outputs,
+                                                "the model does not give the pass's output"));
     if (wrong.count() > before && advice.empty())
       advice = adviceFor(spec, *model);
     binding->outputs.push_back(std::move(port));
