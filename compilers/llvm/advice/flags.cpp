@@ -9,29 +9,34 @@ using namespace llvm;
 
 namespace mlbridge::advice {
 
-Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
-    : Prefix(Prefix), Names{named("model"),  named("deadline"), named("on-failure"),
-                            named("levels"), named("missing"),  named("log")},
-      Model(StringRef(Names[0]), cl::value_desc("URI"), cl::desc(What)),
-      Deadline(StringRef(Names[1]), cl::init("5s"), cl::value_desc("TIME"),
-               cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")),
-      OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
-                cl::desc("If the model fails: LLVM's heuristic and a warning, or an error")),
-      Levels(StringRef(Names[3]), cl::init(Levels.str()), cl::value_desc("LIST"),
-             cl::desc("The -O levels of the functions for which the model is asked")),
-      Missing(StringRef(Names[4]), cl::init("refuse"), cl::value_desc("refuse|zero"),
-              cl::desc("Inputs of the model that LLVM does not have: an error, or zero")),
-      Log(StringRef(Names[5]), cl::value_desc("DIR"),
-          cl::desc("Record what is asked and answered")) {}
-
-std::string Flags::named(StringRef Option) const { return (Prefix + "-" + Option).str(); }
-
-std::string value(const cl::opt<std::string> &Option) {
+static std::string value(const cl::opt<std::string> &Option) {
   if (Option.getNumOccurrences())
     return Option;
   std::string Name = "MLBRIDGE_" + Option.ArgStr.upper();
   std::replace(Name.begin(), Name.end(), '-', '_');
   return sys::Process::GetEnv(Name).value_or(Option);
+}
+
+Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
+    : Prefix(Prefix), Names{named(Prefix, "model"), named(Prefix, "deadline"),
+                            named(Prefix, "on-failure"), named(Prefix, "levels")},
+      Model(StringRef(Names[0]), cl::value_desc("URI"), cl::desc(What)),
+      Deadline(StringRef(Names[1]), cl::init("5s"), cl::value_desc("TIME"),
+               cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")),
+      OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
+                cl::desc("If the model fails: what LLVM does, and a warning, or an error")),
+      Levels(StringRef(Names[3]), cl::init(Levels.str()), cl::value_desc("LIST"),
+             cl::desc("The -O levels of the functions for which the model is asked")) {}
+
+QuestionFlags::QuestionFlags(StringRef Prefix, StringRef What, StringRef Levels)
+    : Flags(Prefix, What, Levels), Names{named(Prefix, "missing"), named(Prefix, "log")},
+      Missing(StringRef(Names[0]), cl::init("refuse"), cl::value_desc("refuse|zero"),
+              cl::desc("Inputs of the model that LLVM does not have: an error, or zero")),
+      Log(StringRef(Names[1]), cl::value_desc("DIR"),
+          cl::desc("Record what is asked and answered")) {}
+
+std::string Flags::named(StringRef Prefix, StringRef Option) {
+  return (Prefix + "-" + Option).str();
 }
 
 bool Flags::given() const { return !value(Model).empty(); }
@@ -43,6 +48,11 @@ Settings Flags::settings() const {
   Its.Deadline = value(Deadline);
   Its.OnFailure = value(OnFailure);
   Its.Levels = value(Levels);
+  return Its;
+}
+
+Settings QuestionFlags::settings() const {
+  Settings Its = Flags::settings();
   Its.Missing = value(Missing);
   Its.Log = value(Log);
   return Its;

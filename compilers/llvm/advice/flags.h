@@ -8,12 +8,9 @@
 
 namespace mlbridge::advice {
 
-/// What the command line says; if it doesn't, what the environment does, MLBRIDGE_INLINER_MODEL for
-/// -inliner-model: linkers read their options before they load plugins.
-std::string value(const llvm::cl::opt<std::string> &Option);
-
-/// The options of one question, which begin with `Prefix`: -inliner-model. Made once, when the
-/// plugin is loaded.
+/// The options of whatever asks models, which begin with `Prefix`: -inliner-model. What the command
+/// line doesn't say, the environment may, with MLBRIDGE_INLINER_MODEL: linkers read their options
+/// before they load plugins. Made once, when the plugin is loaded.
 class Flags {
 public:
   Flags(llvm::StringRef Prefix, llvm::StringRef What, llvm::StringRef Levels);
@@ -22,12 +19,25 @@ public:
   bool given() const;
   Settings settings() const;
 
-private:
-  std::string named(llvm::StringRef Option) const;
+protected:
+  static std::string named(llvm::StringRef Prefix, llvm::StringRef Option);
 
+private:
   const llvm::StringRef Prefix;
-  const std::string Names[6];
-  llvm::cl::opt<std::string> Model, Deadline, OnFailure, Levels, Missing, Log;
+  const std::string Names[4]; // which the options refer to
+  llvm::cl::opt<std::string> Model, Deadline, OnFailure, Levels;
+};
+
+/// Those of a question of LLVM's own advisors.
+class QuestionFlags : public Flags {
+public:
+  QuestionFlags(llvm::StringRef Prefix, llvm::StringRef What, llvm::StringRef Levels);
+
+  Settings settings() const;
+
+private:
+  const std::string Names[2];
+  llvm::cl::opt<std::string> Missing, Log;
 };
 
 } // namespace mlbridge::advice

@@ -16,8 +16,8 @@
 
 using namespace llvm;
 
-static const mlbridge::advice::Flags Flags("inliner", "The model that decides what is inlined",
-                                           "Os,Oz");
+static const mlbridge::advice::QuestionFlags
+    Flags("inliner", "The model that decides what is inlined", "Os,Oz");
 // For the phase-ordering plugin, which compares the model's code with that of plain clang.
 static cl::opt<bool> ComparedOption("inliner-compared", cl::Hidden,
                                     cl::desc("Ask the model only where -inliner-candidate is set"));

@@ -17,8 +17,9 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const advice::Flags Options("regalloc-eviction",
-                            "The model that decides which live range is evicted", "O1,O2,O3,Os,Oz");
+const advice::QuestionFlags Options("regalloc-eviction",
+                                    "The model that decides which live range is evicted",
+                                    "O1,O2,O3,Os,Oz");
 
 const llvm::TensorSpec IndexToEvict = llvm::TensorSpec::createSpec<int64_t>("index_to_evict", {1});
 

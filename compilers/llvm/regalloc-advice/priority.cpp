@@ -12,9 +12,9 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const advice::Flags Options("regalloc-priority",
-                            "The model that decides which live range is allocated next",
-                            "O1,O2,O3,Os,Oz");
+const advice::QuestionFlags Options("regalloc-priority",
+                                    "The model that decides which live range is allocated next",
+                                    "O1,O2,O3,Os,Oz");
 
 const llvm::TensorSpec Priority = llvm::TensorSpec::createSpec<float>("priority", {1});
 

@@ -28,30 +28,14 @@ namespace mlbridge::allocation {
 
 namespace {
 
-constexpr StringLiteral Prefix = "register-allocation";
-
-const cl::opt<std::string>
-    ModelOption("register-allocation-model", cl::value_desc("URIS"),
-                cl::desc("The models that allocate registers: one URI, or AGENT=URI;..."));
-const cl::opt<std::string>
-    DeadlineOption("register-allocation-deadline", cl::init("5s"), cl::value_desc("TIME"),
-                   cl::desc("The longest wait for a model: 5s, 250ms, or a number of seconds"));
-const cl::opt<std::string>
-    FailureOption("register-allocation-on-failure", cl::init("stock"), cl::value_desc("stock|fail"),
-                  cl::desc("If a model fails: the greedy allocator and a warning, or an error"));
-const cl::opt<std::string>
-    LevelsOption("register-allocation-levels", cl::init("O1,O2,O3,Os,Oz"), cl::value_desc("LIST"),
-                 cl::desc("The -O levels of the functions for which models allocate"));
+const advice::Flags Flags("register-allocation",
+                          "The models that allocate registers: one URI, or AGENT=URI;...",
+                          "O1,O2,O3,Os,Oz");
 
 advice::Settings settings() {
-  advice::Settings Its;
-  Its.Prefix = Prefix;
-  Its.Model = advice::value(ModelOption);
-  if (Its.Model.empty())
+  advice::Settings Its = Flags.settings();
+  if (!Flags.given())
     Its.Model = "function:heuristic"; // -regalloc=mlbridge
-  Its.Deadline = advice::value(DeadlineOption);
-  Its.OnFailure = advice::value(FailureOption);
-  Its.Levels = advice::value(LevelsOption);
   return Its;
 }
 
@@ -174,11 +158,9 @@ public:
 
 char NamedAllocation::ID = 0;
 
-bool modelIsGiven() { return !advice::value(ModelOption).empty(); }
-
 const RegisterRegAlloc Named("mlbridge", "allocation by models", []() -> FunctionPass * {
   // With a model, the other pass runs before.
-  if (modelIsGiven())
+  if (Flags.given())
     return createGreedyRegisterAllocator();
   return new NamedAllocation;
 });
@@ -189,7 +171,7 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
   (void)Registered;
   if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
     return;
-  if (modelIsGiven())
+  if (Flags.given())
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
 });
