@@ -13,7 +13,7 @@ import tomllib
 HERE = Path(__file__).resolve().parent
 CATALOG = HERE / "catalog.toml"
 ROOT = HERE.parent
-SETS = ("training", "validation", "test-A", "test-B", "test-C", "demo")
+SETS = ("training", "validation", "test-A", "test-B", "test-C", "test-D", "demo")
 
 
 class ProgramsError(Exception):

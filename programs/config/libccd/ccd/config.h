@@ -1,0 +1,1 @@
+#define CCD_DOUBLE

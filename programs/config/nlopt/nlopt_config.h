@@ -1,0 +1,17 @@
+#define MAJOR_VERSION 2
+#define MINOR_VERSION 7
+#define BUGFIX_VERSION 1
+#define HAVE_COPYSIGN
+#define HAVE_ISINF
+#define HAVE_ISNAN
+#define HAVE_FPCLASSIFY
+#define HAVE_GETTIMEOFDAY
+#define HAVE_STDINT_H
+#define HAVE_SYS_TIME_H
+#define HAVE_TIME
+#define HAVE_UINT32_T
+#define HAVE_UNISTD_H
+#define SIZEOF_UNSIGNED_INT 4
+#define SIZEOF_UNSIGNED_LONG 8
+#define THREADLOCAL __thread
+#define TIME_WITH_SYS_TIME

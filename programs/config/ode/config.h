@@ -1,0 +1,16 @@
+#define HAVE_ALLOCA_H 1
+#define HAVE_STDINT_H 1
+#define HAVE_INTTYPES_H 1
+#define HAVE_SYS_TYPES_H 1
+#define HAVE_SYS_TIME_H 1
+#define HAVE_GETTIMEOFDAY 1
+#define HAVE_PTHREAD_H 1
+#define HAVE_ISNAN 1
+#define X86_64_SYSTEM 1
+#define dOU_ENABLED 1
+#define dATOMICS_ENABLED 1
+#define _OU_NAMESPACE odeou
+#define _OU_TARGET_OS _OU_TARGET_OS_GENUNIX
+#define _OU_FEATURE_SET _OU_FEATURE_SET_ATOMICS
+#define dNODEBUG 1
+#include "typedefs.h"

@@ -1,0 +1,1 @@
+#define X265_BUILD 199
