@@ -51,8 +51,8 @@ Settings Flags::settings() const {
   return Its;
 }
 
-Settings QuestionFlags::settings() const {
-  Settings Its = Flags::settings();
+Settings QuestionFlags::questionSettings() const {
+  Settings Its = settings();
   Its.Missing = value(Missing);
   Its.Log = value(Log);
   return Its;

@@ -33,7 +33,7 @@ class QuestionFlags : public Flags {
 public:
   QuestionFlags(llvm::StringRef Prefix, llvm::StringRef What, llvm::StringRef Levels);
 
-  Settings settings() const;
+  Settings questionSettings() const;
 
 private:
   const std::string Names[2];

@@ -133,7 +133,7 @@ private:
 static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, InlineParams Params,
                                  InlineContext IC) {
   const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
-  const advice::Settings Options = Flags.settings();
+  const advice::Settings Options = Flags.questionSettings();
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
   if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();

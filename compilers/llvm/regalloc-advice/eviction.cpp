@@ -139,7 +139,7 @@ class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
   explicit EvictionProvider(Module &M)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(Options.settings(), M), Learned(Asked, learnedEviction, IndexToEvict) {}
+        Asked(Options.questionSettings(), M), Learned(Asked, learnedEviction, IndexToEvict) {}
 
 private:
 #if LLVM_VERSION_MAJOR >= 22

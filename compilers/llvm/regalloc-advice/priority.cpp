@@ -69,7 +69,7 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   explicit PriorityProvider(Module &M)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(Options.settings(), M),
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(Options.questionSettings(), M),
         Learned(Asked, learnedPriority, Priority) {}
 
 private:
