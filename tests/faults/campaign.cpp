@@ -179,10 +179,15 @@ Status campaign(const std::string &transport, const std::string &folder, size_t 
   for (Lane &lane : lanes)
     threads.emplace_back([&] {
       for (size_t i = next++; i < faults.size(); i = next++) {
-        lane.proxy->arm(faults[i]);
-        const Outcome outcome = converse(lane.proxy->address(), deadline);
-        lane.proxy->drain();
-        const bool applied = lane.proxy->wasApplied();
+        Outcome outcome;
+        bool applied = false;
+        // On a busy machine a conversation may end before it gets to the fault.
+        for (int patience = 1; patience <= 16 && !applied; patience *= 4) {
+          lane.proxy->arm(faults[i]);
+          outcome = converse(lane.proxy->address(), deadline * patience);
+          lane.proxy->drain();
+          applied = lane.proxy->wasApplied();
+        }
         const std::lock_guard<std::mutex> lock(totals.mutex);
         if (!applied) {
           ++totals.missed;

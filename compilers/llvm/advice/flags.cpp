@@ -9,7 +9,7 @@ using namespace llvm;
 
 namespace mlbridge::advice {
 
-static std::string value(const cl::opt<std::string> &Option) {
+std::string Flags::value(const cl::opt<std::string> &Option) {
   if (Option.getNumOccurrences())
     return Option;
   std::string Name = "MLBRIDGE_" + Option.ArgStr.upper();

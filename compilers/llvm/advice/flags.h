@@ -20,6 +20,8 @@ public:
   Settings settings() const;
 
 protected:
+  /// What the option or the environment says.
+  static std::string value(const llvm::cl::opt<std::string> &Option);
   static std::string named(llvm::StringRef Prefix, llvm::StringRef Option);
 
 private:

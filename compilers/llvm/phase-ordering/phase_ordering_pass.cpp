@@ -8,6 +8,7 @@
 #include "middle_end.h"
 
 #include "diagnostic.h"
+#include "trial_process.h"
 #include "versions/pass_plugin.h"
 
 #include <mlbridge/model.h>
@@ -348,7 +349,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
   }
   const bool Try = EffortOption && !Level.empty();
   if (Try)
-    if (const std::string Why = whyNoTrials(); !Why.empty()) {
+    if (const std::string Why = trial::whyNot(); !Why.empty()) {
       leaveAlone(M, Why + ", so no candidate is tried");
       return false;
     }

@@ -9,6 +9,7 @@
 #include "middle_end.h"
 #include "working_copy.h"
 
+#include "trial_process.h"
 #include "versions/code_generation.h"
 #include "versions/plugin_inline_advisor.h"
 #include "versions/target_triple.h"
@@ -20,25 +21,15 @@
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LLVMRemarkStreamer.h"
 #include "llvm/IR/ValueHandle.h"
-#include "llvm/Remarks/RemarkStreamer.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Target/TargetMachine.h"
 
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace llvm;
@@ -47,8 +38,6 @@ namespace mlbridge::phase_ordering {
 
 using Clock = std::chrono::steady_clock;
 
-/// The last resort against a pass that doesn't end.
-static constexpr std::chrono::seconds LongestTrial(60);
 /// In a nursery.
 static constexpr size_t TrialsAtOnce = 2;
 
@@ -81,78 +70,6 @@ static bool writesModule(StringRef Pass) {
 }
 
 namespace {
-
-/// A forked process, and a pipe that ends with it.
-struct Child {
-  pid_t Id = -1;
-  int Alive = -1; ///< readable, at its end, once the process is gone
-
-  /// Returns true in the child. In the caller, Id stays -1 if there could be no process.
-  bool fork();
-  void end() {
-    if (Id > 0) {
-      kill(Id, SIGKILL);
-      reap();
-    }
-  }
-  void reap() {
-    while (waitpid(Id, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    close(Alive);
-    Id = -1;
-  }
-};
-
-bool Child::fork() {
-  int Ends[2];
-  if (pipe2(Ends, O_CLOEXEC) != 0)
-    return false;
-  const pid_t Parent = getpid();
-  Id = ::fork();
-  close(Ends[Id == 0 ? 0 : 1]);
-  Alive = Ends[0];
-  if (Id < 0)
-    close(Alive);
-  if (Id != 0)
-    return false;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != Parent)
-    _exit(1);
-  return true;
-}
-
-/// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
-/// writing, all but those of `Keep`, are no longer; signals, fatal errors and exit() end the
-/// process and nothing else.
-void isolate(ArrayRef<int> Keep) {
-  for (const int Signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE,
-                           SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM})
-    signal(Signal, SIG_DFL);
-  const rlimit NoCore{0, 0};
-  setrlimit(RLIMIT_CORE, &NoCore);
-  remove_fatal_error_handler();
-  install_fatal_error_handler([](void *, const char *, bool) { _exit(1); });
-  remove_bad_alloc_error_handler();
-  install_bad_alloc_error_handler([](void *, const char *, bool) { _exit(1); });
-  std::atexit([] { _exit(1); });
-
-  const int Null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  std::error_code Failed;
-  std::vector<int> Open;
-  for (sys::fs::directory_iterator It("/proc/self/fd", Failed), End; It != End && !Failed;
-       It.increment(Failed)) {
-    int Number = 0;
-    if (!sys::path::filename(It->path()).getAsInteger(10, Number))
-      Open.push_back(Number);
-  }
-  if (Null < 0 || Failed)
-    _exit(1);
-  for (const int File : Open) {
-    const int Flags = fcntl(File, F_GETFL);
-    if (File != Null && Flags >= 0 && (Flags & O_ACCMODE) != O_RDONLY && !is_contained(Keep, File))
-      dup2(Null, File);
-  }
-}
 
 /// What the processes of one module share.
 class Contest {
@@ -204,7 +121,7 @@ private:
   Trial *Shared = nullptr; ///< of each candidate, and at last that of the stock pipeline
   size_t SharedBytes = 0;
   std::vector<int> Files; ///< the bitcode that each candidate makes
-  Child Nursery;
+  trial::Child Nursery;
   std::optional<size_t> Mine; ///< the candidate that this process tries, or stock()
   uint64_t PassesLeft = 0;
   double Began = 0; ///< seconds() when passes began, then when measuring did
@@ -296,7 +213,7 @@ bool Contest::start() {
       Result.Problem = std::string("no process for candidates: ") + strerror(errno);
     return false;
   }
-  isolate(Files);
+  trial::isolate(Files);
   nurse(Early);
   run();
   return true;
@@ -313,7 +230,7 @@ std::vector<size_t> Contest::candidates(bool AfterStock) const {
 /// Returns in the children that try something, but not in the nursery.
 void Contest::nurse(ArrayRef<size_t> Trials) {
   struct Running {
-    Child Process;
+    trial::Child Process;
     size_t Index;
     Clock::time_point Deadline;
   };
@@ -329,7 +246,7 @@ void Contest::nurse(ArrayRef<size_t> Trials) {
   };
   while (Next < Trials.size() || !Trying.empty()) {
     while (Trying.size() < TrialsAtOnce && Next < Trials.size()) {
-      Running New{{}, Trials[Next], Clock::now() + LongestTrial};
+      Running New{{}, Trials[Next], Clock::now() + trial::Longest};
       if (New.Process.fork()) {
         Mine = New.Index;
         PassesLeft = passLimit(M);
@@ -378,10 +295,8 @@ private:
 
 /// In a child: remarks and errors are not the user's.
 void Contest::silence() {
-  LLVMContext &Context = M.getContext();
-  Context.setLLVMRemarkStreamer(nullptr);
-  Context.setMainRemarkStreamer(nullptr);
-  Context.setDiagnosticHandler(std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
+  trial::divert(M.getContext(),
+                std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
 }
 
 void Contest::measure(Module &Made, TargetMachine *TM) {
@@ -526,9 +441,9 @@ void Contest::select(TargetMachine *TM) {
     return;
   std::vector<size_t> Late = candidates(/*AfterStock=*/true);
   Late.insert(Late.begin(), stock());
-  Child Second;
+  trial::Child Second;
   if (Second.fork()) {
-    isolate(Files);
+    trial::isolate(Files);
     nurse(Late);
     if (*Mine == stock())
       measure(M, TM);
@@ -634,17 +549,6 @@ void registerTrials(PassBuilder &PB) {
       if (Current)
         Current->beforePass(Pass);
     });
-}
-
-std::string whyNoTrials() {
-  std::error_code Failed;
-  size_t Threads = 0;
-  for (sys::fs::directory_iterator It("/proc/self/task", Failed), End; It != End && !Failed;
-       It.increment(Failed))
-    ++Threads;
-  if (Failed)
-    return "/proc, which tells the threads of this process: " + Failed.message();
-  return Threads == 1 ? "" : "this process has several threads";
 }
 
 void forgetLastModule() {

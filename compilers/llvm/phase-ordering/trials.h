@@ -88,10 +88,6 @@ void forgetLastModule();
 /// Makes startTrials possible in the pipelines of this builder.
 void registerTrials(llvm::PassBuilder &PB);
 
-/// Why no candidate can be tried in this process; empty if they can. They are tried in forked
-/// processes, which other threads would disturb.
-std::string whyNoTrials();
-
 /// Starts to try the candidates on the module as it is now, and returns false. The caller goes on
 /// with the stock pipeline; when that is done, it is compared with them, the contents of the module
 /// are replaced if one of them is better, and `Report` is called. Returns true in the processes
@@ -100,7 +96,8 @@ std::string whyNoTrials();
 ///
 /// A candidate is measured as a whole compilation: with what else is in the pipeline of the host,
 /// and by its own code generator. If one crashes, runs more passes than a limit that grows with the
-/// module, or takes longer than a minute, the stock pipeline wins. Requires whyNoTrials().empty().
+/// module, or takes longer than a minute, the stock pipeline wins. Requires
+/// trial::whyNot().empty().
 bool startTrials(llvm::Module &M, llvm::ModuleAnalysisManager &MAM,
                  std::vector<Candidate> Candidates, Objective Aim, Selected Report);
 

@@ -2,6 +2,8 @@
 // Which live range gives up its register.
 #include "eviction.h"
 
+#include "comparison.h"
+
 #include "advice/flags.h"
 
 #include "llvm/CodeGen/LiveInterval.h"
@@ -17,9 +19,46 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const advice::QuestionFlags Options("regalloc-eviction",
-                                    "The model that decides which live range is evicted",
-                                    "O1,O2,O3,Os,Oz");
+class EvictionFlags final : public advice::QuestionFlags {
+public:
+  EvictionFlags()
+      : QuestionFlags("regalloc-eviction", "The model that decides which live range is evicted",
+                      "O1,O2,O3,Os,Oz"),
+        Effort("regalloc-eviction-effort", cl::init("0"), cl::value_desc("N"),
+               cl::desc("How many other allocations of a function than LLVM's are tried; the one "
+                        "with the least spills, reloads and copies is kept. 0: the model is "
+                        "believed")) {}
+
+  /// How many are tried; InvalidArgument if that can't be. `OtherModel` is asked, too.
+  Expected<unsigned> effort(const std::string &OtherModel) const;
+
+private:
+  cl::opt<std::string> Effort;
+};
+const EvictionFlags Options;
+
+bool isInProcess(StringRef Model) {
+  return Model.empty() ||
+         is_contained({"native", "onnx", "aot", "tfaot", "function"}, Model.split(':').first);
+}
+
+Expected<unsigned> EvictionFlags::effort(const std::string &OtherModel) const {
+  const std::string Its = value(Effort);
+  unsigned Number = 0;
+  if (StringRef(Its).getAsInteger(10, Number) || Number > 1000)
+    return Status(Code::InvalidArgument,
+                  "-regalloc-eviction-effort: expected 0 to 1000, got '" + Its + "'");
+  if (!Number)
+    return 0;
+  const advice::Settings Given = questionSettings();
+  for (const std::string &Model : {Given.Model, OtherModel})
+    if (!isInProcess(Model))
+      return Status(Code::InvalidArgument,
+                    "-regalloc-eviction-effort: processes that try allocations can't share a "
+                    "connection; expected native:, onnx:, aot:, tfaot: or function:, got " +
+                        Model);
+  return Number;
+}
 
 const llvm::TensorSpec IndexToEvict = llvm::TensorSpec::createSpec<int64_t>("index_to_evict", {1});
 
@@ -71,32 +110,46 @@ private:
   int64_t Index = 0;
 };
 
+float hottest(const MachineFunction &MF, const MachineBlockFrequencyInfo &Frequencies) {
+  float Most = 0;
+  for (const MachineBasicBlock &Block : MF)
+    Most = std::max(Most, float(Frequencies.getBlockFreqRelativeToEntryBlock(&Block)));
+  return Most;
+}
+
 class EvictionAdvisor final : public RegAllocEvictionAdvisor {
 public:
   EvictionAdvisor(const MachineFunction &MF, const RAGreedy &RA, Question &Asked,
-                  EvictionRunner &Runner, float Hottest,
-                  std::unique_ptr<RegAllocEvictionAdvisor> Learned)
+                  EvictionRunner &Runner, const MachineBlockFrequencyInfo &Frequencies,
+                  unsigned Effort, std::unique_ptr<RegAllocEvictionAdvisor> Learned)
       : RegAllocEvictionAdvisor(MF, RA), Asked(Asked), Runner(Runner), Default(MF, RA),
         Learned(std::move(Learned)) {
-    Runner.setHottest(Hottest);
+    Runner.setHottest(hottest(MF, Frequencies));
+    if (Effort)
+      Compared.emplace(MF, *VRM, Frequencies, Effort);
   }
 
 private:
   MCRegister tryFindEvictionCandidate(const LiveInterval &Range, const AllocationOrder &Order,
                                       uint8_t CostPerUseLimit,
                                       const SmallVirtRegSet &Fixed) const override {
+    const MCRegister Usual = stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
     // LLVM's learned advisor writes past its arrays if there are more.
     const size_t Registers = RegClassInfo.getOrder(MRI->getRegClass(Range.reg())).size();
-    if (!Asked.failed() && Registers <= Runner.registers()) {
-      Runner.setDefault(
-          position(Range, stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed)));
-      const MCRegister Freed =
-          Learned->tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
-      if (Runner.status())
-        return Freed;
+    if (Asked.failed() || Registers > Runner.registers() || (Compared && !Compared->asks()))
+      return Usual;
+    Runner.setDefault(position(Range, Usual));
+    const MCRegister Its = Learned->tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
+    if (!Runner.status()) {
       Asked.note(MF, Runner.status());
+      return Usual;
     }
-    return stock().tryFindEvictionCandidate(Range, Order, CostPerUseLimit, Fixed);
+    if (!Compared || Its == Usual)
+      return Its;
+    const Expected<bool> Better = Compared->takesModel();
+    if (!Better)
+      Asked.note(MF, Better.status());
+    return Better && *Better ? Its : Usual;
   }
 
   // LLVM's learned advisor leaves this to the default one, too.
@@ -126,20 +179,18 @@ private:
   EvictionRunner &Runner;
   const DefaultEvictionAdvisor Default;
   const std::unique_ptr<RegAllocEvictionAdvisor> Learned;
+  mutable std::optional<Comparison> Compared;
 };
-
-float hottest(const MachineFunction &MF, const MachineBlockFrequencyInfo &Frequencies) {
-  float Most = 0;
-  for (const MachineBasicBlock &Block : MF)
-    Most = std::max(Most, float(Frequencies.getBlockFreqRelativeToEntryBlock(&Block)));
-  return Most;
-}
 
 class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
-  explicit EvictionProvider(Module &M)
+  EvictionProvider(Module &M, const std::string &OtherModel)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(Options.questionSettings(), M), Learned(Asked, learnedEviction, IndexToEvict) {}
+        Asked(Options.questionSettings(), M), Learned(Asked, learnedEviction, IndexToEvict),
+        Effort(Options.effort(OtherModel)) {
+    if (!Effort)
+      Asked.refuse(Effort.status());
+  }
 
 private:
 #if LLVM_VERSION_MAJOR >= 22
@@ -165,21 +216,23 @@ private:
                                                    const MachineBlockFrequencyInfo &Frequencies,
                                                    Analyses &...Its) {
     if (auto Learning = Learned.getAdvisor(MF, RA, Its...))
-      return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(),
-                                               hottest(MF, Frequencies), std::move(Learning));
+      return std::make_unique<EvictionAdvisor>(MF, RA, Asked, Learned.runner(), Frequencies,
+                                               *Effort, std::move(Learning));
     return std::make_unique<DefaultEvictionAdvisor>(MF, RA);
   }
 
   Question Asked;
   LearnedAdvisors<RegAllocEvictionAdvisorProvider, EvictionRunner> Learned;
+  const Expected<unsigned> Effort;
 };
 
 } // namespace
 
 bool evictionIsAsked() { return Options.given(); }
 
-std::unique_ptr<RegAllocEvictionAdvisorProvider> newEvictionProvider(Module &M) {
-  return std::make_unique<EvictionProvider>(M);
+std::unique_ptr<RegAllocEvictionAdvisorProvider>
+newEvictionProvider(Module &M, const std::string &OtherModel) {
+  return std::make_unique<EvictionProvider>(M, OtherModel);
 }
 
 } // namespace mlbridge::regalloc

@@ -9,8 +9,10 @@ namespace mlbridge::regalloc {
 /// Whether the options name a model.
 bool evictionIsAsked();
 
-/// For one module: advisors that ask the model, or LLVM's default.
-std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider> newEvictionProvider(llvm::Module &M);
+/// For one module: advisors that ask the model, or LLVM's default. `OtherModel`: the URI of another
+/// that the allocator asks, or nothing.
+std::unique_ptr<llvm::RegAllocEvictionAdvisorProvider>
+newEvictionProvider(llvm::Module &M, const std::string &OtherModel = {});
 
 } // namespace mlbridge::regalloc
 

@@ -24,7 +24,7 @@ public:
 
 private:
   bool doInitialization(Module &M) override {
-    Provider = newEvictionProvider(M);
+    Provider = newEvictionProvider(M, priorityModel());
     return false;
   }
 };

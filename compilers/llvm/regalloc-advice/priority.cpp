@@ -89,6 +89,8 @@ private:
 
 bool priorityIsAsked() { return Options.given(); }
 
+std::string priorityModel() { return Options.settings().Model; }
+
 std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(Module &M) {
   return std::make_unique<PriorityProvider>(M);
 }

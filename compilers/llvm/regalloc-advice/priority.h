@@ -10,6 +10,8 @@ namespace mlbridge::regalloc {
 
 /// Whether the options name a model.
 bool priorityIsAsked();
+/// Its URI, or nothing.
+std::string priorityModel();
 
 /// For one module: advisors that ask the model, or LLVM's default.
 std::unique_ptr<llvm::RegAllocPriorityAdvisorProvider> newPriorityProvider(llvm::Module &M);

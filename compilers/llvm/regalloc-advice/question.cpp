@@ -8,10 +8,13 @@ using namespace llvm;
 namespace mlbridge::regalloc {
 
 Question::Question(advice::Settings Options, Module &M) : Options(std::move(Options)), M(M) {
-  if (const Status Right = this->Options.check(); !Right) {
-    advice::refuse(this->Options, M.getContext(), Right);
-    Failed = true;
-  }
+  if (const Status Right = this->Options.check(); !Right)
+    refuse(Right);
+}
+
+void Question::refuse(const Status &Why) {
+  Failed = true;
+  advice::refuse(Options, M.getContext(), Why);
 }
 
 bool Question::wants(const MachineFunction &MF) const {

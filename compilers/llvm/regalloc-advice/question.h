@@ -47,6 +47,8 @@ public:
   /// Whether the model is asked about this function; not if it has failed.
   bool wants(const llvm::MachineFunction &MF) const;
   bool failed() const { return Failed; }
+  /// The command line is wrong: an error.
+  void refuse(const Status &Why);
   /// Says why, once: LLVM's heuristic decides for the rest of the module. Nothing if `Why` is Ok.
   void note(const Status &Why);
   void note(const llvm::MachineFunction &MF, const Status &Why);

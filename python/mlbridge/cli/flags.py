@@ -27,6 +27,9 @@ SCHEMES = {
     "function": "name",
 }
 PHASES = "phase-ordering"
+EVICTION = "regalloc-eviction"
+#: How many others each compares with what the compiler does, if nothing is said.
+EFFORTS = {PHASES: 1, EVICTION: 1}
 #: Asks several agents, each of which may be at a URI of its own.
 ALLOCATION = "register-allocation"
 #: Seconds that --require waits for a model.
@@ -183,14 +186,14 @@ def stated(options: argparse.Namespace, optimization: str) -> str | None:
     return found
 
 
-def effort_of(options: argparse.Namespace) -> int:
+def effort_of(options: argparse.Namespace, optimization: str) -> int:
     """A model of one's own is believed, unless one says otherwise."""
-    if PHASES not in options.optimizations:
+    if optimization not in options.optimizations or optimization not in EFFORTS:
         return 0
     if options.effort is not None:
         return int(options.effort)
-    model = stated(options, PHASES)
-    return int(model is None or model.startswith("candidates:"))
+    model = stated(options, optimization)
+    return EFFORTS[optimization] if model is None or model.startswith("candidates:") else 0
 
 
 def shipped(options: argparse.Namespace, optimization: str, runtime: str | None) -> str:
@@ -198,7 +201,7 @@ def shipped(options: argparse.Namespace, optimization: str, runtime: str | None)
     name = OPTIMIZATIONS[optimization].model
     if name is None:
         raise CommandError(f"no model comes with {optimization}; state one with --model")
-    compared = optimization == PHASES and effort_of(options) > 0
+    compared = optimization == PHASES and effort_of(options, PHASES) > 0
     path = (
         files.shipped_candidates(name, options.objective or "size")
         if compared
@@ -283,12 +286,14 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         )
     if len(set(named)) < len(named):
         raise CommandError(f"{' '.join(named)}: each optimization once")
-    for option in ("vocabulary", "effort", "objective", "max_steps"):
+    for option in ("vocabulary", "objective", "max_steps"):
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
+    if options.effort is not None and not set(named) & set(EFFORTS):
+        raise CommandError(f"--effort is for {' and '.join(EFFORTS)}")
     if options.missing is not None and not set(named) - {PHASES, ALLOCATION}:
         raise CommandError(f"--missing is not for {' or '.join(named)}")
-    if options.objective == "speed-size" and not effort_of(options):
+    if options.objective == "speed-size" and not effort_of(options, PHASES):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
     if options.effort == 0 and str(stated(options, PHASES)).startswith("candidates:"):
         raise CommandError("--model: candidates are compared; give --effort 1 or more")
@@ -300,6 +305,13 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             if model is None
             else models_of(name, model, runtime)
         )
+        scheme = models[0][1].partition(":")[0]
+        connects = SCHEMES.get(scheme) == "path" or files.find_component("transport", scheme)
+        if name == EVICTION and connects and effort_of(options, name):
+            raise CommandError(
+                f"--effort: {name} compares allocations in processes that can't share a "
+                f"connection to {scheme}:; give --effort 0, or a model's file"
+            )
         found.append(Asked(name, path_of(name, options.plugin, options.llvm), models))
     return found
 
@@ -368,13 +380,13 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
             "deadline": options.deadline,
             "on-failure": options.on_failure,
             "levels": options.levels,
+            "effort": effort_of(options, one.optimization) or None,
         }
         if one.optimization == PHASES:
             told |= {
                 "log": log,
                 "vocabulary": next(iter(vocabulary_of(options)), None),
                 "max-steps": options.max_steps,
-                "effort": effort_of(options) or None,
                 "objective": options.objective,
             }
         else:

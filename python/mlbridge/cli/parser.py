@@ -175,8 +175,10 @@ def parser() -> Parser:
     model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
     model.option(
         "--effort N",
-        "compare N candidates with the compiler's own passes, and keep the smallest code (default: "
-        "1, but 0 with a --model other than candidates:FILE); 0: believe the model",
+        "compare N ways with what the compiler itself does, and keep the best: of the passes for a "
+        "file that of the smallest code, of a function's register allocations that of the least "
+        "spills, reloads and copies (default: 1, but 0 with a --model of one's own); 0: believe the "
+        "model",
         type=effort,
     )
     model.option(

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
                 compiler=compiler if os.sep in options.compiler else options.compiler,
                 repeat=options.repeat,
                 timeout=options.timeout,
-                never_larger=effort_of(options) > 0,
+                never_larger=effort_of(options, PHASES) > 0,
                 progress=done,
             )
     except (Error, OSError) as error:
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     found = {
         "models": {one.optimization: one.uri for one in asked},
         "level": options.level,
-        "effort": effort_of(options),
+        "effort": effort_of(options, PHASES),
         "compiler": compiler,
         "repeat": options.repeat,
     }

@@ -8,7 +8,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ class Allocator:
     plugin: Path
     folder: Path
     version: int = 22
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self,
@@ -34,7 +35,7 @@ class Allocator:
         done = subprocess.run(
             [str(part) for part in command],
             cwd=self.folder,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **self.environment, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=120,

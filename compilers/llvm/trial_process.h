@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Processes in which a compiler tries something that cannot be undone.
+#ifndef MLBRIDGE_LLVM_TRIAL_PROCESS_H
+#define MLBRIDGE_LLVM_TRIAL_PROCESS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/LLVMContext.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+namespace mlbridge::trial {
+
+/// The last resort against a trial that doesn't end.
+inline constexpr std::chrono::seconds Longest(60);
+
+/// Why nothing can be tried in this process; empty if it can. Other threads would disturb.
+std::string whyNot();
+
+/// A forked process, and a pipe that ends with it.
+struct Child {
+  pid_t Id = -1;
+  int Alive = -1; ///< readable, at its end, once the process is gone
+
+  /// Returns true in the child. In the caller, Id stays -1 if there could be no process (errno).
+  bool fork();
+  /// Kills it, unless it was reaped.
+  void end();
+  /// Waits for its end; returns what waitpid says of it.
+  int reap();
+};
+
+/// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
+/// writing, all but those of `Keep`, are no longer; signals, fatal errors and exit() end the
+/// process and nothing else.
+void isolate(llvm::ArrayRef<int> Keep = {});
+
+/// In a child: no remarks, and diagnostics go to this handler.
+void divert(llvm::LLVMContext &Context, std::unique_ptr<llvm::DiagnosticHandler> To);
+
+} // namespace mlbridge::trial
+
+#endif
