@@ -180,6 +180,11 @@ def test_several_optimizations(
     assert main(["flags", *mixed, "--model", "phase-ordering=unix:/s"]) == 0
     told = options(capsys.readouterr().out.strip())
     assert told["phase-ordering-effort"] == "2" and "inliner-effort" not in told
+    own = ["regalloc-eviction", "--model", f"native:{place}/policy.onnx"]
+    assert main(["flags", *own, "--effort", "7"]) == 0
+    assert options(capsys.readouterr().out.strip())["regalloc-eviction-effort"] == "7"
+    assert main(["flags", *own]) == 0
+    assert "regalloc-eviction-effort" not in options(capsys.readouterr().out.strip())
     assert main(["flags", "inliner", "--model", "unix:/i", "--llvm", "19"]) == 0
     assert capsys.readouterr().out.split()[:4] == [
         *("--start-no-unused-arguments", "-Xclang", "-load", "-Xclang")
@@ -188,7 +193,8 @@ def test_several_optimizations(
         (["inliner", "inliner"], "each optimization once"),
         (["inliner", "regalloc-eviction", "--model", "unix:/s"], "expected OPTIMIZATION=URI"),
         (["inliner", "--model", "phase-ordering=unix:/s"], "is not one of inliner"),
-        (["inliner", "--effort", "3", "--model", "unix:/s"], "--effort is for phase-ordering"),
+        (["inliner", "--effort", "3", "--model", "unix:/s"], "is for phase-ordering and regalloc-"),
+        (["regalloc-eviction", "--effort", "1", "--model", "unix:/s"], "can't share a connection"),
         (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
         (["regalloc-priority", "--llvm", "19"], "has no plugin for LLVM 19"),

@@ -29,7 +29,7 @@ SCHEMES = {
 PHASES = "phase-ordering"
 EVICTION = "regalloc-eviction"
 #: How many others each compares with what the compiler does, if nothing is said.
-EFFORTS = {PHASES: 1, EVICTION: 1}
+EFFORTS = {PHASES: 1, EVICTION: 3}
 #: Asks several agents, each of which may be at a URI of its own.
 ALLOCATION = "register-allocation"
 #: Seconds that --require waits for a model.
