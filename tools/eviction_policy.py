@@ -2,7 +2,8 @@
 """The policy of models/regalloc-eviction: weights as a network, and the search for the weights.
 
     tools/eviction_policy.py make                  policy.onnx from weights.json
-    tools/eviction_policy.py search [--minutes N]  evolution strategy, from those weights on
+    tools/eviction_policy.py search [--minutes N] [--effort N]
+                                                   evolution strategy, from those weights on
 
 The search compiles modules of the training programs (`python3 -m programs.corpus training`) at -O2,
 and compares with LLVM what their spills, reloads and copies cost. It prints the weights whenever
@@ -127,7 +128,7 @@ class Asking:
     others: float
 
 
-def llc(module: Path, model: str | None = None) -> dict[str, float] | None:
+def llc(module: Path, model: str, effort: int = 0) -> dict[str, float] | None:
     """What spills cost in each function; None if the module can't be compiled in time."""
     from mlbridge import files
 
@@ -135,13 +136,8 @@ def llc(module: Path, model: str | None = None) -> dict[str, float] | None:
         record = Path(folder) / "record.yaml"
         command = ["llc-22", "-O2", "-relocation-model=pic", "-filetype=null", str(module)]
         command += [f"-pass-remarks-output={record}", "-pass-remarks-filter=regalloc", "-o", "-"]
-        if model:
-            command += [
-                "-load",
-                files.plugin("regalloc-advice"),
-                "-regalloc-eviction-on-failure=fail",
-            ]
-            command.append(f"-regalloc-eviction-model={model}")
+        command += ["-load", files.plugin("regalloc-advice"), f"-regalloc-eviction-model={model}"]
+        command += ["-regalloc-eviction-on-failure=fail", f"-regalloc-eviction-effort={effort}"]
         try:
             done = subprocess.run(command, capture_output=True, timeout=LIMIT, check=False)
         except subprocess.TimeoutExpired:
@@ -205,7 +201,7 @@ def sample(folder: Path) -> list[Asking]:
     return found
 
 
-def ratios(modules: list[Asking], weights: Weights, folder: Path) -> dict[str, float]:
+def ratios(modules: list[Asking], weights: Weights, effort: int, folder: Path) -> dict[str, float]:
     """Of each program, to LLVM: one is added to both costs, so that there is a ratio."""
     path = folder / "policy.onnx"
     onnx.save(network(weights), path)
@@ -213,7 +209,7 @@ def ratios(modules: list[Asking], weights: Weights, folder: Path) -> dict[str, f
     def cost(module: Asking) -> float:
         if module.module == Path():
             return module.others
-        costs = llc(module.module, f"native:{path}")
+        costs = llc(module.module, f"native:{path}", effort)
         return module.others + (2 * module.cost if costs is None else sum(costs.values()))
 
     with ThreadPoolExecutor(jobs()) as pool:
@@ -233,7 +229,9 @@ def value(found: Mapping[str, float]) -> float:
     return sum(max(x, -0.4) + 0.5 * max(0.0, x - 0.05) for x in logs) / len(logs)
 
 
-def search(modules: list[Asking], start: Weights, minutes: float, folder: Path) -> None:
+def search(
+    modules: list[Asking], start: Weights, minutes: float, effort: int, folder: Path
+) -> None:
     """A (1+1) evolution strategy: some weights are changed at random, or removed, there or the
     opposite way; steps grow when that helps."""
     rng = np.random.default_rng(0)
@@ -242,7 +240,7 @@ def search(modules: list[Asking], start: Weights, minutes: float, folder: Path) 
 
     def tried(weights: Any) -> float:
         stated = {n: round(float(w), 3) for n, w in zip(names, weights, strict=True) if w}
-        found = ratios(modules, stated, folder)
+        found = ratios(modules, stated, effort, folder)
         its = value(found)
         worst = max(found, key=found.__getitem__)
         mean = math.exp(sum(map(math.log, found.values())) / len(found))
@@ -270,13 +268,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", choices=["make", "search"])
     parser.add_argument("--minutes", type=float, default=60, help="of the search")
+    parser.add_argument("--effort", type=int, default=0, help="with which policies are compared")
     options = parser.parse_args()
     weights = json.loads((MODEL / "weights.json").read_text())
     if options.what == "make":
         onnx.save(network(weights), MODEL / "policy.onnx")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        search(sample(Path(folder)), weights, options.minutes, Path(folder))
+        modules = sample(Path(folder))
+        search(modules, weights, options.minutes, options.effort, Path(folder))
     return 0
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures what asking a model costs at LLVM's own questions; writes build/bench/llvm-advice.json.
 
-    run.py [--rounds N] [--files N] [--jobs 1 2 4 8] [--site inliner]
+    run.py [--rounds N] [--files N] [--largest] [--jobs 1 2 4 8] [--site inliner]
 
-Files of the validation corpus are compiled at -Oz in turns: by plain clang; with LLVM's interactive
+Files of the validation corpus, or with --largest its largest, are compiled at -Oz in turns: by plain clang; with LLVM's interactive
 channel, whose answers are in a file (the floor: LLVM computes the features, and nobody decides);
 with the same policy in process, in servers, and behind the channel. Each with as many compilers at
 once as --jobs says. Reported are the median wall time of all files, and its ratio to the floor of
@@ -160,11 +160,14 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--files", type=int, default=12)
+    options.add_argument("--largest", action="store_true", help="instead of a sample")
     options.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
     options.add_argument("--site", choices=ASKED, nargs="+", default=list(ASKED))
     arguments = options.parse_args()
     modules = sorted(extracted("validation"), key=lambda pair: (-pair[0].bytes, pair[0].name))
-    files = random.Random(1).sample([path for _, path in modules], arguments.files)
+    paths = [path for _, path in modules]
+    count = arguments.files
+    files = paths[:count] if arguments.largest else random.Random(1).sample(paths, count)
     found = []
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=place, prefix="mlbridge-bench-") as folder:
