@@ -3,11 +3,11 @@
 
     run.py [--rounds N] [--files N] [--largest] [--jobs 1 2 4 8] [--site inliner]
 
-Files of the validation corpus, or with --largest its largest, are compiled at -Oz in turns: by plain clang; with LLVM's interactive
-channel, whose answers are in a file (the floor: LLVM computes the features, and nobody decides);
-with the same policy in process, in servers, and behind the channel. Each with as many compilers at
-once as --jobs says. Reported are the median wall time of all files, and its ratio to the floor of
-the same round.
+Files of the validation corpus, or with --largest its largest, are compiled at -Oz in turns: by
+plain clang; with LLVM's interactive channel, whose answers are in a file (the floor: LLVM computes
+the features, and nobody decides); with the same policy in process, in servers, and behind the
+channel. Each with as many compilers at once as --jobs says. Reported are the median wall time of
+all files, and its ratio to the floor of the same round.
 """
 
 from __future__ import annotations
