@@ -193,7 +193,7 @@ def test_several_optimizations(
         (["inliner", "inliner"], "each optimization once"),
         (["inliner", "regalloc-eviction", "--model", "unix:/s"], "expected OPTIMIZATION=URI"),
         (["inliner", "--model", "phase-ordering=unix:/s"], "is not one of inliner"),
-        (["inliner", "--effort", "3", "--model", "unix:/s"], "is for phase-ordering and regalloc-"),
+        (["inliner", "--effort", "3", "--model", "unix:/s"], "is for phase-ordering, regalloc-"),
         (["regalloc-eviction", "--effort", "1", "--model", "unix:/s"], "can't share a connection"),
         (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),

@@ -37,27 +37,12 @@ private:
 };
 const EvictionFlags Options;
 
-bool isInProcess(StringRef Model) {
-  return Model.empty() ||
-         is_contained({"native", "onnx", "aot", "tfaot", "function"}, Model.split(':').first);
-}
-
 Expected<unsigned> EvictionFlags::effort(const std::string &OtherModel) const {
-  const std::string Its = value(Effort);
-  unsigned Number = 0;
-  if (StringRef(Its).getAsInteger(10, Number) || Number > 1000)
-    return Status(Code::InvalidArgument,
-                  "-regalloc-eviction-effort: expected 0 to 1000, got '" + Its + "'");
-  if (!Number)
-    return 0;
-  const advice::Settings Given = questionSettings();
-  for (const std::string &Model : {Given.Model, OtherModel})
-    if (!isInProcess(Model))
-      return Status(Code::InvalidArgument,
-                    "-regalloc-eviction-effort: processes that try allocations can't share a "
-                    "connection; expected native:, onnx:, aot:, tfaot: or function:, got " +
-                        Model);
-  return Number;
+  const std::string Model = questionSettings().Model;
+  SmallVector<StringRef, 2> Models = {Model};
+  if (!OtherModel.empty())
+    Models.push_back(OtherModel);
+  return trial::effortOf(Effort.ArgStr, value(Effort), Models);
 }
 
 const llvm::TensorSpec IndexToEvict = llvm::TensorSpec::createSpec<int64_t>("index_to_evict", {1});

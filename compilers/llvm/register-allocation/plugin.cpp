@@ -6,6 +6,7 @@
 //     -Xclang -register-allocation-model=URIS
 #include "advice/flags.h"
 #include "agents.h"
+#include "allocation_trials.h"
 #include "environment.h"
 #include "versions/pass_plugin.h"
 
@@ -28,9 +29,31 @@ namespace mlbridge::allocation {
 
 namespace {
 
-const advice::Flags Flags("register-allocation",
-                          "The models that allocate registers: one URI, or AGENT=URI;...",
-                          "O1,O2,O3,Os,Oz");
+class AllocationFlags final : public advice::Flags {
+public:
+  AllocationFlags()
+      : Flags("register-allocation",
+              "The models that allocate registers: one URI, or AGENT=URI;...", "O1,O2,O3,Os,Oz"),
+        Effort("register-allocation-effort", cl::init("0"), cl::value_desc("N"),
+               cl::desc("More than 0: of the models' allocation of a function and the greedy "
+                        "allocator's the "
+                        "one with the least spills, reloads and copies is kept")) {}
+
+  /// Whether allocations are compared, if that is not 0; InvalidArgument if they can't be.
+  Expected<unsigned> effort(StringRef Uris) const {
+    SmallVector<StringRef, 4> Models;
+    for (StringRef Part : split(Uris, ';')) {
+      const size_t Named = Part.find_first_of("=:");
+      if (!Part.trim().empty())
+        Models.push_back(Part.substr(Part.substr(Named, 1) == "=" ? Named + 1 : 0).trim());
+    }
+    return trial::effortOf(Effort.ArgStr, value(Effort), Models);
+  }
+
+private:
+  cl::opt<std::string> Effort;
+};
+const AllocationFlags Flags;
 
 advice::Settings settings() {
   advice::Settings Its = Flags.settings();
@@ -79,10 +102,15 @@ private:
   bool doInitialization(Module &M) override {
     Options = settings();
     Failed = false;
-    if (const Status Right = Options.check(); !Right) {
+    const Expected<unsigned> Effort = Flags.effort(Options.Model);
+    Status Right = Options.check();
+    if (Right)
+      Right = Effort.status();
+    if (!Right) {
       advice::refuse(Options, M.getContext(), Right);
       Failed = true;
     }
+    Compares = Effort && *Effort;
     return false;
   }
 
@@ -111,9 +139,11 @@ private:
       Leave(Why);
       return false;
     }
-    AllocationEnvironment Environment(Its);
     if (!Models)
       Models.emplace(open(F));
+    if (Compares && !isBetter(MF))
+      return false;
+    AllocationEnvironment Environment(Its);
     Its.begin();
     EpisodeOptions Episode;
     Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
@@ -123,15 +153,36 @@ private:
       return true;
     }
     Its.giveUp();
-    if (!Environment.impossible().empty()) {
+    if (!Environment.impossible().empty())
       Leave(Environment.impossible());
-    } else {
-      Failed = true;
-      advice::giveUp(
-          Options, F.getContext(),
-          Status(Result.status.code(), MF.getName().str() + ": " + Result.status.message()));
-    }
+    else
+      fail(MF, Result.status);
     return true;
+  }
+
+  /// Whether the models' allocation costs less than the greedy allocator's. Also in processes that
+  /// try: whether that is what they try.
+  bool isBetter(const MachineFunction &MF) {
+    std::optional<trial::AllocationCost> Costs[2];
+    const Expected<std::optional<size_t>> Tried =
+        trial::tryAllocations(MF, getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
+                              getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(), Costs);
+    if (!Tried) {
+      fail(MF, Tried.status());
+      return false;
+    }
+    if (*Tried)
+      return **Tried == 0;
+    if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1]))
+      return false;
+    trial::reportAllocation("register-allocation", MF, *Costs[0], *Costs[1]);
+    return true;
+  }
+
+  void fail(const MachineFunction &MF, const Status &Why) {
+    Failed = true;
+    advice::giveUp(Options, MF.getFunction().getContext(),
+                   Status(Why.code(), MF.getName().str() + ": " + Why.message()));
   }
 
   Agents open(const Function &F) const {
@@ -145,6 +196,7 @@ private:
   advice::Settings Options;
   std::optional<Agents> Models;
   bool Failed = false;
+  bool Compares = false;
 };
 
 char RegisterAllocation::ID = 0;

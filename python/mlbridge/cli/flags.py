@@ -28,10 +28,10 @@ SCHEMES = {
 }
 PHASES = "phase-ordering"
 EVICTION = "regalloc-eviction"
-#: How many others each compares with what the compiler does, if nothing is said.
-EFFORTS = {PHASES: 1, EVICTION: 3}
 #: Asks several agents, each of which may be at a URI of its own.
 ALLOCATION = "register-allocation"
+#: How many others each compares with what the compiler does, if nothing is said.
+EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 0}
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 SCRIPT = """\
@@ -290,7 +290,7 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
     if options.effort is not None and not set(named) & set(EFFORTS):
-        raise CommandError(f"--effort is for {' and '.join(EFFORTS)}")
+        raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
     if options.missing is not None and not set(named) - {PHASES, ALLOCATION}:
         raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options, PHASES):
@@ -305,13 +305,13 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             if model is None
             else models_of(name, model, runtime)
         )
-        scheme = models[0][1].partition(":")[0]
-        connects = SCHEMES.get(scheme) == "path" or files.find_component("transport", scheme)
-        if name == EVICTION and connects and effort_of(options, name):
-            raise CommandError(
-                f"--effort: {name} compares allocations in processes that can't share a "
-                f"connection to {scheme}:; give --effort 0, or a model's file"
-            )
+        for _, uri in models if name != PHASES and effort_of(options, name) else ():
+            scheme = uri.partition(":")[0]
+            if SCHEMES.get(scheme) == "path" or files.find_component("transport", scheme):
+                raise CommandError(
+                    f"--effort: {name} compares allocations in processes that can't share a "
+                    f"connection to {scheme}:; give --effort 0, or a model's file"
+                )
         found.append(Asked(name, path_of(name, options.plugin, options.llvm), models))
     return found
 

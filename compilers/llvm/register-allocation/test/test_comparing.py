@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""With an effort no function costs more than with the greedy allocator, whoever decides."""
+
+from __future__ import annotations
+
+import pytest
+from allocation_runs import Compiler
+
+from mlbridge.spills import RECORD, SUFFIX, spill_costs
+
+
+def costs(compiler: Compiler, source: str, **settings: str) -> dict[str, float]:
+    made = compiler.clang(source, *RECORD, **settings)
+    assert made.code == 0 and not made.said
+    return spill_costs(made.path.with_suffix(SUFFIX))
+
+
+@pytest.mark.parametrize("source", ["mixed.c", "pads.cpp"])
+@pytest.mark.parametrize("model", ["function:heuristic", "function:random?seed=5"])
+def test_no_function_costs_more(compiler: Compiler, source: str, model: str) -> None:
+    usual = costs(compiler, source)
+    believed = costs(compiler, source, model=model, on_failure="fail")
+    kept = costs(compiler, source, model=model, on_failure="fail", effort="1")
+    assert all(kept.get(name, 0) <= usual[name] for name in usual)
+    assert any(believed[name] > usual[name] for name in usual) or kept == believed
+
+
+def test_what_costs_less_is_taken_whole(compiler: Compiler) -> None:
+    """And what costs more is the greedy allocator's, byte for byte."""
+    plain = compiler.clang("mixed.c")
+    printed, before = compiler.output(plain), plain.object
+    made = compiler.clang("mixed.c", model="function:random?seed=5", effort="1", on_failure="fail")
+    assert not made.said and compiler.output(made) == printed
+    assert made.object == before
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "says"),
+    [
+        ("function:heuristic", "often", "-register-allocation-effort: expected 0 to 1000"),
+        ("unix:/nowhere", "1", "can't share a connection"),
+        ("task=unix:/nowhere;*=function:heuristic", "1", "got unix:/nowhere"),
+    ],
+)
+def test_an_effort_that_makes_no_sense(
+    compiler: Compiler, model: str, effort: str, says: str
+) -> None:
+    made = compiler.clang("mixed.c", model=model, effort=effort)
+    assert made.code != 0 and says in made.said
