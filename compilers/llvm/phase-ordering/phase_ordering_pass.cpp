@@ -8,7 +8,7 @@
 #include "middle_end.h"
 
 #include "diagnostic.h"
-#include "trial_process.h"
+#include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
 #include <mlbridge/model.h>

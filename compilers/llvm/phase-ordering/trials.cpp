@@ -9,7 +9,7 @@
 #include "middle_end.h"
 #include "working_copy.h"
 
-#include "trial_process.h"
+#include "trials/trial_process.h"
 #include "versions/code_generation.h"
 #include "versions/plugin_inline_advisor.h"
 #include "versions/target_triple.h"

@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_REGALLOC_ADVICE_COMPARISON_H
 #define MLBRIDGE_REGALLOC_ADVICE_COMPARISON_H
 
-#include "allocation_trials.h"
+#include "trials/allocation_trials.h"
 
 namespace mlbridge::regalloc {
 

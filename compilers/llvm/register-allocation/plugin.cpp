@@ -6,8 +6,8 @@
 //     -Xclang -register-allocation-model=URIS
 #include "advice/flags.h"
 #include "agents.h"
-#include "allocation_trials.h"
 #include "environment.h"
+#include "trials/allocation_trials.h"
 #include "versions/pass_plugin.h"
 
 #include <mlbridge/uri.h>
