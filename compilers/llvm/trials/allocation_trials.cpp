@@ -193,12 +193,12 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
   return std::optional<size_t>();
 }
 
-void reportAllocation(StringRef Optimization, const MachineFunction &MF,
+void reportAllocation(const char *Optimization, const MachineFunction &MF,
                       const AllocationCost &Taken, const AllocationCost &Instead) {
   using NV = DiagnosticInfoOptimizationBase::Argument;
   MachineOptimizationRemarkEmitter Emitter(const_cast<MachineFunction &>(MF), nullptr);
   Emitter.emit([&] {
-    return MachineOptimizationRemark(Optimization.data(), "Compared", DebugLoc(), &MF.front())
+    return MachineOptimizationRemark(Optimization, "Compared", DebugLoc(), &MF.front())
            << MF.getName() << ": spills, reloads and copies cost "
            << NV("Cost", std::to_string(Taken.Moves)) << " instead of "
            << NV("Instead", std::to_string(Instead.Moves));

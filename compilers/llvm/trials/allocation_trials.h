@@ -43,7 +43,7 @@ tryAllocations(const llvm::MachineFunction &MF, const llvm::VirtRegMap &Register
                llvm::MutableArrayRef<std::optional<AllocationCost>> Costs);
 
 /// A remark of the optimization: what the allocation that was taken costs, and what it replaces.
-void reportAllocation(llvm::StringRef Optimization, const llvm::MachineFunction &MF,
+void reportAllocation(const char *Optimization, const llvm::MachineFunction &MF,
                       const AllocationCost &Taken, const AllocationCost &Instead);
 
 /// How many allocations are tried, which the option (-NAME) says. InvalidArgument names it: no
