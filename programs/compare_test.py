@@ -109,6 +109,8 @@ def test_what_must_not_be(root: Path) -> None:
         "its output differs from the -Oz build's",
         "main.c is larger than at -Oz",
     ]
+    said = problems("small", {"-Oz": plain, "effort 1": larger}, never_larger=False)
+    assert len(said) == 2
 
 
 def test_intervals_are_of_programs() -> None:
