@@ -194,7 +194,15 @@ def test_several_optimizations(
         (["inliner", "regalloc-eviction", "--model", "unix:/s"], "expected OPTIMIZATION=URI"),
         (["inliner", "--model", "phase-ordering=unix:/s"], "is not one of inliner"),
         (["inliner", "--effort", "3", "--model", "unix:/s"], "is for phase-ordering, regalloc-"),
-        (["regalloc-eviction", "--effort", "1", "--model", "unix:/s"], "can't share a connection"),
+        (
+            ["regalloc-eviction", "--effort", "1", "--model", "unix:/s"],
+            "regalloc-eviction's connection",
+        ),
+        (
+            [*two, "--model", f"regalloc-eviction=native:{place}/policy.onnx", *models[2:]]
+            + ["--effort", "2"],
+            "can't share regalloc-priority's connection",
+        ),
         (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
         (["regalloc-priority", "--llvm", "19"], "has no plugin for LLVM 19"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "question.h"
 
+#include "trials/allocation_trials.h"
+
 #include "llvm/Target/TargetMachine.h"
 
 using namespace llvm;
@@ -29,6 +31,8 @@ void Question::note(const Status &Why) {
 }
 
 void Question::note(const MachineFunction &MF, const Status &Why) {
+  if (!Why)
+    trial::endTrial(Why);
   note(Status(Why.code(), MF.getName().str() + ": " + Why.message()));
 }
 

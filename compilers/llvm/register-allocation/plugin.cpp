@@ -141,7 +141,7 @@ private:
     }
     if (!Models)
       Models.emplace(open(F));
-    if (Compares && !isBetter(MF))
+    if (Compares && !isBetter(MF, Leave))
       return false;
     AllocationEnvironment Environment(Its);
     Its.begin();
@@ -162,7 +162,7 @@ private:
 
   /// Whether the models' allocation costs less than the greedy allocator's. Also in processes that
   /// try: whether that is what they try.
-  bool isBetter(const MachineFunction &MF) {
+  bool isBetter(const MachineFunction &MF, function_ref<void(StringRef)> Leave) {
     std::optional<trial::AllocationCost> Costs[2];
     const Expected<std::optional<size_t>> Tried =
         trial::tryAllocations(MF, getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
@@ -173,13 +173,16 @@ private:
     }
     if (*Tried)
       return **Tried == 0;
-    if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1]))
+    if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1])) {
+      Leave("that does not cost more");
       return false;
+    }
     trial::reportAllocation("register-allocation", MF, *Costs[0], *Costs[1]);
     return true;
   }
 
   void fail(const MachineFunction &MF, const Status &Why) {
+    trial::endTrial(Why);
     Failed = true;
     advice::giveUp(Options, MF.getFunction().getContext(),
                    Status(Why.code(), MF.getName().str() + ": " + Why.message()));

@@ -4,7 +4,6 @@
 #include "trial_process.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/CodeGen/MachineBlockFrequencyInfo.h"
 #include "llvm/CodeGen/MachineFrameInfo.h"
@@ -21,6 +20,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -122,9 +122,20 @@ AllocationCost costOf(const MachineFunction &MF, const VirtRegMap &Registers,
   return Sum;
 }
 
+/// What a process says of its trial.
 struct Outcome {
   AllocationCost Cost;
   bool Known = false;
+  Code Failure = Code::Ok;
+  char Message[1000] = {};
+};
+
+/// Of this process, if it tries.
+Outcome *Mine = nullptr;
+
+struct Unmap {
+  size_t Bytes;
+  void operator()(Outcome *Shared) const { munmap(Shared, Bytes); }
 };
 
 int millisecondsUntil(std::chrono::steady_clock::time_point Then) {
@@ -154,18 +165,18 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
   void *Memory = mmap(nullptr, Bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (Memory == MAP_FAILED)
     return Status(Code::Unavailable, std::string("no memory to share: ") + std::strerror(errno));
-  auto Unmap = make_scope_exit([=] { munmap(Memory, Bytes); });
-  auto *Shared = new (Memory) Outcome[Count];
+  std::unique_ptr<Outcome[], Unmap> Shared(new (Memory) Outcome[Count], Unmap{Bytes});
   const auto Deadline = std::chrono::steady_clock::now() + Longest;
   SmallVector<Child, 2> Trials(Count);
   Status Failed;
   for (size_t I = 0; I < Count && Failed; ++I) {
     if (Trials[I].fork()) {
-      Unmap.release();
-      isolate();
+      Mine = Shared.release() + I;
+      isolate(Trials[I].Alive);
       divert(MF.getFunction().getContext(),
-             std::make_unique<EndOfAllocation>([&MF, &Registers, &Frequencies, Shared, I] {
-               Shared[I] = {costOf(MF, Registers, Frequencies), true};
+             std::make_unique<EndOfAllocation>([&MF, &Registers, &Frequencies] {
+               Mine->Cost = costOf(MF, Registers, Frequencies);
+               Mine->Known = true;
                _exit(0);
              }));
       return std::optional<size_t>(I);
@@ -185,12 +196,23 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
     const int Ended = Trials[I].reap();
     if (Shared[I].Known)
       Costs[I] = Shared[I].Cost;
+    else if (Shared[I].Failure != Code::Ok)
+      Failed = Status(Shared[I].Failure, Shared[I].Message);
     else if (!WIFEXITED(Ended) || WEXITSTATUS(Ended) != Refused)
-      Failed = Status(Code::Internal, "a process that tried an allocation crashed");
+      Failed = Status(Code::Internal, "a process that tried an allocation ended too early");
   }
   if (!Failed)
     return Failed;
   return std::optional<size_t>();
+}
+
+void endTrial(const Status &Why) {
+  if (!Mine)
+    return;
+  const std::string &Text = Why.message();
+  Text.copy(Mine->Message, sizeof Mine->Message - 1);
+  Mine->Failure = Why.code();
+  _exit(Refused);
 }
 
 void reportAllocation(const char *Optimization, const MachineFunction &MF,
@@ -210,8 +232,8 @@ Expected<unsigned> effortOf(StringRef Option, StringRef Number, ArrayRef<StringR
     return Status(Code::InvalidArgument, ("-" + Option + ": " + Expected + ", got " + Got).str());
   };
   unsigned Effort = 0;
-  if (Number.getAsInteger(10, Effort) || Effort > 1000)
-    return Wrong("expected 0 to 1000", ("'" + Number + "'").str());
+  if (Number.getAsInteger(10, Effort) || Effort > 100)
+    return Wrong("expected 0 to 100", ("'" + Number + "'").str());
   for (StringRef Model : Models)
     if (Effort &&
         !is_contained({"native", "onnx", "aot", "tfaot", "function"}, Model.split(':').first))

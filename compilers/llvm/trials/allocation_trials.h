@@ -34,13 +34,17 @@ struct AllocationCost {
 /// function, and ends where the greedy allocator is done with it. Returns nothing in the caller,
 /// once all have ended, a minute later at most, with what each allocation costs, or nothing where
 /// LLVM refuses it. Errors, in the caller: Unsupported (whyNot()), Unavailable (there can be no
-/// process), Internal (one crashed), DeadlineExceeded.
+/// process), Internal (one ended too early), DeadlineExceeded, and those of endTrial.
 ///
 /// `Registers` and `Frequencies` are those of the function, and stay.
 Expected<std::optional<size_t>>
 tryAllocations(const llvm::MachineFunction &MF, const llvm::VirtRegMap &Registers,
                const llvm::MachineBlockFrequencyInfo &Frequencies,
                llvm::MutableArrayRef<std::optional<AllocationCost>> Costs);
+
+/// In a process that tries: ends it, and the caller's tryAllocations returns this failure. Does
+/// nothing elsewhere.
+void endTrial(const Status &Why);
 
 /// A remark of the optimization: what the allocation that was taken costs, and what it replaces.
 void reportAllocation(const char *Optimization, const llvm::MachineFunction &MF,

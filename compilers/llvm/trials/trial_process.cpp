@@ -40,7 +40,7 @@ bool Child::fork() {
   const pid_t Parent = getpid();
   Id = ::fork();
   close(Ends[Id == 0 ? 0 : 1]);
-  Alive = Ends[0];
+  Alive = Ends[Id == 0 ? 1 : 0];
   if (Id < 0)
     close(Alive);
   if (Id != 0)

@@ -23,7 +23,7 @@ std::string whyNot();
 /// A forked process, and a pipe that ends with it.
 struct Child {
   pid_t Id = -1;
-  int Alive = -1; ///< readable, at its end, once the process is gone
+  int Alive = -1; ///< readable, at its end, once the process is gone; in the child the other end
 
   /// Returns true in the child. In the caller, Id stays -1 if there could be no process (errno).
   bool fork();
@@ -34,8 +34,8 @@ struct Child {
 };
 
 /// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
-/// writing, all but those of `Keep`, are no longer; signals, fatal errors and exit() end the
-/// process and nothing else.
+/// writing, all but those of `Keep` (such as Child::Alive), are no longer; signals, fatal errors
+/// and exit() end the process and nothing else.
 void isolate(llvm::ArrayRef<int> Keep = {});
 
 /// In a child: no remarks, and diagnostics go to this handler.

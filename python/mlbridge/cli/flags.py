@@ -305,15 +305,25 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             if model is None
             else models_of(name, model, runtime)
         )
-        for _, uri in models if name != PHASES and effort_of(options, name) else ():
+        found.append(Asked(name, path_of(name, options.plugin, options.llvm), models))
+    for one in found:
+        must_be_forkable(options, one, found)
+    return found
+
+
+def must_be_forkable(options: argparse.Namespace, one: Asked, found: Sequence[Asked]) -> None:
+    """Whether it can ask in processes that try allocations, if it compares any."""
+    if one.optimization == PHASES or not effort_of(options, one.optimization):
+        return
+    for its in found if one.optimization == EVICTION else [one]:
+        for _, uri in its.models if its.plugin == one.plugin else ():
             scheme = uri.partition(":")[0]
             if SCHEMES.get(scheme) == "path" or files.find_component("transport", scheme):
                 raise CommandError(
-                    f"--effort: {name} compares allocations in processes that can't share a "
-                    f"connection to {scheme}:; give --effort 0, or a model's file"
+                    f"--effort: {one.optimization} compares allocations in processes that can't "
+                    f"share {its.optimization}'s connection to {scheme}:; give --effort 0, or a "
+                    "model's file"
                 )
-        found.append(Asked(name, path_of(name, options.plugin, options.llvm), models))
-    return found
 
 
 def vocabulary_of(options: argparse.Namespace) -> list[str]:

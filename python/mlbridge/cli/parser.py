@@ -199,7 +199,9 @@ def parser() -> Parser:
     )
     asking.option("--log DIR", "write the decisions into this folder")
     asking.option(
-        "--levels LIST", "the -O levels at which it asks: Os,Oz (default), O2, …", type=levels
+        "--levels LIST",
+        "the -O levels at which it asks: Oz, O2, … (default: Os,Oz; in register allocation all)",
+        type=levels,
     )
     flags = command(
         "flags",

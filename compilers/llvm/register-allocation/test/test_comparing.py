@@ -37,7 +37,7 @@ def test_what_costs_less_is_taken_whole(compiler: Compiler) -> None:
 @pytest.mark.parametrize(
     ("model", "effort", "says"),
     [
-        ("function:heuristic", "often", "-register-allocation-effort: expected 0 to 1000"),
+        ("function:heuristic", "often", "-register-allocation-effort: expected 0 to 100"),
         ("unix:/nowhere", "1", "can't share a connection"),
         ("task=unix:/nowhere;*=function:heuristic", "1", "got unix:/nowhere"),
     ],
@@ -47,3 +47,12 @@ def test_an_effort_that_makes_no_sense(
 ) -> None:
     made = compiler.clang("mixed.c", model=model, effort=effort)
     assert made.code != 0 and says in made.said
+
+
+@pytest.mark.parametrize("model", ["function:nope", "native:/nowhere.onnx"])
+def test_agents_that_fail_have_failed(compiler: Compiler, model: str) -> None:
+    plain = compiler.clang("mixed.c").object
+    made = compiler.clang("mixed.c", model=model, effort="1")
+    assert len(made.warnings) == 1 and model in made.said
+    assert made.object == plain
+    assert compiler.clang("mixed.c", model=model, effort="1", on_failure="fail").code != 0
