@@ -146,8 +146,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   Mask = {1, 1};
   float Saved = 0, Evicts = -1;
   for (const Point &One : Points)
-    if (One.Fits)
-      Saved = std::max(Saved, One.Weight - One.Frequency);
+    Saved = std::max(Saved, One.saved());
   for (const Colour &One : Registers)
     if (One.CanEvict && (Evicts < 0 || One.Evicts < Evicts))
       Evicts = One.Evicts;
@@ -202,7 +201,7 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
     Row[0] = Points[I].Weight;
     Row[1] = static_cast<float>(Points[I].Uses.size());
     Row[2] = Points[I].Frequency;
-    Row[3] = Points[I].Fits ? 1 : 0;
+    Row[3] = Points[I].Evicts;
   }
   return Status();
 }
