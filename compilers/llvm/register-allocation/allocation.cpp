@@ -16,6 +16,8 @@ namespace mlbridge::allocation {
 
 /// Of what spilling leaves: it isn't split.
 static constexpr unsigned NoSplit = ~0U;
+/// No live range must give up its register more often, but for one that can't be spilled.
+static constexpr unsigned MaxEvicted = 8;
 
 Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
     : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()), Its(Its),
@@ -93,10 +95,6 @@ void Allocation::describe(Range &Of) {
     ++Of.Uses;
     Of.Executions += frequency(*I->getParent());
   }
-  // As for its weight.
-  if (VirtRegAuxInfo::isRematerializable(Its, this->Its.Intervals, this->Its.Map, Registers,
-                                         *MF.getSubtarget().getInstrInfo()))
-    Of.Executions /= 2;
   Of.Registers = Classes.getOrder(Registers.getRegClass(Of.Register)).size();
 }
 

@@ -46,7 +46,6 @@ enum : size_t {
   MaxRanges = 2048,    ///< live ranges, those that spilling and splitting make included
   MaxEdges = 1U << 16, ///< pairs of live ranges that interfere
   MaxPoints = 200,     ///< where a live range may be split
-  MaxEvicted = 8, ///< how often one must give up its register, but for those that can't be spilled
 };
 
 /// Whether a register can be a live range's colour.
@@ -70,8 +69,7 @@ struct Colour {
   float Evicts = 0; ///< what spilling those would cost: executions
 };
 
-/// What a live range can be split into: a part, for which a register is free or can be taken from
-/// lighter ones, and the rest.
+/// What a live range can be split into: a part, and the rest.
 struct Point {
   struct Copy {
     llvm::MachineBasicBlock *Block = nullptr;
@@ -82,10 +80,7 @@ struct Point {
   std::vector<Copy> Copies;
   float Weight = 0;    ///< executions of its uses and definitions, for each call of the function
   float Frequency = 0; ///< executions of the copies
-  float Evicts = 0;    ///< executions of lighter live ranges that must give way to the part
-
-  /// Executions; what gives way may find another place.
-  float saved() const { return Weight - Frequency - Evicts / 2; }
+  bool Fits = false;   ///< a register is free for all of the part
 };
 
 class Allocation final : llvm::LiveRangeEdit::Delegate {

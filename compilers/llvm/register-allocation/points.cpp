@@ -49,37 +49,18 @@ struct Cost {
   float sum() const { return Copies + Rest; }
 };
 
-/// What has a register where the live range that is split may want it.
-struct Holder {
-  const LiveRange *Range = nullptr;
-  float Weight = std::numeric_limits<float>::infinity();
-  float Executions = 0;
-};
-
-/// As LLVM's: so that short live ranges don't weigh too much.
-float weight(float Executions, float Length) {
-  return Executions / (Length + 25 * SlotIndex::InstrDist);
-}
-
 class Finder {
 public:
-  /// Others that have a register, by its register.
-  using Others = function_ref<Holder(const LiveInterval &)>;
-
   Finder(const LiveInterval &Of, MachineFunction &MF, const Analyses &Its)
       : Of(Of), MF(MF), Its(Its) {}
 
   /// Whether it can be split at all.
   bool begin();
-  /// Parts that fit into this register; then those for which lighter ones must give it up.
-  void find(MCRegister In, const TargetRegisterInfo &Target, Others Describe,
-            std::vector<Point> &Found);
+  /// Parts that fit into this register.
+  void find(MCRegister In, const TargetRegisterInfo &Target, std::vector<Point> &Found);
 
 private:
   bool isTaken(SlotIndex From, SlotIndex To) const;
-  void find(std::vector<Point> &Found);
-  /// Adds it if it is worth its copies and what has to give way.
-  void add(Point One, ArrayRef<std::pair<SlotIndex, SlotIndex>> Live, std::vector<Point> &Found);
   Cost cost(size_t Block, bool In, bool Out) const;
   void region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &Start);
   void windows(const Presence &Here, std::vector<Point> &Found);
@@ -92,11 +73,8 @@ private:
   std::vector<Room> Rooms;                            ///< of the register, for each block
   std::vector<std::vector<Room>> Seen;
   /// What has the register.
-  SmallVector<Holder, 16> Holders;
+  SmallVector<const LiveRange *, 16> Holders;
   MCRegister Register;
-  float Limit = 0;   ///< what weighs less can give way
-  float Densest = 0; ///< weight of the hottest block alone
-  bool Exits = true; ///< whether copies back into the rest cost something
 };
 
 bool Finder::begin() {
@@ -135,12 +113,6 @@ bool Finder::begin() {
   }
   for (size_t I = 0; I < Blocks.size(); ++I) {
     sort(Blocks[I].Uses);
-    float Length = 0;
-    for (const auto &Next : Blocks[I].Segments)
-      Length += static_cast<float>(Next.first.distance(Next.second));
-    Densest = std::max(
-        Densest,
-        weight(Blocks[I].Frequency * static_cast<float>(Blocks[I].Uses.size()), Length));
     for (const auto &Next : Blocks[I].Uses)
       Blocks[I].Defines.push_back(Next.second->modifiesRegister(Of.reg(), nullptr));
     for (const bool Out : {false, true})
@@ -151,9 +123,7 @@ bool Finder::begin() {
 }
 
 bool Finder::isTaken(SlotIndex From, SlotIndex To) const {
-  if (any_of(Holders, [&](const Holder &Next) {
-        return Next.Weight >= Limit && Next.Range->overlaps(From, To);
-      }))
+  if (any_of(Holders, [&](const LiveRange *Holder) { return Holder->overlaps(From, To); }))
     return true;
   const auto Number = static_cast<unsigned>(Its.Intervals.getMBBFromIndex(From)->getNumber());
   const ArrayRef<SlotIndex> Slots = Its.Intervals.getRegMaskSlotsInBlock(Number);
@@ -173,11 +143,10 @@ Cost Finder::cost(size_t Block, bool In, bool Out) const {
     if (Here.Lives[Edge] && Labels[Edge] && !Free.Edges[Edge])
       return {std::numeric_limits<float>::infinity(), 0, false};
   if (Here.Uses.empty()) {
-    const auto Back = static_cast<float>(Exits);
-    Its.Copies = In != Out ? (In ? Back : 1) : In && !Free.Whole ? 1 + Back : 0;
+    Its.Copies = In != Out ? 1 : In && !Free.Whole ? 2 : 0;
   } else {
-    const float Without = (Here.Lives[0] && In && Exits) + (Here.Lives[1] && Out);
-    const float With = (Here.Lives[0] && !In) + (Here.Lives[1] && !Out && Exits);
+    const float Without = (Here.Lives[0] && In) + (Here.Lives[1] && Out);
+    const float With = (Here.Lives[0] && !In) + (Here.Lives[1] && !Out);
     const auto Count = static_cast<float>(Here.Uses.size());
     Its.Uses = Free.Whole && With < Without + Count;
     Its.Copies = Its.Uses ? With : Without;
@@ -213,25 +182,21 @@ void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &S
     }
   }
   Point One;
+  One.Fits = true;
   bool Defines = false;
-  float Stores = 0, Defined = 0;
   size_t Left = 0;
-  SmallVector<std::pair<SlotIndex, SlotIndex>, 16> Live;
   std::vector<bool> Uses(Blocks.size());
   for (size_t I = 0; I < Blocks.size(); ++I) {
     const Presence &Here = Blocks[I];
     Uses[I] = cost(I, Here.Lives[0] && In.lookup(Here.Bundles[0]),
                    Here.Lives[1] && In.lookup(Here.Bundles[1]))
                   .Uses;
-    if (Uses[I] || (Here.Uses.empty() && Here.Lives[0] && In.lookup(Here.Bundles[0])))
-      Live.append(Here.Segments.begin(), Here.Segments.end());
     if (!Uses[I]) {
       Left += Here.Uses.size();
       continue;
     }
     One.Weight += Here.Frequency * static_cast<float>(Here.Uses.size());
     Defines |= is_contained(Here.Defines, true);
-    Defined += Here.Frequency * static_cast<float>(llvm::count(Here.Defines, true));
     for (const auto &Use : Here.Uses)
       One.Uses.push_back(Use.second);
   }
@@ -242,7 +207,7 @@ void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &S
     if (!Into && !Defines)
       return;
     One.Copies.push_back({Here.Block, Before, Into});
-    (Into ? One.Frequency : Stores) += Here.Frequency;
+    One.Frequency += Here.Frequency;
   };
   for (size_t I = 0; I < Blocks.size(); ++I) {
     const Presence &Here = Blocks[I];
@@ -264,10 +229,8 @@ void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &S
     if (Here.Lives[1] && Leaves != Uses[I])
       Copy(Here, End, Leaves);
   }
-  // The spiller stores each value once.
-  One.Frequency += std::min(Stores, Defined);
-  if (Left || !One.Copies.empty())
-    add(std::move(One), Live, Found);
+  if (One.Weight > One.Frequency && (Left || !One.Copies.empty()))
+    Found.push_back(std::move(One));
 }
 
 void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
@@ -286,7 +249,8 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
     if (Last == First || Here.Uses[First].second->isTerminator())
       continue;
     Point One;
-      bool Defines = false;
+    One.Fits = true;
+    bool Defines = false;
     for (size_t I = First; I <= Last; ++I) {
       One.Uses.push_back(Here.Uses[I].second);
       Defines |= Here.Defines[I];
@@ -298,48 +262,22 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
       One.Copies.push_back({Here.Block, std::next(Here.Uses[Last].second->getIterator()), false});
     One.Weight = Here.Frequency * static_cast<float>(One.Uses.size());
     One.Frequency = Here.Frequency * static_cast<float>(One.Copies.size());
-    if (!One.Copies.empty())
-      add(std::move(One), {{Here.Uses[First].first, After}}, Found);
+    if (One.Weight > One.Frequency && !One.Copies.empty())
+      Found.push_back(std::move(One));
     First = Last;
   }
 }
 
-void Finder::add(Point One, ArrayRef<std::pair<SlotIndex, SlotIndex>> Live,
-                 std::vector<Point> &Found) {
-  float Heaviest = 0, Length = 0;
-  for (const auto &Next : Live)
-    Length += static_cast<float>(Next.first.distance(Next.second));
-  for (const Holder &Next : Holders)
-    if (Next.Weight < Limit && any_of(Live, [&](const auto &Segment) {
-          return Next.Range->overlaps(Segment.first, Segment.second);
-        })) {
-      One.Evicts += Next.Executions;
-      Heaviest = std::max(Heaviest, Next.Weight);
-    }
-  // What gives way must be far cheaper, for it may take the places of others in turn.
-  if (One.saved() > 0 && 4 * One.Evicts <= One.Weight - One.Frequency && (Heaviest == 0 || weight(One.Weight, Length) > 1.1f * Heaviest))
-    Found.push_back(std::move(One));
-}
-
-void Finder::find(MCRegister In, const TargetRegisterInfo &Target, Others Describe,
-                  std::vector<Point> &Found) {
+void Finder::find(MCRegister In, const TargetRegisterInfo &Target, std::vector<Point> &Found) {
   Register = In;
   Holders.clear();
   for (const MCRegUnit Unit : Target.regunits(In)) {
     if (LiveRange &Fixed = Its.Intervals.getRegUnit(Unit); !Fixed.empty())
-      Holders.push_back({&Fixed});
-    for (const LiveInterval *Next : Its.Matrix.query(Of, Unit).interferingVRegs())
-      if (none_of(Holders, [&](const Holder &Old) { return Old.Range == Next; }))
-        Holders.push_back(Describe(*Next));
+      Holders.push_back(&Fixed);
+    for (const LiveInterval *Holder : Its.Matrix.query(Of, Unit).interferingVRegs())
+      if (!is_contained(Holders, Holder))
+        Holders.push_back(Holder);
   }
-  Limit = 0;
-  find(Found);
-  Limit = Densest;
-  if (any_of(Holders, [&](const Holder &Next) { return Next.Weight < Limit; }))
-    find(Found);
-}
-
-void Finder::find(std::vector<Point> &Found) {
   Rooms.assign(Blocks.size(), {});
   bool Any = false;
   for (size_t I = 0; I < Blocks.size(); ++I) {
@@ -355,18 +293,14 @@ void Finder::find(std::vector<Point> &Found) {
     Rooms[I].Edges[1] = !isTaken(End.getPrevSlot(), End);
     windows(Here, Found);
   }
-  if (!Any || (Limit == 0 && is_contained(Seen, Rooms)))
+  if (!Any || is_contained(Seen, Rooms))
     return;
-  if (Limit == 0)
-    Seen.push_back(Rooms);
+  Seen.push_back(Rooms);
   DenseMap<unsigned, bool> Start;
   region(Found, Start);
   for (const auto &[Bundle, Those] : Bundles)
     Start[Bundle] = true;
   region(Found, Start);
-  Exits = false;
-  region(Found, Start);
-  Exits = true;
   SmallSet<const MachineLoop *, 8> Loops;
   for (const Presence &Here : Blocks) {
     const MachineLoop *const Loop = Its.Loops.getLoopFor(Here.Block);
@@ -391,16 +325,10 @@ std::vector<Point> Allocation::points(size_t Range) {
   Finder Find(Of, MF, Its);
   if (!Find.begin())
     return All;
-  const auto Describe = [&](const LiveInterval &Other) -> Holder {
-    const struct Range &Its = Ranges[Numbers.lookup(Other.reg())];
-    if (!Its.Spillable || Its.Evicted >= MaxEvicted)
-      return {&Other};
-    return {&Other, Other.weight(), Its.Executions};
-  };
   for (const MCPhysReg Next : Classes.getOrder(Registers.getRegClass(Of.reg())))
-    Find.find(Next, Target, Describe, All);
+    Find.find(Next, Target, All);
   std::stable_sort(All.begin(), All.end(), [](const Point &A, const Point &B) {
-    return A.saved() > B.saved();
+    return A.Weight - A.Frequency > B.Weight - B.Frequency;
   });
   if (All.size() > MaxPoints)
     All.resize(MaxPoints);

@@ -35,8 +35,7 @@ def heuristic(observation: Any, context: mlbridge.Context) -> int:
         notes = observation["annotations"]
         score = np.where(notes[:, 0] > 0, np.float32(1e30), observation["spill_weights"])
     elif context.agent == "split":
-        uses, _, copies, evicts = observation["points"].T
-        score = uses - copies - evicts / 2
+        score = observation["points"][:, 0] - observation["points"][:, 2]
     elif its[0] == 0:
         score = -observation["registers"][:, 4]
         score[0] = -its[4]
