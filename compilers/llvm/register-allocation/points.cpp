@@ -93,8 +93,7 @@ bool Finder::begin() {
         Here.Frequency =
             static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(Block));
         for (const bool Out : {false, true})
-          Here.Bundles[Out] =
-              Its.Bundles.getBundle(static_cast<unsigned>(Block->getNumber()), Out);
+          Here.Bundles[Out] = Its.Bundles.getBundle(static_cast<unsigned>(Block->getNumber()), Out);
       }
       Presence &Here = Blocks[Found->second];
       Here.Lives[0] |= From == Begin;
@@ -162,7 +161,8 @@ void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &S
   const auto Of = [&](size_t Block, unsigned Bundle, bool Value) {
     const Presence &Here = Blocks[Block];
     const auto Label = [&](bool Edge) {
-      return Here.Lives[Edge] && (Here.Bundles[Edge] == Bundle ? Value : In.lookup(Here.Bundles[Edge]));
+      return Here.Lives[Edge] &&
+             (Here.Bundles[Edge] == Bundle ? Value : In.lookup(Here.Bundles[Edge]));
     };
     return cost(Block, Label(false), Label(true)).sum();
   };
@@ -239,9 +239,10 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
     size_t Last = First;
     // From before the first use to after the last one.
     const auto Free = [&](size_t To) {
-      const SlotIndex From = Here.Defines[First] && !Here.Uses[First].second->readsVirtualRegister(Of.reg())
-                                 ? Here.Uses[First].first.getRegSlot()
-                                 : Here.Uses[First].first.getBaseIndex();
+      const SlotIndex From =
+          Here.Defines[First] && !Here.Uses[First].second->readsVirtualRegister(Of.reg())
+              ? Here.Uses[First].first.getRegSlot()
+              : Here.Uses[First].first.getBaseIndex();
       return !isTaken(From, Here.Uses[To].first.getRegSlot());
     };
     while (Last + 1 < Count && !Here.Uses[Last + 1].second->isTerminator() && Free(Last + 1))
