@@ -34,17 +34,22 @@ Status heuristic(FunctionCall &Call) {
     const size_t Columns = Mask.empty() ? 0 : Notes.size() / Mask.size();
     Answer = best(Mask, [&](size_t I) { return Notes[I * Columns] > 0 ? 1e30f : Weights[I]; });
   } else if (Agent == "task") {
-    Answer = Call.in<float>("node_properties")[1] == 0 ? 1 : 0; // no register is free
+    const auto Its = Call.in<float>("node_properties");
+    const float Executions = Its[6], Evicts = Its[7], Saved = Its[8];
+    const float Least = Evicts < 0 ? Executions : std::min(Evicts, Executions);
+    Answer = Its[1] == 0 && Executions - Saved < Least ? 1 : 0; // no register is free
   } else if (Agent == "colour") {
-    const auto Rows = Call.in<float>("registers");
+    const auto Rows = Call.in<float>("registers"), Its = Call.in<float>("node_properties");
     const size_t Columns = Rows.size() / Mask.size();
     Answer = best(Mask, [&](size_t I) {
       const float *Row = Rows.data() + I * Columns;
+      if (Its[0] == 0) // what has to be spilled instead
+        return I == 0 ? -Its[4] : -Row[4];
       return I == 0 ? -1e6f : 100 * Row[0] - 10 * Row[1] - Row[2] - 20 * Row[3];
     });
   } else {
     const auto Points = Call.in<float>("points");
-    Answer = best(Mask, [&](size_t I) { return Points[3 * I] - Points[3 * I + 2]; });
+    Answer = best(Mask, [&](size_t I) { return Points[4 * I] - Points[4 * I + 2]; });
   }
   return Status();
 }

@@ -14,8 +14,10 @@ using namespace llvm;
 
 namespace mlbridge::allocation {
 
-/// Parts of parts of parts are no further split: each split leaves a copy.
-static constexpr unsigned MaxDepth = 6;
+/// Of what spilling leaves: it isn't split.
+static constexpr unsigned NoSplit = ~0U;
+/// No live range must give up its register more often, but for one that can't be spilled.
+static constexpr unsigned MaxEvicted = 8;
 
 Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
     : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()), Its(Its),
@@ -70,6 +72,7 @@ void Allocation::add(Register Register, unsigned Depth) {
   New.Register = Register;
   New.Depth = Depth;
   describe(New);
+  Numbers[Register] = Ranges.size();
   Ranges.push_back(New);
   if (Ranges.size() > Adjacent.size()) {
     const size_t More = 2 * Ranges.size();
@@ -86,9 +89,12 @@ void Allocation::describe(Range &Of) {
   Of.Weight = Of.Spillable && std::isfinite(Its.weight()) ? Its.weight() : 0;
   Of.Size = Its.getSize() / SlotIndex::InstrDist;
   Of.Uses = 0;
+  Of.Executions = 0;
   for (auto I = Registers.reg_instr_nodbg_begin(Of.Register), E = Registers.reg_instr_nodbg_end();
-       I != E; ++I)
+       I != E; ++I) {
     ++Of.Uses;
+    Of.Executions += frequency(*I->getParent());
+  }
   Of.Registers = Classes.getOrder(Registers.getRegClass(Of.Register)).size();
 }
 
@@ -177,100 +183,38 @@ std::vector<Colour> Allocation::colours(size_t Range) {
       One.Is = Availability::Fixed;
     All.push_back(One);
   }
-  return All;
-}
-
-static bool canSplitBefore(const MachineInstr &Use) {
-  return !Use.isCopyLike() && !Use.isInlineAsm() && !Use.isCompare() && !Use.isTerminator() &&
-         !Use.isBundled();
-}
-
-std::vector<Point> Allocation::points(size_t Range) {
-  std::vector<Point> All;
-  const LiveInterval &Of = interval(Range);
-  if (!Ranges[Range].Spillable || Ranges[Range].Depth >= MaxDepth || Of.hasSubRanges())
+  if (any_of(All, [](const Colour &One) { return One.Is == Availability::Free; }))
     return All;
-  SmallPtrSet<MachineInstr *, 16> Uses;
-  for (MachineOperand &Operand : Registers.reg_nodbg_operands(Of.reg())) {
-    if (Operand.isDef() && Operand.getSubReg())
-      return All;
-    if (Operand.isUse() && !Operand.isUndef())
-      Uses.insert(Operand.getParent());
-  }
-  std::vector<std::pair<SlotIndex, MachineInstr *>> Sorted;
-  for (MachineInstr *Use : Uses)
-    Sorted.emplace_back(Its.Intervals.getInstructionIndex(*Use), Use);
-  sort(Sorted);
-  if (Of.getNumValNums() != 1) {
-    // For this use and those of the same value that follow in the block.
-    for (size_t I = 0; I + 1 < Sorted.size() && All.size() < MaxPoints; ++I) {
-      MachineInstr &Use = *Sorted[I].second;
-      const VNInfo *const Value = Of.getVNInfoBefore(Sorted[I].first.getRegSlot());
-      const auto Follows = [&](size_t J) {
-        return J < Sorted.size() && Sorted[J].second->getParent() == Use.getParent() &&
-               Of.getVNInfoBefore(Sorted[J].first.getRegSlot()) == Value &&
-               !Sorted[J].second->modifiesRegister(Of.reg(), &Target);
-      };
-      SlotIndex Before = Its.Intervals.getMBBStartIdx(Use.getParent());
-      if (Value)
-        Before = std::max(Before, Value->def);
-      if (I > 0)
-        Before = std::max(Before, Sorted[I - 1].first);
-      const int Distance = Before.distance(Sorted[I].first) / SlotIndex::InstrDist;
-      if (!Value || !Follows(I) || !Follows(I + 1) || !canSplitBefore(Use) || Distance <= 1)
-        continue;
-      Point One;
-      One.Block = Use.getParent();
-      One.Before = Use.getIterator();
-      One.IsLocal = true;
-      One.Frequency = frequency(*One.Block);
-      One.Distance = static_cast<float>(Distance);
-      for (size_t J = I; Follows(J); ++J)
-        One.Weight += One.Frequency;
-      All.push_back(One);
-    }
-    return All;
-  }
-  // A copy of the only value is right wherever it dominates.
-  const MachineInstr *Definition = Its.Intervals.getInstructionFromIndex(Of.getValNumInfo(0)->def);
-  if (!Definition || Of.getValNumInfo(0)->isPHIDef())
-    return {};
-  const MachineLoop *Home = Its.Loops.getLoopFor(Definition->getParent());
-  float Rest = 0;
-  for (const auto &[At, Use] : Sorted)
-    Rest += frequency(*Use->getParent());
-  SmallPtrSet<const MachineLoop *, 4> Entered;
-  SlotIndex Last = Of.getValNumInfo(0)->def;
-  for (const auto &[At, Use] : Sorted) {
-    const int Distance = Last.distance(At) / SlotIndex::InstrDist;
-    const float After = Rest;
-    Last = At;
-    Rest -= frequency(*Use->getParent());
-    Point One;
-    One.Weight = After;
-    One.Distance = static_cast<float>(Distance);
-    // The outermost loop that has the use and not the definition: before it, not in it.
-    const MachineLoop *Loop = Its.Loops.getLoopFor(Use->getParent());
-    while (Loop && Loop != Home && Loop->getParentLoop() != Home)
-      Loop = Loop->getParentLoop();
-    if (Loop && Loop != Home) {
-      MachineBasicBlock *Before = Loop->getLoopPreheader();
-      if (!Before || !Entered.insert(Loop).second || Before == Definition->getParent())
-        continue;
-      One.Block = Before;
-      One.Before = Before->getFirstTerminator();
-    } else if (Loop != Home || !canSplitBefore(*Use) || Distance <= 1) {
+  for (Colour &One : All) {
+    if (One.Is != Availability::Neighbour)
       continue;
-    } else {
-      One.Block = Use->getParent();
-      One.Before = Use->getIterator();
-    }
-    One.Frequency = frequency(*One.Block);
-    All.push_back(One);
-    if (All.size() == MaxPoints)
-      break;
+    const auto Holders = holders(Of, One.Register);
+    One.CanEvict = all_of(Holders, [&](size_t I) {
+      return Ranges[I].Spillable && Ranges[I].Evicted < MaxEvicted &&
+             interval(I).weight() < Of.weight();
+    });
+    for (const size_t I : Holders)
+      One.Evicts += Ranges[I].Executions;
   }
   return All;
+}
+
+SmallVector<size_t, 8> Allocation::holders(const LiveInterval &Of, MCRegister With) {
+  SmallVector<size_t, 8> Found;
+  for (const MCRegUnit Unit : Target.regunits(With))
+    for (const LiveInterval *Holder : Its.Matrix.query(Of, Unit).interferingVRegs())
+      if (const size_t I = Numbers.lookup(Holder->reg()); !is_contained(Found, I))
+        Found.push_back(I);
+  return Found;
+}
+
+void Allocation::evict(ArrayRef<size_t> Holders) {
+  for (const size_t I : Holders) {
+    Its.Matrix.unassign(interval(I));
+    Ranges[I].Waits = true;
+    ++Ranges[I].Evicted;
+    remark(I, "Evict", "gives up its register");
+  }
 }
 
 float Allocation::frequency(const MachineBasicBlock &Of) const {
@@ -296,6 +240,7 @@ void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
 }
 
 void Allocation::colour(size_t Range, MCRegister With) {
+  evict(holders(interval(Range), With));
   remark(Range, "Colour", Target.getName(With));
   Its.Matrix.assign(interval(Range), With);
   Ranges[Range].Waits = false;
@@ -312,36 +257,34 @@ void Allocation::spill(size_t Range) {
     Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
   for (Register Gone : Spiller->getReplacedRegs())
     Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
-  refresh(Edit.regs(), MaxDepth);
+  refresh(Edit.regs(), NoSplit);
 }
 
-void Allocation::split(size_t Range, const Point &Before) {
+void Allocation::split(size_t Range, const Point &At) {
   remark(Range, "Split", "split");
-  SmallVector<Register, 2> Made;
+  SmallVector<Register, 4> Made;
   const LiveInterval &Of = interval(Range);
   const Register Old = Of.reg();
   LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
-  const Register First = Edit.create(), Second = Edit.create();
-  const DebugLoc At = Before.Block->findDebugLoc(Before.Before);
-  MachineInstr *Copy = BuildMI(*Before.Block, Before.Before, At,
-                               MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Second)
-                           .addReg(First);
-  SmallPtrSet<const MachineInstr *, 16> Local;
-  if (Before.IsLocal)
-    for (auto I = std::next(Copy->getIterator()); I != Before.Block->end(); ++I) {
-      if (I->modifiesRegister(Old, &Target))
-        break;
-      Local.insert(&*I);
-    }
-  const auto IsSecond = [&](const MachineInstr &Use) {
-    return Before.IsLocal ? Local.contains(&Use) : Its.Dominators.dominates(Copy, &Use);
-  };
+  const Register Rest = Edit.create(), Part = Edit.create();
+  const SmallPtrSet<const MachineInstr *, 16> IsPart(At.Uses.begin(), At.Uses.end());
   for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
-    Operand.setReg(Operand.isUse() && IsSecond(*Operand.getParent()) ? Second : First);
-  Its.Intervals.InsertMachineInstrInMaps(*Copy);
-  for (Register New : {First, Second}) {
+    Operand.setReg(IsPart.contains(Operand.getParent()) ? Part : Rest);
+  for (const Point::Copy &Copy : At.Copies) {
+    const DebugLoc Where = Copy.Block->findDebugLoc(Copy.Before);
+    MachineInstr *const Made =
+        BuildMI(*Copy.Block, Copy.Before, Where,
+                MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Copy.Into ? Part : Rest)
+            .addReg(Copy.Into ? Rest : Part);
+    Its.Intervals.InsertMachineInstrInMaps(*Made);
+  }
+  for (const Register New : {Rest, Part}) {
     Registers.clearKillFlags(New);
-    Its.Intervals.createAndComputeVirtRegInterval(New);
+    LiveInterval &Whole = Its.Intervals.createAndComputeVirtRegInterval(New);
+    SmallVector<LiveInterval *, 4> Apart;
+    Its.Intervals.splitSeparateComponents(Whole, Apart);
+    for (const LiveInterval *Other : Apart)
+      Its.Map.setIsSplitFromReg(Other->reg(), Its.Map.getOriginal(Old));
   }
   Edit.calculateRegClassAndHint(MF, Weights);
   // The old interval stays, without a use: the spiller looks up the original's values.
@@ -381,39 +324,24 @@ void Allocation::refresh(ArrayRef<Register> Made, unsigned Depth) {
 }
 
 bool Allocation::evictFor(size_t Range) {
-  const LiveInterval &For = interval(Range);
   MCRegister Best;
   float Least = 0;
-  SmallVector<const LiveInterval *, 8> Evicted;
   for (const Colour &Next : colours(Range)) {
     if (Next.Is != Availability::Neighbour)
       continue;
-    SmallVector<const LiveInterval *, 8> Holders;
     float Sum = 0;
-    for (MCRegUnit Unit : Target.regunits(Next.Register))
-      for (const LiveInterval *Holder : Its.Matrix.query(For, Unit).interferingVRegs())
-        if (!is_contained(Holders, Holder)) {
-          Holders.push_back(Holder);
-          Sum += Holder->weight();
-        }
-    if (any_of(Holders, [](const LiveInterval *Holder) { return !Holder->isSpillable(); }))
-      continue;
-    if (!Best || Sum < Least) {
+    bool Spillable = true;
+    for (const size_t I : holders(interval(Range), Next.Register)) {
+      Spillable &= Ranges[I].Spillable;
+      Sum += Ranges[I].Weight;
+    }
+    if (Spillable && (!Best || Sum < Least)) {
       Best = Next.Register;
       Least = Sum;
-      Evicted = Holders;
     }
   }
   if (!Best)
     return false;
-  for (const LiveInterval *Holder : Evicted)
-    Its.Matrix.unassign(*Holder);
-  for (size_t I = 0; I < Ranges.size(); ++I)
-    if (any_of(Evicted,
-               [&](const LiveInterval *Its) { return Its->reg() == Ranges[I].Register; })) {
-      Ranges[I].Waits = true;
-      remark(I, "Evict", "gives up its register for one that can't be spilled");
-    }
   colour(Range, Best);
   return true;
 }
@@ -436,7 +364,52 @@ void Allocation::LRE_WillShrinkVirtReg(Register Its) {
   this->Its.Matrix.unassign(this->Its.Intervals.getInterval(Its));
 }
 
+void Allocation::saveCopies() {
+  bool Changed = true;
+  for (unsigned Round = 0; Changed && Round < 3; ++Round) {
+    Changed = false;
+    for (const Range &Next : Ranges) {
+      if (Next.Gone || !Its.Map.hasPhys(Next.Register))
+        continue;
+      SmallVector<std::pair<MCRegister, float>, 4> Saved;
+      for (const MachineInstr &Copy : Registers.reg_nodbg_instructions(Next.Register)) {
+        if (!Copy.isFullCopy())
+          continue;
+        const bool IsFrom = Copy.getOperand(1).getReg() == Next.Register;
+        const Register Other = Copy.getOperand(IsFrom ? 0 : 1).getReg();
+        const MCRegister With = Other.isVirtual() ? Its.Map.getPhys(Other) : Other.asMCReg();
+        auto *const Found = find_if(Saved, [&](const auto &One) { return One.first == With; });
+        if (Found != Saved.end())
+          Found->second += frequency(*Copy.getParent());
+        else if (With)
+          Saved.emplace_back(With, frequency(*Copy.getParent()));
+      }
+      const MCRegister Now = Its.Map.getPhys(Next.Register);
+      float Most = 0;
+      for (const auto &One : Saved)
+        if (One.first == Now)
+          Most = One.second;
+      if (none_of(Saved, [&](const auto &One) { return One.second > Most; }))
+        continue;
+      const LiveInterval &Of = Its.Intervals.getInterval(Next.Register);
+      const ArrayRef<MCPhysReg> Order = Classes.getOrder(Registers.getRegClass(Next.Register));
+      Its.Matrix.unassign(Of);
+      MCRegister Best = Now;
+      for (const auto &[With, Executions] : Saved)
+        if (Executions > Most && is_contained(Order, With.id()) &&
+            (!Classes.getLastCalleeSavedAlias(With) || Its.Matrix.isPhysRegUsed(With)) &&
+            Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free) {
+          Best = With;
+          Most = Executions;
+        }
+      Its.Matrix.assign(Of, Best);
+      Changed |= Best != Now;
+    }
+  }
+}
+
 void Allocation::finish() {
+  saveCopies();
   Spiller->postOptimization();
   for (MachineInstr *Dead : DeadRematerialized) {
     Its.Intervals.RemoveMachineInstrFromMaps(*Dead);

@@ -7,6 +7,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/CodeGen/CalcSpillWeights.h"
+#include "llvm/CodeGen/EdgeBundles.h"
 #include "llvm/CodeGen/LiveDebugVariables.h"
 #include "llvm/CodeGen/LiveIntervals.h"
 #include "llvm/CodeGen/LiveRangeEdit.h"
@@ -36,6 +37,7 @@ struct Analyses {
   llvm::MachineDominatorTree &Dominators;
   llvm::MachineLoopInfo &Loops;
   llvm::MachineBlockFrequencyInfo &Frequencies;
+  llvm::EdgeBundles &Bundles;
   llvm::MachineOptimizationRemarkEmitter &Remarks;
 };
 
@@ -61,17 +63,24 @@ struct Colour {
   unsigned Wanted = 0;     ///< interfering live ranges that wait, for which it is a hint
   bool SavedFirst = false; ///< must be saved at the function's entry, and wasn't so far
   uint8_t Cost = 0;        ///< of each use, by the target: a longer encoding
+  /// Another live range has it, but each that has weighs less, and can wait again. Only if no
+  /// register is free.
+  bool CanEvict = false;
+  float Evicts = 0; ///< what spilling those would cost: executions
 };
 
-/// Where a live range can be split: before a use, or before the loop that has it.
+/// What a live range can be split into: a part, and the rest.
 struct Point {
-  llvm::MachineBasicBlock *Block = nullptr;
-  llvm::MachineBasicBlock::iterator Before;
-  bool IsLocal = false; ///< the second part has only the uses of this block, up to a definition
-  float Weight = 0; ///< executions of this use and those after it, for each call of the function
-  float Distance =
-      0; ///< in instructions, from the definition, the block's start, or the use before
-  float Frequency = 0; ///< executions of the copy
+  struct Copy {
+    llvm::MachineBasicBlock *Block = nullptr;
+    llvm::MachineBasicBlock::iterator Before;
+    bool Into = true; ///< the part; or back into the rest
+  };
+  std::vector<llvm::MachineInstr *> Uses; ///< and definitions, of the part
+  std::vector<Copy> Copies;
+  float Weight = 0;    ///< executions of its uses and definitions, for each call of the function
+  float Frequency = 0; ///< executions of the copies
+  bool Fits = false;   ///< a register is free for all of the part
 };
 
 class Allocation final : llvm::LiveRangeEdit::Delegate {
@@ -83,6 +92,8 @@ public:
     bool Gone = false;      ///< spilled, or split
     unsigned Depth = 0;     ///< how often it, or what it is a part of, was split
     float Weight = 0;       ///< cost of spilling it, by size; 0 if it can't be
+    float Executions = 0;   ///< of what uses or defines it, for each call of the function
+    unsigned Evicted = 0;   ///< how often it had to give its register to another
     bool Spillable = true;  ///< false for the short ones that spilling leaves
     unsigned Uses = 0;      ///< instructions that define or use it
     unsigned Size = 0;      ///< in instructions
@@ -110,9 +121,10 @@ public:
   /// Where it can be split.
   std::vector<Point> points(size_t Range);
 
+  /// Those that have the register wait again.
   void colour(size_t Range, llvm::MCRegister With);
   void spill(size_t Range);
-  void split(size_t Range, const Point &Before);
+  void split(size_t Range, const Point &At);
   /// For a range that can't be spilled: takes the register whose live ranges are cheapest, and lets
   /// them wait again. Returns whether there is one.
   bool evictFor(size_t Range);
@@ -128,6 +140,11 @@ private:
   void LRE_WillShrinkVirtReg(llvm::Register) override;
 
   llvm::LiveInterval &interval(size_t Range) const;
+  /// The live ranges that have this register where `Of` is live, or a part of it.
+  llvm::SmallVector<size_t, 8> holders(const llvm::LiveInterval &Of, llvm::MCRegister With);
+  void evict(llvm::ArrayRef<size_t> Holders);
+  /// Changes colours where that makes copies unnecessary.
+  void saveCopies();
   const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
   /// The register that would make a copy of it unnecessary, or none.
   llvm::MCRegister hintOf(llvm::Register Of) const;
@@ -149,6 +166,7 @@ private:
   std::unique_ptr<llvm::Spiller> Spiller;
   llvm::SmallPtrSet<llvm::MachineInstr *, 32> DeadRematerialized;
   std::vector<Range> Ranges;
+  llvm::DenseMap<llvm::Register, size_t> Numbers; ///< in ranges()
   std::vector<std::pair<int32_t, int32_t>> Edges;
   unsigned Generation = 0, EdgesOf = ~0U;
   /// Colours of ranges that became shorter.

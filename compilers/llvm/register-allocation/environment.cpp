@@ -8,10 +8,10 @@ namespace mlbridge::allocation {
 /// Columns of the inputs with several features.
 enum : int64_t {
   NodeFeatures = 5,
-  TaskFeatures = 6,
-  ColourFeatures = 4,
-  RegisterFeatures = 4,
-  PointFeatures = 3
+  TaskFeatures = 9,
+  ColourFeatures = 5,
+  RegisterFeatures = 5,
+  PointFeatures = 4
 };
 
 Span<const AgentSpec> AllocationEnvironment::specs() {
@@ -49,21 +49,22 @@ void AllocationEnvironment::select(size_t Which) {
   Selected = Which;
   Registers = Of.colours(Which);
   Points = Of.points(Which);
-  Free =
-      static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
-        return One.Is == Availability::Free;
-      }));
+  Free = Evictable = 0;
+  for (const Colour &One : Registers) {
+    Free += One.Is == Availability::Free;
+    Evictable += One.CanEvict;
+  }
 }
 
 bool AllocationEnvironment::forced() {
   if (!Points.empty())
     return false;
   const bool Spillable = Of.ranges()[Selected].Spillable;
-  if (Free + (Spillable ? 1 : 0) > 1)
+  if (Free + Evictable + (Spillable ? 1 : 0) > 1)
     return false;
-  if (Free)
+  if (Free + Evictable)
     for (const Colour &One : Registers)
-      if (One.Is == Availability::Free) {
+      if (One.Is == Availability::Free || One.CanEvict) {
         Of.colour(Selected, One.Register);
         return true;
       }
@@ -143,11 +144,18 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   Observation &To = Next.forAgent(Task);
   const Allocation::Range &Its = Of.ranges()[Selected];
   Mask = {1, 1};
+  float Saved = 0, Evicts = -1;
+  for (const Point &One : Points)
+    if (One.Fits)
+      Saved = std::max(Saved, One.Weight - One.Frequency);
+  for (const Colour &One : Registers)
+    if (One.CanEvict && (Evicts < 0 || One.Evicts < Evicts))
+      Evicts = One.Evicts;
   (void)To.set("action_mask", {true, true});
   return To.set("node_properties",
                 {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free),
                  Its.Weight, static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
-                 static_cast<float>(Its.Size)});
+                 static_cast<float>(Its.Size), Its.Executions, Evicts, Saved});
 }
 
 Status AllocationEnvironment::showColours(Observation &Next) {
@@ -161,18 +169,19 @@ Status AllocationEnvironment::showColours(Observation &Next) {
   for (const unsigned Other : Of.neighbours(Selected).set_bits())
     Waiting += Of.ranges()[Other].Waits;
   (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
-                                   static_cast<float>(Waiting), Its.Weight});
+                                   static_cast<float>(Waiting), Its.Weight, Its.Executions});
   const Span<float> Rows = To.input<float>("registers");
   std::fill(Rows.begin(), Rows.end(), 0.0f);
   Mask.assign(MaxRegisters + 1, 0);
   Mask[0] = Its.Spillable;
   for (size_t I = 0; I < Registers.size(); ++I) {
-    Mask[I + 1] = Registers[I].Is == Availability::Free;
+    Mask[I + 1] = Registers[I].Is == Availability::Free || Registers[I].CanEvict;
     float *const Row = Rows.data() + (I + 1) * RegisterFeatures;
     Row[0] = Registers[I].IsHint ? 1 : 0;
     Row[1] = Registers[I].SavedFirst ? 1 : 0;
     Row[2] = Registers[I].Cost;
     Row[3] = static_cast<float>(Registers[I].Wanted);
+    Row[4] = Registers[I].CanEvict ? Registers[I].Evicts : 0;
   }
   const Span<bool> Allowed = To.input<bool>("action_mask");
   std::copy(Mask.begin(), Mask.end(), Allowed.begin());
@@ -191,8 +200,9 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
   for (size_t I = 0; I < Points.size(); ++I) {
     float *const Row = Rows->data() + I * PointFeatures;
     Row[0] = Points[I].Weight;
-    Row[1] = Points[I].Distance;
+    Row[1] = static_cast<float>(Points[I].Uses.size());
     Row[2] = Points[I].Frequency;
+    Row[3] = Points[I].Fits ? 1 : 0;
   }
   return Status();
 }

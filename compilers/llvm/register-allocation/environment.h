@@ -46,7 +46,7 @@ private:
   size_t Selected = 0;
   std::vector<Colour> Registers; ///< of the selected range
   std::vector<Point> Points;
-  size_t Free = 0;
+  size_t Free = 0, Evictable = 0;
   std::vector<uint8_t> Mask; ///< what may be answered
   unsigned Shown = ~0U;      ///< generation of the graph that the agent has
   std::string Impossible;

@@ -87,6 +87,7 @@ private:
     Usage.addPreserved<LiveStacksWrapperLegacy>();
     Usage.addRequired<MachineBlockFrequencyInfoWrapperPass>();
     Usage.addPreserved<MachineBlockFrequencyInfoWrapperPass>();
+    Usage.addRequired<EdgeBundlesWrapperLegacy>();
     Usage.addRequired<MachineDominatorTreeWrapperPass>();
     Usage.addPreserved<MachineDominatorTreeWrapperPass>();
     Usage.addRequired<MachineLoopInfoWrapperPass>();
@@ -134,7 +135,8 @@ private:
                         getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
                         getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
                         getAnalysis<MachineLoopInfoWrapperPass>().getLI(),
-                        getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(), Remarks});
+                        getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(),
+                        getAnalysis<EdgeBundlesWrapperLegacy>().getEdgeBundles(), Remarks});
     if (const std::string Why = Its.refusal(); !Why.empty()) {
       Leave(Why);
       return false;

@@ -26,13 +26,19 @@ HEURISTIC = "function:heuristic"
 def heuristic(observation: Any, context: mlbridge.Context) -> int:
     """What function:heuristic answers."""
     mask = observation["action_mask"]
+    its = observation["node_properties"] if context.agent in ("task", "colour") else None
     if context.agent == "task":
-        return int(observation["node_properties"][1] == 0)
+        free, executions, evicts, saved = its[[1, 6, 7, 8]]
+        least = executions if evicts < 0 else min(evicts, executions)
+        return int(free == 0 and executions - saved < least)
     if context.agent == "node":
         notes = observation["annotations"]
         score = np.where(notes[:, 0] > 0, np.float32(1e30), observation["spill_weights"])
     elif context.agent == "split":
         score = observation["points"][:, 0] - observation["points"][:, 2]
+    elif its[0] == 0:
+        score = -observation["registers"][:, 4]
+        score[0] = -its[4]
     else:
         rows = observation["registers"]
         score = 100 * rows[:, 0] - 10 * rows[:, 1] - rows[:, 2] - 20 * rows[:, 3]
@@ -133,7 +139,7 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
         assert compiler.clang("mixed.c", model=apart, on_failure="fail").object == expected
         assert agents["node"] == before
     assert set(agents) == set(shapes) == {"node", "task", "colour", "split"}
-    assert shapes["colour"] == {"action_mask": (33,), "node_properties": (4,), "registers": (33, 4)}
+    assert shapes["colour"] == {"action_mask": (33,), "node_properties": (5,), "registers": (33, 5)}
 
 
 def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
@@ -146,7 +152,7 @@ def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
             return 1
         if context.agent == "split":
             splits += 1
-            assert observation["points"].shape == (len(observation["action_mask"]), 3)
+            assert observation["points"].shape == (len(observation["action_mask"]), 4)
             return int(np.argmax(observation["points"][:, 1]))
         return heuristic(observation, context)
 
