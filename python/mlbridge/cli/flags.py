@@ -27,8 +27,8 @@ SCHEMES = {
     "function": "name",
 }
 PHASES = "phase-ordering"
-#: Asks several agents, each of which may be at a URI of its own.
-ALLOCATION = "register-allocation"
+#: They ask several agents, each of which may be at a URI of its own.
+OF_AGENTS = ("register-allocation", "loop-distribution")
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 SCRIPT = """\
@@ -96,7 +96,7 @@ def model_uri(text: str, runtime: str | None) -> str:
 def models_of(optimization: str, text: str, runtime: str | None) -> list[tuple[str, str]]:
     """What --model says, as Asked has it."""
     found = []
-    if optimization == ALLOCATION:
+    if optimization in OF_AGENTS:
         for part in filter(None, map(str.strip, text.split(";"))):
             named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
             agent, uri = named.groups() if named else ("", part)
@@ -286,7 +286,7 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     for option in ("vocabulary", "effort", "objective", "max_steps"):
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
-    if options.missing is not None and not set(named) - {PHASES, ALLOCATION}:
+    if options.missing is not None and not set(named) - {PHASES, *OF_AGENTS}:
         raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
@@ -378,7 +378,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 "objective": options.objective,
             }
         else:
-            told["missing"] = None if one.optimization == ALLOCATION else options.missing
+            told["missing"] = None if one.optimization in OF_AGENTS else options.missing
             if log:
                 told["model"] = recorded(one, log).uri
         for name, value in told.items():

@@ -23,7 +23,7 @@ static _Alignas(64) u8 memory[MEMORY];
 static u64 state = SEED;
 static u64 next(void) { state = state * 6364136223846793005ul + 1442695040888963407ul; return state >> 33; }
 static inline double bounded(double v) { return v * v < 1e6 ? v : 1; }
-static u64 hash(void) {
+__attribute__((noinline)) static u64 hash(void) {
   u64 h = 1469598103934665603ul;
   for (u64 i = 0; i < sizeof memory; ++i) h = (h ^ memory[i]) * 1099511628211ul;
   return h;
@@ -189,7 +189,7 @@ class Loop:
 
     def fill(self) -> str:
         """Small numbers, so that floating-point arithmetic is exact."""
-        text = f"static void fill_{self.name}(void) {{\n  memset(memory, 0, sizeof memory);\n"
+        text = f"__attribute__((noinline)) static void fill_{self.name}(void) {{\n  memset(memory, 0, sizeof memory);\n"
         for i, t in enumerate(self.types):
             text += f"  for (int i = -20; i < {SIZE}; ++i) (({t} *)(memory + {(i + 1) * STRIDE}))[i] = ({t})(next() & 7);\n"
         return text + "}\n"
