@@ -58,8 +58,9 @@ Expected<FunctionModel> random(const Uri &From) {
   return FunctionModel{{}, {}, [Seed = *Seed]() -> Function {
                          return [Generator = std::mt19937_64(Seed)](FunctionCall &Call) mutable {
                            const auto Mask = Call.in<bool>("action_mask");
-                           auto Skip = Generator() % static_cast<uint64_t>(std::max<int64_t>(
-                                                         std::count(Mask.begin(), Mask.end(), true), 1));
+                           auto Skip =
+                               Generator() % static_cast<uint64_t>(std::max<int64_t>(
+                                                 std::count(Mask.begin(), Mask.end(), true), 1));
                            int64_t &Answer = Call.output(0).as<int64_t>()[0];
                            for (size_t I = 0; I < Mask.size(); ++I)
                              if (Mask[I] && Skip-- == 0)

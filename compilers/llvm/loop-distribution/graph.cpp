@@ -133,14 +133,16 @@ void LoopGraph::findAccesses() {
   }
 }
 
-static int64_t floorDivide(int64_t A, int64_t B) { return A / B - (A % B != 0 && (A < 0) != (B < 0)); }
+static int64_t floorDivide(int64_t A, int64_t B) {
+  return A / B - (A % B != 0 && (A < 0) != (B < 0));
+}
 
 /// Finds exactly which iterations of the two meet, if the addresses are linear with one step.
 bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Into) const {
-  if (!First.Step || First.Step != Second.Step ||
-      First.Start->getType() != Second.Start->getType())
+  if (!First.Step || First.Step != Second.Step || First.Start->getType() != Second.Start->getType())
     return false;
-  const auto *Between = dyn_cast<SCEVConstant>(Its.Evolution.getMinusSCEV(Second.Start, First.Start));
+  const auto *Between =
+      dyn_cast<SCEVConstant>(Its.Evolution.getMinusSCEV(Second.Start, First.Start));
   if (!Between || !Between->getAPInt().isSignedIntN(62) || First.Size > 1 << 30 ||
       Second.Size > 1 << 30)
     return false;
@@ -172,8 +174,7 @@ bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Into) c
 }
 
 void LoopGraph::findPairs(BatchAAResults &Aliases, bool MayCheck) {
-  const LoopAccessInfo *Info =
-      MayCheck ? &Its.Accesses.getInfo(L, /*AllowPartial=*/true) : nullptr;
+  const LoopAccessInfo *Info = MayCheck ? &Its.Accesses.getInfo(L, /*AllowPartial=*/true) : nullptr;
   const RuntimePointerChecking *Run = Info ? Info->getRuntimePointerChecking() : nullptr;
   if (Run && (Info->hasConvergentOp() || Run->getChecks().size() > MaxChecks))
     Run = nullptr;
@@ -294,8 +295,8 @@ bool LoopGraph::isLegal(ArrayRef<BitVector> Loops) const {
       return false;
   return all_of(Pairs, [&](const Pair &Its) {
     return !Its.By.empty() || forEachOrder(Its, [&](unsigned Before, unsigned After) {
-             return First[Before] == ~0U || Last[Before] <= First[After];
-           });
+      return First[Before] == ~0U || Last[Before] <= First[After];
+    });
   });
 }
 
@@ -405,10 +406,10 @@ FeatureVector LoopGraph::describe(const BitVector &Needs) const {
     Add(Its.Writes ? Stores : Loads);
     Add(Bytes, static_cast<float>(Its.Size));
     Made[Width] = std::max(Made[Width], static_cast<float>(8 * Its.Size));
-    Add(!Its.Step                            ? Irregular
-        : *Its.Step == 0                     ? Invariant
+    Add(!Its.Step                         ? Irregular
+        : *Its.Step == 0                  ? Invariant
         : std::abs(*Its.Step) == Its.Size ? Consecutive
-                                             : Strided);
+                                          : Strided);
     Refused |= Its.Writes && (!Its.Step || *Its.Step == 0);
   }
   for (const Pair &Its : Pairs)

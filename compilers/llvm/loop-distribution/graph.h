@@ -116,7 +116,7 @@ private:
     unsigned First = 0, Second = 0; ///< accesses
     bool Forward = true;            ///< the second may depend on the first
     bool Backward = true;           ///< the first may depend on the second, of an earlier iteration
-    int64_t Distance = 0;              ///< iterations, of the nearest backward; 0: not known
+    int64_t Distance = 0;           ///< iterations, of the nearest backward; 0: not known
     llvm::SmallVector<unsigned, 1> By; ///< checks, without which both may be
   };
 

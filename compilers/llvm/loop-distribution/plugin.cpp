@@ -62,7 +62,9 @@ struct Decider {
 std::string describe(const DistributionEnvironment &Of) {
   std::string Text;
   for (const auto &[At, Node] : enumerate(Of.order()))
-    Text += (Twine(!At ? "" : Of.loopOf(Node) == Of.loopOf(Of.order()[At - 1]) ? "," : " | ") +
+    Text += (Twine(!At                                                ? ""
+                   : Of.loopOf(Node) == Of.loopOf(Of.order()[At - 1]) ? ","
+                                                                      : " | ") +
              "S" + Twine(Node + 1))
                 .str();
   return Text;
@@ -173,13 +175,12 @@ void addTo(PassBuilder &Builder) {
         return true;
       });
   if (Flags.given())
-    Builder.registerVectorizerStartEPCallback(
-        [](FunctionPassManager &To, OptimizationLevel Level) {
-          // What the pipeline does next in any case.
-          To.addPass(LoopSimplifyPass());
-          To.addPass(LCSSAPass());
-          To.addPass(LoopDistribution(Level));
-        });
+    Builder.registerVectorizerStartEPCallback([](FunctionPassManager &To, OptimizationLevel Level) {
+      // What the pipeline does next in any case.
+      To.addPass(LoopSimplifyPass());
+      To.addPass(LCSSAPass());
+      To.addPass(LoopDistribution(Level));
+    });
 }
 
 } // namespace

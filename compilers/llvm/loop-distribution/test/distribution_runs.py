@@ -70,7 +70,15 @@ class Compiler:
             line += ["-Xclang", "-mllvm", "-Xclang", option]
         made = self.folder / f"{source.name}.o"
         made.unlink(missing_ok=True)
-        command = ["clang-22", level, "-Wno-everything", "-Wbackend-plugin", "-fwrapv", *flags, *line]
+        command = [
+            "clang-22",
+            level,
+            "-Wno-everything",
+            "-Wbackend-plugin",
+            "-fwrapv",
+            *flags,
+            *line,
+        ]
         done = self.run(*command, "-c", source, "-o", made, check=False)
         return Made(done.returncode, done.stderr, made)
 

@@ -21,7 +21,10 @@ HEAD = """\
 typedef unsigned char u8; typedef unsigned u32; typedef unsigned long u64;
 static _Alignas(64) u8 memory[MEMORY];
 static u64 state = SEED;
-static u64 next(void) { state = state * 6364136223846793005ul + 1442695040888963407ul; return state >> 33; }
+static u64 next(void) {
+  state = state * 6364136223846793005ul + 1442695040888963407ul;
+  return state >> 33;
+}
 static inline double bounded(double v) { return v * v < 1e6 ? v : 1; }
 __attribute__((noinline)) static u64 hash(void) {
   u64 h = 1469598103934665603ul;
@@ -151,7 +154,8 @@ class Loop:
         declared = "".join(f"  u64 {name} = k;\n" for name in self.sums)
         result = " ^ ".join(["0ul", *(f"({s} * {i + 3})" for i, s in enumerate(self.sums))])
         return (
-            f"__attribute__((noinline)) u64 {self.name}({arrays}, const u8 *restrict map, int n, int k) {{\n"
+            f"__attribute__((noinline)) u64 {self.name}({arrays}, "
+            "const u8 *restrict map, int n, int k) {\n"
             f"{declared}  {head} {{ {inner}{body} }}\n  return {result};\n}}\n"
         )
 
@@ -189,9 +193,11 @@ class Loop:
 
     def fill(self) -> str:
         """Small numbers, so that floating-point arithmetic is exact."""
-        text = f"__attribute__((noinline)) static void fill_{self.name}(void) {{\n  memset(memory, 0, sizeof memory);\n"
+        text = f"__attribute__((noinline)) static void fill_{self.name}(void) {{\n"
+        text += "  memset(memory, 0, sizeof memory);\n"
         for i, t in enumerate(self.types):
-            text += f"  for (int i = -20; i < {SIZE}; ++i) (({t} *)(memory + {(i + 1) * STRIDE}))[i] = ({t})(next() & 7);\n"
+            text += f"  {t} *const p{i} = ({t} *)(memory + {(i + 1) * STRIDE});\n"
+            text += f"  for (int i = -20; i < {SIZE}; ++i) p{i}[i] = ({t})(next() & 7);\n"
         return text + "}\n"
 
 

@@ -48,7 +48,9 @@ def test_the_heuristic_lets_more_be_vectorized(compiler: Compiler, level: str) -
     assert compiler.output(made) == printed
 
 
-@pytest.mark.parametrize("model", ["function:always", *(f"function:random?seed={i}" for i in range(4))])
+@pytest.mark.parametrize(
+    "model", ["function:always", *(f"function:random?seed={i}" for i in range(4))]
+)
 def test_agents_may_decide_anything(compiler: Compiler, model: str) -> None:
     plain = compiler.clang(KERNELS)
     before, printed = plain.object, compiler.output(plain)
