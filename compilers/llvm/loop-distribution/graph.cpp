@@ -25,7 +25,8 @@ std::string LoopGraph::refusal(const Loop &L, const Analyses &Its) {
     return "it is not in simplified and rotated form";
   if (!L.getExitBlock() || !L.isSafeToClone())
     return "it can't be cloned";
-  if (hasDisableAllTransformsHint(&L) || hasDistributeTransformation(&L) == TM_SuppressedByUser ||
+  if (hasDisableAllTransformsHint(&L) ||
+      getOptionalBoolLoopAttribute(&L, "llvm.loop.distribute.enable") == false ||
       getBooleanLoopAttribute(&L, "llvm.loop.isvectorized"))
     return "its source or an earlier pass says so";
   if (!isa<BranchInst>(L.getLoopLatch()->getTerminator()))

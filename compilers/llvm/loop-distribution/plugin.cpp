@@ -80,10 +80,10 @@ public:
   }
 
   PreservedAnalyses run(Function &F, FunctionAnalysisManager &Manager) {
-    if (Level && !Asked->Options.wants(advice::levelOf(F, nameOf(*Level))))
+    if (!Asked->ready(F) || (Level && !Asked->Options.wants(advice::levelOf(F, nameOf(*Level)))))
       return PreservedAnalyses::all();
     auto &Loops = Manager.getResult<LoopAnalysis>(F);
-    if (Loops.empty() || !Asked->ready(F))
+    if (Loops.empty())
       return PreservedAnalyses::all();
     const Analyses Its{Manager.getResult<AAManager>(F),
                        Manager.getResult<AssumptionAnalysis>(F),

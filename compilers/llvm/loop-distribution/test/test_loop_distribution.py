@@ -169,8 +169,8 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
             before = asked["node"]
             apart = f"distribute={socket}; *={HEURISTIC}"
             assert compiler.clang(KERNELS, model=apart, on_failure="fail").object == expected
-            assert asked["node"] == before > 20
-            assert asked["distribute"] > 50
+            assert asked["node"] == before > 4
+            assert asked["distribute"] > 30
         finally:
             server.stop()
             thread.join()

@@ -53,7 +53,7 @@ void never_counted(int n) {
 void depends_backward(int n) {
   for (int i = 1; i < n; ++i) {
     a[i] = b[i - 1] * 3;
-    b[i] = a[i] + c[i];
+    b[i] = a[i - 1] + c[i];
   }
 }
 
