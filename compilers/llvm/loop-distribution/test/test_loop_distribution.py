@@ -134,7 +134,6 @@ def test_loops_that_are_left(compiler: Compiler) -> None:
             "it has a volatile or atomic access": 2,
             "its trips can't be counted": 1,
             "it can't be divided": 2,
-            "its source or an earlier pass says so": 1,
         }
     )
     assert Counter(left) == wanted

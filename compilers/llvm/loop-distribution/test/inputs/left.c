@@ -51,9 +51,9 @@ void never_counted(int n) {
 }
 
 void depends_backward(int n) {
-  for (int i = 1; i < n; ++i) {
-    a[i] = b[i - 1] * 3;
-    b[i] = a[i - 1] + c[i];
+  for (int i = 4; i < n; ++i) {
+    a[i] = b[i - 4] * 3;
+    b[i] = a[i - 4] + c[i];
   }
 }
 
@@ -61,13 +61,5 @@ void may_be_one_array(int *f, int *const *g, int n) {
   for (int i = 1; i < n; ++i) {
     f[i] = f[i - 1] * 3;
     *g[i] = c[i] * 5;
-  }
-}
-
-void forbidden(int n) {
-#pragma clang loop distribute(disable)
-  for (int i = 1; i < n; ++i) {
-    a[i] = a[i - 1] * 3;
-    b[i] = c[i] * 5;
   }
 }
