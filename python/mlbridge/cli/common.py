@@ -30,6 +30,7 @@ OPTIMIZATIONS = {
     "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
     "regalloc-priority": Optimization("regalloc-advice"),
     "register-allocation": Optimization("register-allocation"),
+    "loop-distribution": Optimization("loop-distribution"),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}

@@ -28,8 +28,9 @@ SCHEMES = {
 }
 PHASES = "phase-ordering"
 EVICTION = "regalloc-eviction"
-#: Asks several agents, each of which may be at a URI of its own.
 ALLOCATION = "register-allocation"
+#: They ask several agents, each of which may be at a URI of its own.
+OF_AGENTS = (ALLOCATION, "loop-distribution")
 #: How many others each compares with what the compiler does, if nothing is said.
 EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 0}
 #: Seconds that --require waits for a model.
@@ -99,7 +100,7 @@ def model_uri(text: str, runtime: str | None) -> str:
 def models_of(optimization: str, text: str, runtime: str | None) -> list[tuple[str, str]]:
     """What --model says, as Asked has it."""
     found = []
-    if optimization == ALLOCATION:
+    if optimization in OF_AGENTS:
         for part in filter(None, map(str.strip, text.split(";"))):
             named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
             agent, uri = named.groups() if named else ("", part)
@@ -291,7 +292,7 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
     if options.effort is not None and not set(named) & set(EFFORTS):
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
-    if options.missing is not None and not set(named) - {PHASES, ALLOCATION}:
+    if options.missing is not None and not set(named) - {PHASES, *OF_AGENTS}:
         raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options, PHASES):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
@@ -400,7 +401,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 "objective": options.objective,
             }
         else:
-            told["missing"] = None if one.optimization == ALLOCATION else options.missing
+            told["missing"] = None if one.optimization in OF_AGENTS else options.missing
             if log:
                 told["model"] = recorded(one, log).uri
         for name, value in told.items():

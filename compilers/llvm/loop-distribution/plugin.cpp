@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A pass for stock clang-22 and opt-22 in which models decide how loops are distributed.
+//   clang-22 -O2 -Xclang -fpass-plugin=mlbridge-loop-distribution.so -Xclang -mllvm
+//     -Xclang -loop-distribution-model=URIS
+//   opt-22 -load-pass-plugin=mlbridge-loop-distribution.so -passes=mlbridge-loop-distribution
+#include "advice/flags.h"
+#include "agents.h"
+#include "distribution.h"
+#include "environment.h"
+#include "levels.h"
+#include "versions/pass_plugin.h"
+
+#include <mlbridge/uri.h>
+
+#include "llvm/Analysis/AssumptionCache.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Utils/LCSSA.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
+
+using namespace llvm;
+
+namespace mlbridge::distribution {
+
+namespace {
+
+constexpr const char *PassName = "loop-distribution";
+
+const advice::Flags Flags(PassName, "The models that distribute loops: one URI, or AGENT=URI;...",
+                          "O2,O3");
+
+/// The agents of one pipeline, opened when there is a loop for them.
+struct Decider {
+  advice::Settings Options = Flags.settings();
+  std::optional<Agents> Models;
+  bool Checked = false, Failed = false;
+
+  /// Whether they may be asked.
+  bool ready(const Function &F) {
+    if (!Checked) {
+      Checked = true;
+      if (const Status Right = Options.check(); !Right) {
+        advice::refuse(Options, F.getContext(), Right);
+        Failed = true;
+      }
+    }
+    return !Failed;
+  }
+
+  Agents &agents(const Function &F) {
+    if (!Models) {
+      OpenOptions Opening;
+      Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
+      Opening.sharedBudget = true;
+      Opening.context = F.getParent()->getSourceFileName();
+      Models.emplace(Agents::open(DistributionEnvironment::specs(), Options.Model, Opening));
+    }
+    return *Models;
+  }
+};
+
+/// "S1,S2 | S3": the nodes of each loop, in the order of their selection.
+std::string describe(const DistributionEnvironment &Of) {
+  std::string Text;
+  for (const auto &[At, Node] : enumerate(Of.order()))
+    Text += (Twine(!At                                                ? ""
+                   : Of.loopOf(Node) == Of.loopOf(Of.order()[At - 1]) ? ","
+                                                                      : " | ") +
+             "S" + Twine(Node + 1))
+                .str();
+  return Text;
+}
+
+class LoopDistribution : public PassInfoMixin<LoopDistribution> {
+public:
+  /// At that level; if there is none, at any.
+  explicit LoopDistribution(std::optional<OptimizationLevel> Level)
+      : Level(Level), Asked(std::make_shared<Decider>()) {
+    if (!Level && Asked->Options.Model.empty())
+      Asked->Options.Model = "function:heuristic"; // -passes=mlbridge-loop-distribution
+  }
+
+  PreservedAnalyses run(Function &F, FunctionAnalysisManager &Manager) {
+    if (!Asked->ready(F) || (Level && !Asked->Options.wants(advice::levelOf(F, nameOf(*Level)))))
+      return PreservedAnalyses::all();
+    auto &Loops = Manager.getResult<LoopAnalysis>(F);
+    if (Loops.empty())
+      return PreservedAnalyses::all();
+    const Analyses Its{Manager.getResult<AAManager>(F),
+                       Manager.getResult<AssumptionAnalysis>(F),
+                       Manager.getResult<DominatorTreeAnalysis>(F),
+                       Loops,
+                       Manager.getResult<ScalarEvolutionAnalysis>(F),
+                       Manager.getResult<LoopAccessAnalysis>(F),
+                       Manager.getResult<TargetIRAnalysis>(F),
+                       Manager.getResult<OptimizationRemarkEmitterAnalysis>(F)};
+    SmallVector<Loop *, 8> Innermost;
+    for (Loop *L : Loops.getLoopsInPreorder())
+      if (L->isInnermost())
+        Innermost.push_back(L);
+    bool Changed = false;
+    for (Loop *L : Innermost)
+      Changed |= !Asked->Failed && decide(*L, F, Its);
+    if (!Changed)
+      return PreservedAnalyses::all();
+    PreservedAnalyses Kept;
+    Kept.preserve<LoopAnalysis>();
+    Kept.preserve<DominatorTreeAnalysis>();
+    return Kept;
+  }
+
+private:
+  /// Returns whether the loop was distributed.
+  bool decide(Loop &L, const Function &F, const Analyses &Its) {
+    const auto Leave = [&](const Twine &Why) {
+      Its.Remarks.emit([&] {
+        return OptimizationRemarkMissed(PassName, "Left", L.getStartLoc(), L.getHeader())
+               << ("loop is left as it is: " + Why).str();
+      });
+      return false;
+    };
+    if (const std::string Why = LoopGraph::refusal(L, Its); !Why.empty())
+      return Leave(Why);
+    const LoopGraph Graph(L, Its, /*MayCheck=*/!F.hasOptSize());
+    const size_t Count = Graph.nodes().size();
+    if (Count < 2)
+      return Leave("it can't be divided");
+    if (Count > MaxNodes)
+      return Leave("it has more than " + Twine(MaxNodes) + " nodes");
+    DistributionEnvironment Environment(Graph);
+    EpisodeOptions Episode;
+    Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
+    const EpisodeResult Result = mlbridge::run(Environment, Asked->agents(F), Episode);
+    if (!Result.status) {
+      Asked->Failed = true;
+      advice::giveUp(
+          Asked->Options, F.getContext(),
+          Status(Result.status.code(), F.getName().str() + ": " + Result.status.message()));
+      return false;
+    }
+    const std::string Text = describe(Environment);
+    if (Environment.loops().size() < 2)
+      return Leave("agents decided " + Text);
+    if (!Graph.isLegal(Environment.loops()))
+      return Leave(Text + " is not legal");
+    for (const unsigned Node : Environment.order()) {
+      const Instruction *const Root = Graph.instructions()[Graph.nodes()[Node].Roots.front()];
+      Its.Remarks.emit([&] {
+        return OptimizationRemark(PassName, "Decided", Root)
+               << ("S" + Twine(Node + 1) + ": loop " + Twine(Environment.loopOf(Node) + 1)).str();
+      });
+    }
+    const size_t Checks = Graph.checks(Environment.loops()).size();
+    Its.Remarks.emit([&] {
+      return OptimizationRemark(PassName, "Distributed", L.getStartLoc(), L.getHeader())
+             << ("distributed into " + Twine(Environment.loops().size()) + " loops: " + Text +
+                 (Checks ? ", after " + Twine(Checks) + " comparisons of addresses" : Twine()))
+                    .str();
+    });
+    distribute(Graph, Environment.loops(), Its);
+    return true;
+  }
+
+  std::optional<OptimizationLevel> Level;
+  std::shared_ptr<Decider> Asked;
+};
+
+void addTo(PassBuilder &Builder) {
+  static const Status Registered = registerAgents();
+  (void)Registered;
+  Builder.registerPipelineParsingCallback(
+      [](StringRef Name, FunctionPassManager &To, ArrayRef<PassBuilder::PipelineElement>) {
+        if (Name != "mlbridge-loop-distribution")
+          return false;
+        To.addPass(LoopDistribution(std::nullopt));
+        return true;
+      });
+  if (Flags.given())
+    Builder.registerVectorizerStartEPCallback([](FunctionPassManager &To, OptimizationLevel Level) {
+      // What the pipeline does next in any case.
+      To.addPass(LoopSimplifyPass());
+      To.addPass(LCSSAPass());
+      To.addPass(LoopDistribution(Level));
+    });
+}
+
+} // namespace
+
+} // namespace mlbridge::distribution
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "LoopDistribution", "1", mlbridge::distribution::addTo};
+}

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whatever the agents decide, programs do what they did."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import random_loops
+from distribution_runs import INPUTS, REMARKS, Compiler
+from onnx import TensorProto, helper
+
+import mlbridge
+
+KERNELS = INPUTS / "kernels.c"
+HEURISTIC = "function:heuristic"
+BLOCKS = 21  #: the column that says whether the vectorizer is likely to refuse
+
+
+def heuristic(observation: Any, context: mlbridge.Context) -> int:
+    """What function:heuristic answers."""
+    mask, previous = observation["action_mask"], observation["previous"]
+    if context.agent == "node":
+        alike = mask & (observation["nodes"][:, BLOCKS] == previous[BLOCKS])
+        return int(np.argmax(alike if alike.any() else mask))
+    return int(observation["node"][BLOCKS] != previous[BLOCKS])
+
+
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+def test_the_heuristic_lets_more_be_vectorized(compiler: Compiler, level: str) -> None:
+    plain = compiler.clang(KERNELS, *REMARKS, level=level)
+    printed = compiler.output(plain)
+    assert len(printed.splitlines()) >= 40
+    made = compiler.clang(KERNELS, *REMARKS, "-g", level=level, model=HEURISTIC, on_failure="fail")
+    assert not made.warnings
+    assert made.distributed > 20
+    assert made.vectorized > plain.vectorized + 20
+    assert compiler.output(made) == printed
+
+
+@pytest.mark.parametrize(
+    "model", ["function:always", *(f"function:random?seed={i}" for i in range(4))]
+)
+def test_agents_may_decide_anything(compiler: Compiler, model: str) -> None:
+    plain = compiler.clang(KERNELS)
+    before, printed = plain.object, compiler.output(plain)
+    made = compiler.clang(KERNELS, *REMARKS, model=model, on_failure="fail")
+    assert made.distributed > 10
+    assert made.object != before
+    assert compiler.output(made) == printed
+    again = made.object
+    assert compiler.clang(KERNELS, model=model).object == again
+
+
+@pytest.mark.parametrize("model", [HEURISTIC, "function:always", "function:random?seed=5"])
+def test_opt_finds_nothing_wrong_in_the_result(compiler: Compiler, model: str) -> None:
+    early, late, made = (compiler.folder / name for name in ("early.bc", "late.bc", "made.bc"))
+    front = ("-Xclang", "-disable-llvm-passes", "-fwrapv", "-w", "-g", "-emit-llvm")
+    compiler.run("clang-22", "-O2", *front, "-c", KERNELS, "-o", early)
+    compiler.run("opt-22", "-passes=default<O1>,function(loop(loop-rotate))", early, "-o", late)
+    checks = ("-verify-each", "-verify-dom-info", "-verify-loop-info", "-verify-loop-lcssa")
+    passes = "mlbridge-loop-distribution,loop-vectorize,simplifycfg"
+    option = f"-loop-distribution-model={model}"
+    loaded = f"-load-pass-plugin={compiler.plugin}"
+    done = compiler.run(
+        "opt-22", loaded, option, f"-passes={passes}", *checks, late, "-o", made,
+        "-pass-remarks=loop-distribution",
+    )  # fmt: skip
+    assert done.stderr.count("distributed into") > 10
+    programs = []
+    for module in (late, made):
+        program = module.with_suffix("")
+        compiler.run("clang-22", "-O0", module, "-o", program)
+        programs.append(compiler.run(program).stdout)
+    assert programs[0] == programs[1]
+    # Without a model, the name of the pass stands for the heuristic.
+    named = [
+        compiler.run("opt-22", loaded, *options, f"-passes={passes}", late, "-S", "-o", "-").stdout
+        for options in ((), (f"-loop-distribution-model={HEURISTIC}",))
+    ]
+    assert named[0] == named[1]
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os", "-Oz"])
+@pytest.mark.parametrize("debug", ["-g0", "-g"])
+def test_what_is_not_distributed_is_stock(compiler: Compiler, level: str, debug: str) -> None:
+    plain = compiler.clang(KERNELS, debug, level=level).object
+    never = compiler.clang(KERNELS, debug, *REMARKS, level=level, model="function:never")
+    assert never.object == plain
+    assert ("agents decided" in never.said) == (level in ("-O2", "-O3"))
+    assert compiler.clang(KERNELS, debug, level=level, deadline="1s").object == plain
+    missing = compiler.clang(KERNELS, debug, level=level, model="unix:nobody.sock")
+    assert missing.object == plain
+    assert len(missing.warnings) == (level in ("-O2", "-O3")), missing.said
+
+
+def test_levels(compiler: Compiler) -> None:
+    assert not compiler.clang(KERNELS, *REMARKS, model=HEURISTIC, levels="Os,Oz").distributed
+    small = compiler.clang(KERNELS, *REMARKS, level="-Os", model=HEURISTIC, levels="Os")
+    assert small.distributed > 20
+    assert "comparisons of addresses" not in small.said
+
+
+def test_debug_information_changes_nothing_else(compiler: Compiler) -> None:
+    code = []
+    for debug in ("-g0", "-g"):
+        made = compiler.clang(KERNELS, debug, model=HEURISTIC)
+        stripped = made.path.with_suffix(".stripped")
+        compiler.run("llvm-objcopy-22", "--only-section=.text", made.path, stripped)
+        code.append(compiler.run("llvm-objdump-22", "-d", "--no-addresses", stripped).stdout)
+    assert code[0].splitlines()[3:] == code[1].splitlines()[3:]
+
+
+def test_loops_that_are_left(compiler: Compiler) -> None:
+    source = INPUTS / "left.c"
+    plain = compiler.clang(source).object
+    made = compiler.clang(source, *REMARKS, model="function:always", on_failure="fail")
+    assert made.object == plain
+    left = re.findall(r"loop is left as it is: (.*) \[", made.said)
+    wanted = Counter(
+        {
+            "it has a call": 1,
+            "it has several blocks": 2,
+            "it has a volatile or atomic access": 2,
+            "its trips can't be counted": 1,
+            "it can't be divided": 2,
+        }
+    )
+    assert Counter(left) == wanted
+
+
+def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
+    asked: Counter[str] = Counter()
+
+    def policy(observation: Any, context: mlbridge.Context) -> int:
+        asked[context.agent] += 1
+        assert observation["previous"].shape == (23,)
+        if context.agent == "node":
+            mask, edges = observation["action_mask"], observation["edges"]
+            assert mask.sum() > 1
+            assert observation["nodes"].shape == (len(mask), 23)
+            assert (edges < len(mask)).all()
+        else:
+            assert observation["action_mask"].all()
+            together = observation["together"]
+            assert together[0] == observation["node"][0] + observation["previous"][0]
+        return heuristic(observation, context)
+
+    expected = compiler.clang(KERNELS, model=HEURISTIC, on_failure="fail").object
+    socket = f"unix:{compiler.folder}/agents.sock"
+    with mlbridge.Server(socket) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(policy,))
+        thread.start()
+        try:
+            made = compiler.clang(KERNELS, model=socket, on_failure="fail")
+            assert made.object == expected
+            assert not made.said
+            before = asked["node"]
+            apart = f"distribute={socket}; *={HEURISTIC}"
+            assert compiler.clang(KERNELS, model=apart, on_failure="fail").object == expected
+            assert asked["node"] == before > 4
+            assert asked["distribute"] > 30
+        finally:
+            server.stop()
+            thread.join()
+
+
+@pytest.mark.parametrize("scheme", ["native", "onnx"])
+def test_a_file_for_one_agent(compiler: Compiler, scheme: str) -> None:
+    """A network that distributes what blocks from what doesn't, as the heuristic does."""
+    tensor, node = helper.make_tensor_value_info, helper.make_node
+    column = helper.make_tensor("column", TensorProto.INT64, [], [BLOCKS])
+    graph = helper.make_graph(
+        [
+            node("Sub", ["node", "previous"], ["difference"]),
+            node("Gather", ["difference", "column"], ["blocks"]),
+            node("Abs", ["blocks"], ["apart"]),
+            node("Cast", ["apart"], ["distribute"], to=TensorProto.INT64),
+        ],
+        "policy",
+        [tensor(name, TensorProto.FLOAT, [23]) for name in ("node", "previous")],
+        [tensor("distribute", TensorProto.INT64, [])],
+        [column],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(compiler.folder / "distribute.onnx"))
+    uri = f"distribute={scheme}:{compiler.folder}/distribute.onnx; *={HEURISTIC}"
+    made = compiler.clang(KERNELS, model=uri, on_failure="fail")
+    assert not made.said
+    of_file = made.object
+    assert compiler.clang(KERNELS, model=HEURISTIC).object == of_file
+
+
+@pytest.mark.parametrize("kind", ["raises", "dies", "silent", "masked", "far"])
+def test_agents_that_fail_in_the_middle(compiler: Compiler, kind: str) -> None:
+    printed = compiler.output(compiler.clang(KERNELS))
+    script = str(Path(__file__).with_name("failing_distribution.py"))
+    uri = f"unix:{compiler.folder}/agents.sock"
+    for on_failure in ("stock", "fail"):
+        command = [sys.executable, script, uri, kind]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout and server.stdout.readline() == "ready\n"
+                deadline = "300ms" if kind == "silent" else "30s"
+                settings = {"model": uri, "deadline": deadline, "on_failure": on_failure}
+                made = compiler.clang(KERNELS, *REMARKS, **settings)
+            finally:
+                server.kill()
+        assert made.distributed
+        if on_failure == "fail":
+            assert made.code != 0
+            assert "error: loop-distribution: " in made.said
+        else:
+            assert len(made.warnings) == 1, made.said
+            assert "loop-distribution: " in made.warnings[0]
+            assert compiler.output(made) == printed
+
+
+def test_models_that_are_not_there_and_options_that_are_wrong(compiler: Compiler) -> None:
+    plain = compiler.clang(KERNELS).object
+    for model in (f"node={HEURISTIC}", "function:nobody", "function:never?seed=1", "colour"):
+        made = compiler.clang(KERNELS, model=model)
+        assert made.object == plain
+        assert len(made.warnings) == 1, made.said
+    for wrong in ({"deadline": "soon"}, {"on_failure": "cry"}, {"levels": "O9"}):
+        made = compiler.clang(KERNELS, model=HEURISTIC, **wrong)
+        assert made.code != 0
+        assert f"-loop-distribution-{next(iter(wrong)).replace('_', '-')}: expected" in made.said
+
+
+def check_random_program(compiler: Compiler, seed: int) -> int:
+    source = compiler.folder / "random.c"
+    source.write_text(random_loops.program(seed))
+    expected = compiler.output(compiler.clang(source, level="-O0"))
+    assert compiler.output(compiler.clang(source)) == expected
+    distributed = 0
+    for level, flags, model in (
+        ("-O3", (), f"function:random?seed={seed}"),
+        ("-O2", ("-march=x86-64-v3", "-ffp-contract=off"), f"function:random?seed={seed + 1}"),
+        ("-O3", ("-fno-vectorize",), "function:always"),
+    ):
+        made = compiler.clang(source, *flags, *REMARKS, level=level, model=model, on_failure="fail")
+        assert compiler.output(made) == expected, (seed, level, model)
+        distributed += made.distributed
+    return distributed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_loops(compiler: Compiler, seed: int) -> None:
+    assert check_random_program(compiler, seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seeds", [range(i, i + 10) for i in range(1000, 1400, 10)], ids=str)
+def test_many_random_loops(compiler: Compiler, seeds: range) -> None:
+    assert sum(check_random_program(compiler, seed) for seed in seeds) > 50
+
+
+def test_the_commands_of_the_readme(compiler: Compiler) -> None:
+    """As they are shown, with kernels.c for f.c."""
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    block = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert block
+    shutil.copy(KERNELS, compiler.folder / "f.c")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["env", f"PATH={path}", "bash", "-e", "-c", block[1]]
+    done = compiler.run(*command)
+    assert done.stderr.count("distributed into") > 40
