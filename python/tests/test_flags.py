@@ -199,8 +199,10 @@ def test_several_optimizations(
             "regalloc-eviction's connection",
         ),
         (
-            [*two, "--model", f"regalloc-eviction=native:{place}/policy.onnx", *models[2:]]
-            + ["--effort", "2"],
+            [
+                *(*two, "--effort", "2", *models[2:]),
+                *("--model", f"regalloc-eviction=native:{place}/policy.onnx"),
+            ],
             "can't share regalloc-priority's connection",
         ),
         (["inliner", "regalloc-eviction", "--plugin", "x.so"], "several plugins"),

@@ -117,8 +117,7 @@ private:
 
   bool runOnMachineFunction(MachineFunction &MF) override {
     const Function &F = MF.getFunction();
-    if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) ||
-        !MF.getRegInfo().getNumVirtRegs())
+    if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
       return false;
     auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();
     const auto Leave = [&](StringRef Why) {
@@ -152,6 +151,8 @@ private:
     const EpisodeResult Result = run(Environment, *Models, Episode);
     if (Result.status) {
       Its.finish();
+      trial::endTrial(MF, getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
+                      getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI());
       return true;
     }
     Its.giveUp();
@@ -160,6 +161,14 @@ private:
     else
       fail(MF, Result.status);
     return true;
+  }
+
+  static bool hasRanges(const MachineFunction &MF) {
+    const MachineRegisterInfo &Registers = MF.getRegInfo();
+    for (unsigned I = 0; I < Registers.getNumVirtRegs(); ++I)
+      if (!Registers.reg_nodbg_empty(Register::index2VirtReg(I)))
+        return true;
+    return false;
   }
 
   /// Whether the models' allocation costs less than the greedy allocator's. Also in processes that

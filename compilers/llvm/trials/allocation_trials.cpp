@@ -174,11 +174,8 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
       Mine = Shared.release() + I;
       isolate(Trials[I].Alive);
       divert(MF.getFunction().getContext(),
-             std::make_unique<EndOfAllocation>([&MF, &Registers, &Frequencies] {
-               Mine->Cost = costOf(MF, Registers, Frequencies);
-               Mine->Known = true;
-               _exit(0);
-             }));
+             std::make_unique<EndOfAllocation>(
+                 [&MF, &Registers, &Frequencies] { endTrial(MF, Registers, Frequencies); }));
       return std::optional<size_t>(I);
     }
     if (Trials[I].Id < 0)
@@ -213,6 +210,15 @@ void endTrial(const Status &Why) {
   Text.copy(Mine->Message, sizeof Mine->Message - 1);
   Mine->Failure = Why.code();
   _exit(Refused);
+}
+
+void endTrial(const MachineFunction &MF, const VirtRegMap &Registers,
+              const MachineBlockFrequencyInfo &Frequencies) {
+  if (!Mine)
+    return;
+  Mine->Cost = costOf(MF, Registers, Frequencies);
+  Mine->Known = true;
+  _exit(0);
 }
 
 void reportAllocation(const char *Optimization, const MachineFunction &MF,

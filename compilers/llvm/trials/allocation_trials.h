@@ -46,6 +46,11 @@ tryAllocations(const llvm::MachineFunction &MF, const llvm::VirtRegMap &Register
 /// nothing elsewhere.
 void endTrial(const Status &Why);
 
+/// In a process that tries: its allocation is done, though the greedy allocator may not get to it.
+/// Measures it, and ends the process. Does nothing elsewhere.
+void endTrial(const llvm::MachineFunction &MF, const llvm::VirtRegMap &Registers,
+              const llvm::MachineBlockFrequencyInfo &Frequencies);
+
 /// A remark of the optimization: what the allocation that was taken costs, and what it replaces.
 void reportAllocation(const char *Optimization, const llvm::MachineFunction &MF,
                       const AllocationCost &Taken, const AllocationCost &Instead);

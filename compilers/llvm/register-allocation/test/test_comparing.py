@@ -25,6 +25,14 @@ def test_no_function_costs_more(compiler: Compiler, source: str, model: str) -> 
     assert any(believed[name] > usual[name] for name in usual) or kept == believed
 
 
+def test_a_function_whose_ranges_are_all_computed_again(compiler: Compiler) -> None:
+    """The greedy allocator has nothing to do then, and doesn't say that it is done."""
+    source = compiler.folder / "constant.c"
+    source.write_text("unsigned long flags(void) { return 0xa9; }\nvoid nothing(int x) {}\n")
+    made = compiler.clang(str(source), model="function:random?seed=5", effort="1")
+    assert made.code == 0 and not made.said
+
+
 def test_what_costs_less_is_taken_whole(compiler: Compiler) -> None:
     """And what costs more is the greedy allocator's, byte for byte."""
     plain = compiler.clang("mixed.c")
