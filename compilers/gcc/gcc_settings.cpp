@@ -111,7 +111,8 @@ void count(const gimple *statement, bool inLoop, float *features) {
     return;
   ++features[Statements];
   features[StatementsInLoops] += inLoop;
-  features[Loads] += gimple_assign_load_p(statement);
+  features[Loads] +=
+      gimple_assign_load_p(statement) && !is_gimple_reg(gimple_assign_rhs1(statement));
   features[Stores] += gimple_store_p(statement);
   switch (gimple_code(statement)) {
   case GIMPLE_ASSIGN: {
