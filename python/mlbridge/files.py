@@ -15,6 +15,11 @@ def plugin(name: str, llvm: int = 22) -> str:
     return os.path.join(PACKAGE, "plugins", f"mlbridge-{name}{ending}.so")
 
 
+def gcc_plugin(name: str) -> str:
+    """A plugin of GCC ("gcc_settings"), whose options begin with its name, likewise."""
+    return os.path.join(PACKAGE, "plugins", f"{name}.so")
+
+
 def action_list(optimization: str) -> str:
     """The JSON file of the actions that a plugin has built in, whether or not it is there."""
     return os.path.join(PACKAGE, "plugins", f"{optimization}-actions.json")

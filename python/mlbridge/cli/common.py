@@ -8,6 +8,8 @@ import os
 import re
 from dataclasses import dataclass
 
+from .. import files
+
 #: How every command ends; `--help` says so.
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 EXIT_CODES = (
@@ -22,6 +24,14 @@ class Optimization:
     plugin: str
     model: str | None = None  #: that is shipped
     versions: tuple[int, ...] = (22,)  #: of LLVM
+    gcc: int | None = None  #: the version, if it is one of GCC
+
+    def file(self, llvm: int) -> str:
+        """The plugin, whether or not it is there."""
+        return files.gcc_plugin(self.plugin) if self.gcc else files.plugin(self.plugin, llvm)
+
+    def compiler(self, llvm: int) -> str:
+        return f"gcc-{self.gcc}" if self.gcc else f"clang-{llvm}"
 
 
 OPTIMIZATIONS = {
@@ -31,6 +41,7 @@ OPTIMIZATIONS = {
     "regalloc-priority": Optimization("regalloc-advice"),
     "register-allocation": Optimization("register-allocation"),
     "loop-distribution": Optimization("loop-distribution"),
+    "gcc-settings": Optimization("gcc_settings", versions=(), gcc=12),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, version
+from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, Optimization, version
 from .flags import PHASES
 from .parser import parser
 
@@ -156,8 +156,28 @@ def plugin(name: str, llvm: int) -> Callable[[], str]:
     return run
 
 
+def gcc_plugin(its: Optimization) -> Callable[[], str]:
+    """Loads it, which GCC does only for the version that it was built for."""
+
+    def run() -> str:
+        path = its.file(0)
+        package = f"gcc-{its.gcc}-plugin-dev"
+        if not os.path.isfile(path):
+            raise Missing(f"{path} is not there", REBUILD.replace("llvm-22-dev", package))
+        compiler = shutil.which(its.compiler(0))
+        if compiler is None:
+            raise Missing(f"{its.compiler(0)} is not on the PATH", f"apt-get install gcc-{its.gcc}")
+        command = [compiler, f"-fplugin={path}", "-S", "-x", "c", os.devnull, "-o", os.devnull]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode or done.stderr:
+            raise Missing(first_line(done.stderr), REBUILD.replace("llvm-22-dev", package))
+        return path
+
+    return run
+
+
 def plugins() -> list[Check]:
-    """Of each version; those of 22 under the optimizations' names alone."""
+    """Of each version; those of LLVM 22 and GCC under the optimizations' names alone."""
     return [
         attempt(
             f"plugin {name}" + (f", LLVM {llvm}" if llvm != 22 else ""),
@@ -168,6 +188,10 @@ def plugins() -> list[Check]:
         for llvm in (22, 19)
         for name, its in OPTIMIZATIONS.items()
         if llvm in its.versions
+    ] + [
+        attempt(f"plugin {name}", f"mlbridge flags {name}", gcc_plugin(its), required=False)
+        for name, its in OPTIMIZATIONS.items()
+        if its.gcc
     ]
 
 
@@ -187,7 +211,7 @@ def models() -> list[Check]:
 def llvm_19() -> str:
     """What it can do and what not."""
     able = [name for name, its in OPTIMIZATIONS.items() if 19 in its.versions]
-    unable = [name for name in OPTIMIZATIONS if name not in able]
+    unable = [name for name, its in OPTIMIZATIONS.items() if its.versions and name not in able]
     unable.append("IR2Vec embeddings")
     said = program("clang-19")()
     return (

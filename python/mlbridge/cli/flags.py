@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`mlbridge flags`, `path` and `wrapper`: how a compiler loads a plugin and asks a model.
 
-Every option goes through -Xclang, which the driver hands to compilations alone: assembling a .S
-file and linking must not see it. Starts neither NumPy nor the extension.
+Every option of clang goes through -Xclang, which the driver hands to compilations alone: assembling
+a .S file and linking must not see it. Starts neither NumPy nor the extension.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def must_open(uri: str) -> None:
 
 def compiler_of(options: argparse.Namespace) -> str:
     """The file of --compiler."""
-    options.compiler = options.compiler or f"clang-{options.llvm}"
+    first = OPTIMIZATIONS.get(options.optimizations[0])
+    options.compiler = options.compiler or (first or OPTIMIZATIONS[PHASES]).compiler(options.llvm)
     found = shutil.which(str(options.compiler))
     if found is None:
         raise CommandError(
@@ -153,7 +154,8 @@ def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
 
     compiler = compiler_of(options)
     trial = argparse.Namespace(**{**vars(options), "log": None, "on_failure": "fail"})
-    level = "-" + (options.levels or "Oz").partition(",")[0]
+    usual = "O2" if OPTIMIZATIONS[asked[0].optimization].gcc else "Oz"
+    level = "-" + (options.levels or usual).partition(",")[0]
     done = subprocess.run(
         [compiler, *words(trial, asked), level, "-x", "c", "-c", "-", "-o", os.devnull],
         input="static int f(int x) { return x; }\nint trial(int x) { return f(x) + f(1); }\n",
@@ -231,17 +233,20 @@ def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
             )
         )
     its = OPTIMIZATIONS[optimization]
-    if text is None and llvm not in its.versions:
+    if text is None and llvm not in its.versions and not its.gcc:
         known = " and ".join(map(str, its.versions))
         raise CommandError(f"{optimization} has no plugin for LLVM {llvm}; it has one for {known}")
-    path = os.path.abspath(text if text is not None else files.plugin(its.plugin, llvm))
+    path = os.path.abspath(text if text is not None else its.file(llvm))
     if os.path.isfile(path):
         return path
     if text is not None:
         raise CommandError(f"--plugin: there is no file {path}")
+    lacks, package = f"LLVM {llvm}", f"llvm-{llvm}-dev"
+    if its.gcc:
+        lacks, package = f"GCC {its.gcc}", f"gcc-{its.gcc}-plugin-dev"
     raise CommandError(
-        f"the compiler plugin is not there ({path}): this package was built without LLVM {llvm}; "
-        f"install llvm-{llvm}-dev, then install mlbridge again"
+        f"the compiler plugin is not there ({path}): this package was built without {lacks}; "
+        f"install {package}, then install mlbridge again"
     )
 
 
@@ -279,6 +284,11 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         raise CommandError("--plugin: several optimizations have several plugins")
     for name in named:
         path_of(name, options.plugin, options.llvm)
+    of_gcc = [name for name in named if OPTIMIZATIONS[name].gcc]
+    if of_gcc and len(named) > 1:
+        raise CommandError(
+            f"{of_gcc[0]} is for GCC, and {' and '.join(set(named) - set(of_gcc))} not"
+        )
     version = re.search(r"-(\d+)$", options.compiler or "")
     if version and int(version[1]) in {19, 22} - {options.llvm} and options.plugin is None:
         raise CommandError(
@@ -292,7 +302,7 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
     if options.effort is not None and not set(named) & set(EFFORTS):
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
-    if options.missing is not None and not set(named) - {PHASES, *OF_AGENTS}:
+    if options.missing is not None and not set(named) - {PHASES, *OF_AGENTS, *of_gcc}:
         raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options, PHASES):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
@@ -378,6 +388,8 @@ def flags_line(options: argparse.Namespace) -> str:
 
 def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
     """What to add to a compiler's command line so that it asks these models."""
+    if OPTIMIZATIONS[asked[0].optimization].gcc:
+        return words_of_gcc(options, asked[0])
     # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
     line = ["--start-no-unused-arguments"]
     for plugin in dict.fromkeys(one.plugin for one in asked):
@@ -386,13 +398,8 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
         line += ["-Xclang", f"-fpass-plugin={plugin}"]
     log = options.log and os.path.abspath(options.log)
     for one in asked:
-        told = {
-            "model": one.uri,
-            "deadline": options.deadline,
-            "on-failure": options.on_failure,
-            "levels": options.levels,
-            "effort": effort_of(options, one.optimization) or None,
-        }
+        told = told_to_all(options, one)
+        told["effort"] = effort_of(options, one.optimization) or None
         if one.optimization == PHASES:
             told |= {
                 "log": log,
@@ -409,6 +416,26 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
+
+
+def told_to_all(options: argparse.Namespace, one: Asked) -> dict[str, object]:
+    """The options that every plugin has; None stands for its default."""
+    return {
+        "model": one.uri,
+        "deadline": options.deadline,
+        "on-failure": options.on_failure,
+        "levels": options.levels,
+    }
+
+
+def words_of_gcc(options: argparse.Namespace, one: Asked) -> list[str]:
+    """GCC has no options that are for compilations alone, and needs none."""
+    told = told_to_all(options, recorded(one, os.path.abspath(options.log)) if options.log else one)
+    name = os.path.basename(one.plugin).removesuffix(".so")
+    more = [
+        f"-fplugin-arg-{name}-{key}={value}" for key, value in told.items() if value is not None
+    ]
+    return [f"-fplugin={one.plugin}", *more]
 
 
 def recorded(one: Asked, log: str) -> Asked:

@@ -190,7 +190,9 @@ def parser() -> Parser:
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
-    model.option("--compiler COMMAND", "the compiler that asks (default: clang-22, or -19)")
+    model.option(
+        "--compiler COMMAND", "the compiler that asks (default: clang-22 or -19; gcc-12 for GCC)"
+    )
     asking = Parser(add_help=False, parents=[model])
     asking.option(
         "--on-failure",
@@ -200,7 +202,8 @@ def parser() -> Parser:
     asking.option("--log DIR", "write the decisions into this folder")
     asking.option(
         "--levels LIST",
-        "the -O levels at which it asks: Oz, O2, … (default: Os,Oz; in register allocation all)",
+        "the -O levels at which it asks: Oz, O2, … (default: Os,Oz; in register allocation all; of "
+        "GCC O2,O3,Os)",
         type=levels,
     )
     flags = command(
@@ -211,7 +214,8 @@ def parser() -> Parser:
 Without --model, phase ordering compares the compiler's own passes with the best candidate that
 comes with this package, and makes no object larger; inliner and regalloc-eviction ask the policies
 that come with it. Those of the register allocator act at all levels, the others at -Os and -Oz,
-unless --levels says otherwise. Paths are made absolute, so that a build may change folders. If this
+unless --levels says otherwise. gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os.
+Paths are made absolute, so that a build may change folders. If this
 command is missing or fails, the shell silently runs the compiler without a model; to fail instead,
 use mlbridge wrapper.
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One network behind every runner, for compilers that are not LLVM's, and what they decided."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from building import ROOT, run
+
+REPORT = ROOT / "build" / "test" / "beyond-llvm.json"
+TRANSPORTS = {
+    "unix": "unix:{}/s",
+    "shm": "shm:{}/s",
+    "pipe": "pipe:{}/p/",
+    "grpc": "grpc:localhost:0",
+}
+RUNNERS = ["native", "onnx", "aot", *TRANSPORTS]
+
+
+@contextlib.contextmanager
+def asked(runner: str, network: Path, folder: Path) -> Iterator[str]:
+    """The URI by which this runner is asked the ONNX file; `folder` is for what that needs."""
+    if runner in ("native", "onnx"):
+        yield f"{runner}:{network}"
+    elif runner == "aot":
+        shared = folder / f"{network.stem}.so"
+        run(sys.executable, "-m", "mlbridge", "compile", network, "--shared", "-o", shared)
+        yield f"aot:{shared}"
+    else:
+        (folder / "p").mkdir(exist_ok=True)
+        at = TRANSPORTS[runner].format(folder)
+        command = [sys.executable, "-m", "mlbridge", "serve", str(network), "--at", at]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                ready, _, uri = server.stdout.readline().strip().partition(" ")
+                assert ready == "ready", command
+                yield uri
+            finally:
+                server.terminate()
+                server.communicate(timeout=60)
+
+
+def record(site: str, runner: str, programs: int, decisions: int, identical: bool) -> None:
+    """A row of build/test/beyond-llvm.json, instead of an earlier one of this site and runner."""
+    row = {
+        "site": site,
+        "runner": runner,
+        "programs": programs,
+        "decisions": decisions,
+        "identical": identical,
+    }
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    with open(REPORT, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        rows = json.loads(file.read() or "[]")
+        rows = [old for old in rows if (old["site"], old["runner"]) != (site, runner)]
+        rows = sorted([*rows, row], key=lambda r: (r["site"], r["runner"]))
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps(rows, indent=1) + "\n")
