@@ -97,7 +97,7 @@ static void fill(bench *own) {
 
 int main(int count, char **arguments) {
   must(count == 5, "usage: sqlite-client EXTENSION URI ROWS ROUNDS");
-  bench own = {NULL, arguments[2], NULL, atoi(arguments[3]), NULL};
+  bench own = {NULL, arguments[2], NULL, (int)strtol(arguments[3], NULL, 10), NULL};
   own.values = calloc((size_t)own.rows, sizeof *own.values);
   own.runner = mlbridge_open(own.uri, NULL, NULL);
   must(sqlite3_open(":memory:", &own.db) == SQLITE_OK && own.values, "out of memory");
@@ -107,7 +107,7 @@ int main(int count, char **arguments) {
   fill(&own);
   double (*const works[])(const bench *) = {by_function, by_loop, by_arrays};
   const double expected = by_arrays(&own);
-  for (int round = 0; round < atoi(arguments[4]); ++round) {
+  for (int round = 0; round < (int)strtol(arguments[4], NULL, 10); ++round) {
     double took[3];
     for (int i = 0; i < 3; ++i) { /* who is first changes */
       const int which = (round + i) % 3;

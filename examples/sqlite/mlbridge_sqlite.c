@@ -7,7 +7,6 @@
 #include <string.h>
 
 SQLITE_EXTENSION_INIT1
-
 enum { MOST_MODELS = 8 };
 
 /* A model that is open. `users` are the cache and the statements that ask it. */
@@ -82,11 +81,12 @@ static opened *find_model(sqlite3_context *context, const char *uri) {
     ++at;
   opened *model = own->models[at];
   if (!model || strcmp(model->uri, uri) != 0) {
-    if (!(model = open_model(context, uri)))
+    model = open_model(context, uri);
+    if (!model)
       return NULL;
     release(own->models[at]);
   }
-  memmove(own->models + 1, own->models, (size_t)at * sizeof *own->models);
+  memmove((void *)(own->models + 1), (void *)own->models, (size_t)at * sizeof(opened *));
   return own->models[0] = model;
 }
 
@@ -152,16 +152,16 @@ static void answer(sqlite3_context *context, const opened *model) {
     ANSWER(UINT64, uint64_t, double); /* half of them are no integers of SQLite */
     ANSWER(FLOAT32, float, double);
     ANSWER(FLOAT64, double, double);
-  case MLBRIDGE_FLOAT16:
+  default: /* MLBRIDGE_FLOAT16 */
     sqlite3_result_double(context, mlbridge_float_of_half(*(const uint16_t *)data));
   }
 }
 
 static void ask(sqlite3_context *context, int count, sqlite3_value **values) {
   const char *uri = count ? (const char *)sqlite3_value_text(values[0]) : NULL;
-  opened *model = sqlite3_get_auxdata(context, 0);
-  const bool found = !model;
-  if (found && !(model = find_model(context, uri ? uri : "")))
+  opened *const kept = sqlite3_get_auxdata(context, 0);
+  opened *const model = kept ? kept : find_model(context, uri ? uri : "");
+  if (!model)
     return;
   uint64_t at = 1, all = (uint64_t)count, wanted = 1;
   for (uint64_t i = 0; i < model->signature->inputs_size; ++i, at += wanted) {
@@ -178,7 +178,7 @@ static void ask(sqlite3_context *context, int count, sqlite3_value **values) {
   } else {
     answer(context, model);
   }
-  if (found) { /* by each statement once, if the URI is a constant */
+  if (!kept) { /* by each statement once, if the URI is a constant */
     ++model->users;
     sqlite3_set_auxdata(context, 0, model, release);
   }
@@ -192,7 +192,7 @@ int sqlite3_mlbridge_init(sqlite3 *db, char **message, const sqlite3_api_routine
   connection *own = sqlite3_malloc64(sizeof *own + most * (sizeof(double) + sizeof(int64_t)));
   if (!own)
     return SQLITE_NOMEM;
-  memset(own->models, 0, sizeof own->models);
+  memset((void *)own->models, 0, sizeof own->models);
   own->integers = (int64_t *)(own->reals + most);
   /* Files and servers are for the one who writes the query, not for the schema of a database. */
   return sqlite3_create_function_v2(db, "mlbridge", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, own, ask,
