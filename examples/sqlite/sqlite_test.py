@@ -70,7 +70,8 @@ class Database:
     """A file with a table, and the program sqlite3 with the extension."""
 
     def __init__(self, extension: Path, file: Path) -> None:
-        self.command = ["sqlite3", "-cmd", f".load '{extension.with_suffix('')}'", file]
+        load = f".load '{extension.with_suffix('')}'"
+        self.command = ["sqlite3", "-cmd", load, str(file)]
         self.ask(TABLE)
 
     def try_(self, query: str) -> subprocess.CompletedProcess[str]:
@@ -172,7 +173,7 @@ def test_the_type_of_the_answer_is_the_outputs(database: Database, tmp_path: Pat
 
 
 def test_whole_numbers_stay_exact(database: Database, tmp_path: Path) -> None:
-    kinds = [TensorProto.INT64, TensorProto.BOOL]
+    kinds: list[int] = [TensorProto.INT64, TensorProto.BOOL]
     uri = cast(tmp_path / "exact.onnx", kinds, TensorProto.INT64)
     most = 2**53
     assert database.ask(f"SELECT mlbridge('{uri}', {most}, 0)") == [[str(most)]]
@@ -258,7 +259,7 @@ def test_files_and_servers_are_not_for_a_schema(database: Database, network: str
 def killed_server(folder: Path) -> Iterator[str]:
     """One that kills itself when it is asked for the hundredth time."""
     (folder / "server.py").write_text(KILLED)
-    command = [sys.executable, folder / "server.py", folder / "s"]
+    command = [sys.executable, str(folder / "server.py"), str(folder / "s")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         try:

@@ -106,7 +106,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def native(folder: Path, always: int | None = None, **more: str) -> str:
-    return f"native:{network(folder / f'{always}.onnx', always, **more)}"
+    return f"native:{network(folder / f'{always}.onnx', always, 0, **more)}"
 
 
 @pytest.mark.parametrize("debug", [(), ("-g",), ("-flto", "-frandom-seed=1")])
@@ -211,7 +211,7 @@ def test_models_that_cannot_be_asked(place: Place, tmp_path: Path) -> None:
 @contextlib.contextmanager
 def killed_server(folder: Path) -> Iterator[str]:
     (folder / "server.py").write_text(KILLED)
-    command = [sys.executable, folder / "server.py", folder / "s"]
+    command = [sys.executable, str(folder / "server.py"), str(folder / "s")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         try:

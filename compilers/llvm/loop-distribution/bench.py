@@ -48,8 +48,8 @@ def main() -> None:
                 for line in subprocess.run(
                     run, capture_output=True, text=True, check=True
                 ).stdout.splitlines():
-                    name, time = line.split()
-                    times[name] = min(times.get(name, math.inf), float(time))
+                    name, spent = line.split()
+                    times[name] = min(times.get(name, math.inf), float(spent))
     print(f"{'kernel':22}{'-O3, ns':>10}{'LLVM’s':>8}{'model':>8}")
     for name, time in least["stock"].items():
         other, own = least["llvm"][name] / time, least["model"][name] / time

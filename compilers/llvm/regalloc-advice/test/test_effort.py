@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import policies
 import pytest
@@ -13,7 +14,7 @@ from allocator import INPUTS, Allocator, Made, serving
 from mlbridge.spills import spill_costs
 
 
-def costs(allocator: Allocator, source: str, **settings: object) -> dict[str, float]:
+def costs(allocator: Allocator, source: str, **settings: Any) -> dict[str, float]:
     """Of each function."""
     record = allocator.folder / "record.yaml"
     remarks = (f"-pass-remarks-output={record}", "-pass-remarks-filter=^regalloc$")
@@ -38,7 +39,7 @@ def test_what_is_better_is_kept_and_reported(each_allocator: Allocator) -> None:
     bitcode = allocator.bitcode("integers.cpp")
     printed = allocator.output(allocator.llc(bitcode))
     model = f"native:{policies.least_used(allocator.folder / 'policy.onnx')}"
-    settings = {"model": model, "on_failure": "fail"}
+    settings: dict[str, Any] = {"model": model, "on_failure": "fail"}
     usual = costs(allocator, "integers.cpp")
     kept = costs(allocator, "integers.cpp", effort=40, **settings)
     made = allocator.llc(bitcode, "-pass-remarks=regalloc-eviction", effort=40, **settings)
@@ -64,9 +65,7 @@ def test_a_model_that_agrees_with_llvm_costs_no_trial(allocator: Allocator) -> N
     assert allocator.llc(bitcode, model=model, on_failure="fail", effort=9).object == plain
 
 
-def tried(
-    allocator: Allocator, then: str, source: str = "integers.cpp", **settings: object
-) -> Made:
+def tried(allocator: Allocator, then: str, source: str = "integers.cpp", **settings: Any) -> Made:
     """A model that does something in the processes that try."""
     model = allocator.folder / "tried.so"
     include = Path(__file__).resolve().parents[4] / "include"

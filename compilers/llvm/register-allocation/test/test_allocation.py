@@ -26,7 +26,7 @@ HEURISTIC = "function:heuristic"
 def heuristic(observation: Any, context: mlbridge.Context) -> int:
     """What function:heuristic answers."""
     mask = observation["action_mask"]
-    its = observation["node_properties"] if context.agent in ("task", "colour") else None
+    its: Any = observation["node_properties"] if context.agent in ("task", "colour") else None
     if context.agent == "task":
         free, executions, evicts, saved = its[[1, 6, 7, 8]]
         least = executions if evicts < 0 else min(evicts, executions)
