@@ -49,7 +49,7 @@ Status heuristic(FunctionCall &Call) {
     });
   } else {
     const auto Points = Call.in<float>("points");
-    Answer = best(Mask, [&](size_t I) { return Points[4 * I] - Points[4 * I + 2]; });
+    Answer = best(Mask, [&](size_t I) { return Points[3 * I] - Points[3 * I + 2]; });
   }
   return Status();
 }

@@ -80,7 +80,6 @@ struct Point {
   std::vector<Copy> Copies;
   float Weight = 0;    ///< executions of its uses and definitions, for each call of the function
   float Frequency = 0; ///< executions of the copies
-  bool Fits = false;   ///< a register is free for all of the part
 };
 
 class Allocation final : llvm::LiveRangeEdit::Delegate {

@@ -11,7 +11,7 @@ enum : int64_t {
   TaskFeatures = 9,
   ColourFeatures = 5,
   RegisterFeatures = 5,
-  PointFeatures = 4
+  PointFeatures = 3
 };
 
 Span<const AgentSpec> AllocationEnvironment::specs() {
@@ -146,8 +146,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   Mask = {1, 1};
   float Saved = 0, Evicts = -1;
   for (const Point &One : Points)
-    if (One.Fits)
-      Saved = std::max(Saved, One.Weight - One.Frequency);
+    Saved = std::max(Saved, One.Weight - One.Frequency);
   for (const Colour &One : Registers)
     if (One.CanEvict && (Evicts < 0 || One.Evicts < Evicts))
       Evicts = One.Evicts;
@@ -202,7 +201,6 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
     Row[0] = Points[I].Weight;
     Row[1] = static_cast<float>(Points[I].Uses.size());
     Row[2] = Points[I].Frequency;
-    Row[3] = Points[I].Fits ? 1 : 0;
   }
   return Status();
 }

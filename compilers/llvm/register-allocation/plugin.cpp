@@ -36,8 +36,7 @@ public:
               "The models that allocate registers: one URI, or AGENT=URI;...", "O1,O2,O3,Os,Oz"),
         Effort("register-allocation-effort", cl::init("0"), cl::value_desc("N"),
                cl::desc("More than 0: of the models' allocation of a function and the greedy "
-                        "allocator's the "
-                        "one with the least spills, reloads and copies is kept")) {}
+                        "allocator's, that with the least spills, reloads and copies is kept")) {}
 
   /// Whether allocations are compared, if that is not 0; InvalidArgument if they can't be.
   Expected<unsigned> effort(StringRef Uris) const {

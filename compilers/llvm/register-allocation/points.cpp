@@ -182,7 +182,6 @@ void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &S
     }
   }
   Point One;
-  One.Fits = true;
   bool Defines = false;
   size_t Left = 0;
   std::vector<bool> Uses(Blocks.size());
@@ -250,7 +249,6 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
     if (Last == First || Here.Uses[First].second->isTerminator())
       continue;
     Point One;
-    One.Fits = true;
     bool Defines = false;
     for (size_t I = First; I <= Last; ++I) {
       One.Uses.push_back(Here.Uses[I].second);

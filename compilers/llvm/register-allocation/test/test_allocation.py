@@ -152,7 +152,7 @@ def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
             return 1
         if context.agent == "split":
             splits += 1
-            assert observation["points"].shape == (len(observation["action_mask"]), 4)
+            assert observation["points"].shape == (len(observation["action_mask"]), 3)
             return int(np.argmax(observation["points"][:, 1]))
         return heuristic(observation, context)
 
