@@ -49,12 +49,14 @@ class ChannelPair:
     def read(self, seconds: float | None = None) -> bytes | None:
         """What a compiler has sent; b"" if it has hung up; None after wake() or `seconds`.
 
-        After b"" the next compiler can come.
+        `seconds` is for a compiler that has begun: the longest wait for more of it. After b"" the
+        next compiler can come.
         """
         while True:
             with contextlib.suppress(BlockingIOError):
                 data = os.read(self._questions, 1 << 16)
-                if data or self._hung_up():
+                # The system doesn't tell of one that left before the FIFO was opened again.
+                if data or self._hung_up() or seconds is not None:
                     return data
             poll = select.poll()
             poll.register(self._questions, select.POLLIN)
@@ -74,8 +76,9 @@ class ChannelPair:
         """Whether there was a compiler, after which the FIFO is made ready for the next."""
         poll = select.poll()
         poll.register(self._questions, select.POLLIN)
-        if not poll.poll(0):
-            return False  # none yet
+        events = dict(poll.poll(0)).get(self._questions, 0)
+        if not events or events & select.POLLIN:
+            return False  # none yet, or one that has come since
         # Opened before the old one is closed: a compiler that opens it meanwhile has a reader.
         after = os.open(f"{self.base}.out", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.close(self._questions)

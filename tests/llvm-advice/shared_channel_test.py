@@ -18,6 +18,7 @@ from advising import HANGS, LLVMS, PROGRAM, Place
 from host_test import serving
 
 import mlbridge
+from mlbridge.channel_pair import ChannelPair
 from mlbridge.interactive import InteractiveHost
 
 CHANNEL = {
@@ -28,6 +29,23 @@ CHANNEL = {
     ),
 }
 COMMAND = (sys.executable, "-m", "mlbridge")
+
+
+class Opening:
+    """os.open, before which a compiler comes and goes, once."""
+
+    def __init__(self, questions: Path) -> None:
+        self.done, self._questions, self._open = False, questions, os.open
+
+    def __call__(self, *arguments: Any, **options: Any) -> int:
+        if not self.done:
+            self.done = True
+            writer = self._open(self._questions, os.O_WRONLY)
+            os.write(writer, b"half")
+            os.close(writer)
+        return self._open(*arguments, **options)
+
+
 SITES = pytest.mark.parametrize("site", CHANNEL)
 
 
@@ -152,6 +170,33 @@ def test_a_link_under_mlbridge_run_is_not_advised(place: Place) -> None:
     assert (ran.code, ran.said) == (0, "")
     assert ran.sites["inliner"]["compilers"] == 1  # the compilation
     assert place.must("./program") == place.expected()
+
+
+@pytest.mark.parametrize("opens_again", [False, True])
+def test_a_compiler_that_comes_and_goes_within_a_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens_again: bool
+) -> None:
+    """It has gone when it is noticed, and what it sent is not taken for one that is still there."""
+    pair = ChannelPair(str(tmp_path / "c"))
+    real = os.read
+
+    def compiler(descriptor: int, most: int) -> bytes:
+        nobody = real(descriptor, most)
+        monkeypatch.undo()
+        with open(tmp_path / "c.out", "wb", buffering=0) as questions:
+            questions.write(b"half")
+        return nobody
+
+    if opens_again:  # after one that has hung up
+        with open(tmp_path / "c.out", "wb"):
+            pass
+        monkeypatch.setattr(os, "open", opening := Opening(tmp_path / "c.out"))
+        assert pair.read() == b"" and opening.done
+    else:
+        monkeypatch.setattr(os, "read", compiler)
+    assert pair.read() == b"half"
+    assert pair.read(HANGS) == b""
+    pair.close()
 
 
 def test_a_server_says_at_once_what_went_wrong(place: Place) -> None:
