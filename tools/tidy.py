@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """clang-tidy on the C++ sources of the dev preset.
 
-A file that was clean is looked at again only when it, a header of the project that it includes,
-the command, the list of checks or clang-tidy has changed.
+A file that was clean is looked at again only when it, a header of the project that it includes (any
+header, if the preset doesn't compile the file), the command, the list of checks or clang-tidy has
+changed.
 """
 
 from __future__ import annotations
@@ -74,12 +75,13 @@ def main() -> int:
     commands = json.loads(database.read_text())
     needs = dependencies()
     version = subprocess.run(["clang-tidy-22", "--version"], capture_output=True, check=True).stdout
+    headers = [p for f in ("compilers", "include", "src") for p in (ROOT / f).rglob("*.h")]
     keys: dict[str, str] = {}
     for command in commands:
         path = Path(command["file"]).resolve()
         if path.is_relative_to(ROOT) and not path.is_relative_to(BUILD):
             keys.setdefault(
-                str(path), key(command, needs.get(command.get("output", ""), []), version)
+                str(path), key(command, needs.get(command.get("output", ""), headers), version)
             )
     try:
         clean = set(json.loads(CLEAN.read_text()))
