@@ -30,35 +30,59 @@ from onnx import TensorProto, helper, numpy_helper
 MODEL = ROOT / "models" / "loop-distribution"
 COLUMNS = 26
 BLOCKS, TRIPS, LATENCY, SCALAR, VECTOR = 21, 22, 23, 24, 25
+PARTS = ("previous", "rest", "whole")
+#: What trees compare: the columns of the three, then comparisons, expected gain and waiting.
+INPUTS = 3 * COLUMNS + 3
+#: Cycles for a unit of LLVM's costs, roughly.
+SCALAR_CYCLES, VECTOR_CYCLES = 0.25, 0.375
+DEPTH = 3
+#: Leaves are multiples of this, so that their sums are exact in float32 in any order.
+UNIT = 1 / 1024
 #: Loops of a program.
 BATCH = 30
 FLAGS = ("-O3", "-fwrapv", "-fno-math-errno", "-falign-functions=64", "-w")
-WAYS = ("never", "heuristic", "always", *(f"random?seed={i}" for i in range(1, 4)))
-#: Weights are multiples of this, and inputs are of 1/64, so that sums are exact in float32.
-UNIT = 1 / 64
-Weights = dict[str, float]
+WAYS = ("never", "heuristic", "always", *(f"random?seed={i}" for i in range(1, 5)))
+Trees = dict[str, Any]
 
 
-def quantized(weights: Mapping[str, float]) -> Weights:
-    return {name: round(value / UNIT) * UNIT for name, value in weights.items()}
+def cycles(x: Any) -> Any:
+    """Of an iteration, roughly; x has the columns of one or more loops."""
+    refused = np.maximum(x[..., LATENCY], SCALAR_CYCLES * x[..., SCALAR])
+    return np.where(x[..., BLOCKS] > 0, refused, VECTOR_CYCLES * x[..., VECTOR])
 
 
-def cost(x: Any, w: Mapping[str, float]) -> Any:
-    """Of an iteration of the loops in the rows of x: of one that the vectorizer refuses, the longer
-    of waiting and computing, and a part of the other; of vectors, what LLVM says."""
-    waiting, computing = w["latency"] * x[..., LATENCY], w["scalar"] * x[..., SCALAR]
-    refused = np.maximum(waiting, computing) + w["shorter"] * np.minimum(waiting, computing)
-    return np.where(
-        x[..., BLOCKS] > 0, refused + w["loop"], w["vector"] * x[..., VECTOR] + w["vector_loop"]
+def inputs(previous: Any, rest: Any, whole: Any, checks: Any) -> Any:
+    """What trees compare, of one or more decisions."""
+    p, r, w = (np.asarray(x, np.float32) for x in (previous, rest, whole))
+    gain = (cycles(p) + cycles(r)) / (cycles(w) + 1)
+    waits = w[..., LATENCY] / (SCALAR_CYCLES * w[..., SCALAR] + 1)
+    more = [np.asarray(x, np.float32)[..., None] for x in (checks, gain, waits)]
+    return np.concatenate([p, r, w, *more], axis=-1)
+
+
+def leaves(x: Any, trees: Mapping[str, Any]) -> Any:
+    """Which leaf each row of x reaches in each tree."""
+    bits = x[:, np.asarray(trees["inputs"])] > np.asarray(trees["limits"], np.float32)
+    at = np.zeros(bits.shape[:2], int)
+    for depth in range(DEPTH):
+        bit = np.take_along_axis(bits, (at + (1 << depth) - 1)[..., None], axis=2)[..., 0]
+        at = 2 * at + bit
+    return at
+
+
+def score(x: Any, trees: Mapping[str, Any]) -> Any:
+    """The logarithm of the ratio of times that is expected at most, mostly."""
+    values = np.take_along_axis(
+        np.asarray(trees["leaves"], np.float64)[None], leaves(x, trees)[..., None], axis=2
     )
+    return values.sum(axis=(1, 2))
 
 
-def divides(asked: Mapping[str, Any], w: Mapping[str, float]) -> bool:
+def divides(asked: Mapping[str, Any], trees: Mapping[str, Any]) -> bool:
     """What distribute.onnx answers."""
-    previous, rest, whole = (np.asarray(asked[k], float) for k in ("previous", "rest", "whole"))
-    trips = whole[TRIPS]
-    parts = cost(previous, w) + cost(rest, w) + w["check"] * float(asked["checks"])
-    return bool(parts < w["keep"] * cost(whole, w) and not 0 < trips < w["trips"])
+    x = inputs(*(asked[name] for name in PARTS), asked["checks"])
+    few = 0 < x[2 * COLUMNS + TRIPS] < np.float32(trees["trips"])
+    return bool(score(x[None], trees)[0] < trees["limit"] and not few)
 
 
 def node_network() -> onnx.ModelProto:
@@ -83,49 +107,69 @@ def node_network() -> onnx.ModelProto:
     return finished("node", nodes, inputs, [column])
 
 
-def distribute_network(w: Mapping[str, float]) -> onnx.ModelProto:
+def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     """What `divides` says."""
-    constants: dict[str, Any] = {name: np.float32(value) for name, value in w.items()}
-    constants |= {"zero": np.float32(0)}
-    for name, column in (
-        ("blocks", BLOCKS),
-        ("waits", LATENCY),
-        ("scalar_cost", SCALAR),
-        ("vector_cost", VECTOR),
-        ("log_trips", TRIPS),
-    ):
-        constants[f"{name}_column"] = np.int64(column)
+    constants: dict[str, Any] = {
+        "inputs": np.array(trees["inputs"]),
+        "limits": np.array(trees["limits"], np.float32),
+        "leaves": np.array(trees["leaves"], np.float32),
+        "limit": np.float32(trees["limit"]),
+        "few_trips": np.float32(trees["trips"]),
+        "zero": np.float32(0),
+        "one": np.float32(1),
+        "scalar_cycles": np.float32(SCALAR_CYCLES),
+        "vector_cycles": np.float32(VECTOR_CYCLES),
+        "first": np.array([1]),
+        "two": np.int64(2),
+    }
+    columns = {"blocks": BLOCKS, "trips": TRIPS, "latency": LATENCY, "scalar": SCALAR}
+    for name, column in {**columns, "vector": VECTOR}.items():
+        constants[f"{name}_column"] = np.array([column])
     nodes = []
 
-    def add(kind: str, *inputs: str, **more: Any) -> str:
+    def add(kind: str, *taken: str, **more: Any) -> str:
         name = f"value_{len(nodes)}"
-        nodes.append(helper.make_node(kind, list(inputs), [name], **more))
+        nodes.append(helper.make_node(kind, list(taken), [name], **more))
         return name
 
     def of(row: str, column: str) -> str:
         return add("Gather", row, f"{column}_column", axis=0)
 
-    def cost_of(row: str) -> str:
-        waiting = add("Mul", of(row, "waits"), "latency")
-        computing = add("Mul", of(row, "scalar_cost"), "scalar")
-        hidden = add("Mul", add("Min", waiting, computing), "shorter")
-        refused = add("Add", add("Add", add("Max", waiting, computing), hidden), "loop")
-        vectors = add("Add", add("Mul", of(row, "vector_cost"), "vector"), "vector_loop")
+    def computing(row: str) -> str:
+        return add("Mul", of(row, "scalar"), "scalar_cycles")
+
+    def cycles_of(row: str) -> str:
+        refused = add("Max", of(row, "latency"), computing(row))
+        vectors = add("Mul", of(row, "vector"), "vector_cycles")
         return add("Where", add("Greater", of(row, "blocks"), "zero"), refused, vectors)
 
-    checks = add("Mul", add("Cast", "checks", to=TensorProto.FLOAT), "check")
-    parts = add("Add", add("Add", cost_of("previous"), cost_of("rest")), checks)
-    gains = add("Less", parts, add("Mul", cost_of("whole"), "keep"))
-    log_trips = of("whole", "log_trips")
+    parts = add("Add", cycles_of("previous"), cycles_of("rest"))
+    gain = add("Div", parts, add("Add", cycles_of("whole"), "one"))
+    waits = add("Div", of("whole", "latency"), add("Add", computing("whole"), "one"))
+    checks = add("Reshape", add("Cast", "checks", to=TensorProto.FLOAT), "first")
+    x = add("Concat", *PARTS, checks, gain, waits, axis=0)
+    greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")
+    bits = add("Cast", greater, to=TensorProto.INT64)
+    at = ""
+    for depth in range(DEPTH):
+        if depth == 0:
+            constants["root"] = np.zeros((len(trees["inputs"]), 1), np.int64)
+            at = add("GatherElements", bits, "root", axis=1)
+            continue
+        constants[f"level_{depth}"] = np.int64((1 << depth) - 1)
+        bit = add("GatherElements", bits, add("Add", at, f"level_{depth}"), axis=1)
+        at = add("Add", add("Mul", at, "two"), bit)
+    total = add("ReduceSum", add("GatherElements", "leaves", at, axis=1), keepdims=0)
+    log_trips = add("Squeeze", of("whole", "trips"))
     known = add("Greater", log_trips, "zero")
-    few = add("And", known, add("Less", log_trips, "trips"))
-    answer = add("And", gains, add("Not", few))
+    few = add("And", known, add("Less", log_trips, "few_trips"))
+    answer = add("And", add("Less", total, "limit"), add("Not", few))
     nodes.append(helper.make_node("Cast", [answer], ["distribute"], to=TensorProto.INT64))
     tensor = helper.make_tensor_value_info
-    inputs = [tensor(name, TensorProto.FLOAT, [COLUMNS]) for name in ("previous", "rest", "whole")]
-    inputs.append(tensor("checks", TensorProto.INT64, []))
+    taken = [tensor(name, TensorProto.FLOAT, [COLUMNS]) for name in PARTS]
+    taken.append(tensor("checks", TensorProto.INT64, []))
     made = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
-    return finished("distribute", nodes, inputs, made)
+    return finished("distribute", nodes, taken, made)
 
 
 def finished(name: str, nodes: list[Any], inputs: list[Any], constants: list[Any]) -> Any:
@@ -136,9 +180,9 @@ def finished(name: str, nodes: list[Any], inputs: list[Any], constants: list[Any
     return made
 
 
-def make(weights: Weights, folder: Path) -> None:
+def make(trees: Mapping[str, Any], folder: Path) -> None:
     onnx.save(node_network(), folder / "node.onnx")
-    onnx.save(distribute_network(weights), folder / "distribute.onnx")
+    onnx.save(distribute_network(trees), folder / "distribute.onnx")
 
 
 def asking(plugin: str, model: str) -> list[str]:
@@ -210,59 +254,79 @@ def measured(
     ]
 
 
-def examples(loops: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """Each other division of a loop: features, trips and the logarithm of the ratio of times."""
-    found = []
+def examples(loops: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+    """Each division in two of a loop: what trees compare, and the logarithm of the ratio of times.
+    The order of the two is that in which they were selected."""
+    rows, ratios = [], []
     for loop in loops:
         stock = loop["ways"]["never"]
         seen = []
         for its in loop["ways"].values():
-            if len(its["parts"]) < 2 or its["parts"] in seen:
+            if len(its["parts"]) == 2 and its["parts"] not in seen:
+                seen.append(its["parts"])
+                rows.append(inputs(*its["parts"], stock["parts"][0], its["checks"]))
+                ratios.append(math.log(its["ns"] / stock["ns"]))
+    return np.stack(rows), np.array(ratios)
+
+
+def grown(x: Any, slopes: Any, candidates: Any, fewest: int) -> tuple[list[int], list[float]]:
+    """A tree of DEPTH levels whose leaves differ most in the slope of the loss."""
+    chosen, limits = [0] * ((1 << DEPTH) - 1), [math.inf] * ((1 << DEPTH) - 1)
+    at = np.zeros(len(x), int)
+    for node in range(len(chosen)):
+        level = int(math.log2(node + 1))
+        inside = at == node - ((1 << level) - 1)
+        rows, its = x[inside], slopes[inside]
+        best = its.sum() ** 2 / max(len(its), 1) + 1e-9
+        for column, values in candidates.items():
+            order = np.argsort(rows[:, column], kind="stable")
+            sums = np.concatenate([[0], np.cumsum(its[order])])
+            below = np.searchsorted(rows[order, column], values, side="right")
+            above = len(its) - below
+            good = (below >= fewest) & (above >= fewest)
+            if not good.any():
                 continue
-            seen.append(its["parts"])
-            ratio = math.log(its["ns"] / stock["ns"])
-            found.append(
-                (np.array(stock["parts"]), np.array(its["parts"]), its["checks"], ratio, loop)
-            )
-    return found
+            below, above, its_values = below[good], above[good], values[good]
+            gains = sums[below] ** 2 / below + (sums[-1] - sums[below]) ** 2 / above
+            if gains.max() > best:
+                best, where = gains.max(), int(gains.argmax())
+                chosen[node], limits[node] = column, float(its_values[where])
+        if node in (0, 2, 6):  # the last of its level
+            columns = np.array(chosen)[at + (1 << level) - 1]
+            bits = x[np.arange(len(x)), columns] > np.array(limits)[at + (1 << level) - 1]
+            at = 2 * at + bits
+    return chosen, limits
 
 
-def expected(example: tuple[Any, ...], w: Mapping[str, float]) -> float:
-    stock, parts, checks, *_ = example
-    divided = cost(parts, w).sum() + w["check"] * checks
-    return math.log(divided / cost(stock, w).sum())
-
-
-def loss(pairs: Sequence[tuple[Any, ...]], w: Mapping[str, float]) -> float:
-    """Huber's. A gain that isn't there is worse than one that is missed."""
-    total = 0.0
-    for example in pairs:
-        off = example[3] - expected(example, w)
-        size = abs(off)
-        total += (size * size / 2 if size < 0.15 else 0.15 * (size - 0.075)) * (2 if off > 0 else 1)
-    return total / len(pairs)
-
-
-START: Weights = {
-    "latency": 1, "scalar": 0.35, "shorter": 0.2, "loop": 0.5, "vector": 0.5, "vector_loop": 0.3,
-    "check": 0.05,
-}  # fmt: skip
-
-
-def fit(pairs: Sequence[tuple[Any, ...]], start: Weights) -> Weights:
-    """One weight after the other, by steps that shrink. The scale is that of the latency."""
-    best, lowest = dict(start), loss(pairs, start)
-    step = 1.6
-    while step > 1.02:
-        better = False
-        for name in (n for n in START if n != "latency"):
-            for factor in (step, 1 / step):
-                tried = {**best, name: max(best[name] * factor, UNIT)}
-                if (its := loss(pairs, tried)) < lowest - 1e-7:
-                    best, lowest, better = tried, its, True
-        if not better:
-            step = math.sqrt(step)
-    return best
+def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: int) -> Trees:
+    """Boosted trees for a quantile of the logarithms of ratios: what is lost counts more."""
+    candidates = {}
+    for column in range(x.shape[1]):
+        values = np.unique(x[:, column])
+        middles = ((values[1:] + values[:-1]) / 2).astype(np.float32)
+        if len(middles) > 32:
+            middles = np.unique(np.quantile(x[:, column], np.linspace(0.02, 0.98, 32)))
+            middles = (middles + np.float32(1 / 256)).astype(np.float32)
+        if len(middles):
+            candidates[column] = middles
+    trees: Trees = {"inputs": [], "limits": [], "leaves": []}
+    expected = np.zeros(len(x))
+    for number in range(count):
+        residuals = ratios - expected
+        slopes = np.where(residuals > 0, quantile, quantile - 1)
+        chosen, limits = grown(x, slopes, candidates, fewest)
+        one = {"inputs": [chosen], "limits": [limits]}
+        at = leaves(x, one)[:, 0]
+        values = []
+        for leaf in range(1 << DEPTH):
+            inside = residuals[at == leaf]
+            value = np.quantile(inside, quantile) * (rate if number else 1) if len(inside) else 0.0
+            values.append(round(float(value) / UNIT) * UNIT)
+        trees["inputs"].append(chosen)
+        trees["limits"].append([min(limit, 3e38) for limit in limits])
+        trees["leaves"].append(values)
+        expected += np.array(values)[at]
+    return trees
 
 
 def mean(ratios: Sequence[float]) -> float:

@@ -81,7 +81,8 @@ class Loop:
                 return str(rng.choice((1, 3, 5, 7, 77)))
             return rng.choice(("1.5", ".25", "3.")) + "f" * (kind == "F")
         if chance < 0.2 and self.made:
-            return f"{rng.choice(self.made)}[i]"
+            name = rng.choice(self.made)
+            return f"{name}[i]" if name[0] == kind else f"({TYPES[kind]}){name}[i]"
         source = rng.choice(self.kinds)
         name = self.array(source, rng.choice(self.pool[source]))
         place = rng.choices(("i", "i + 1", "i - 1", "at[i]", "2 * i"), (20, 3, 3, 1, 1))[0]

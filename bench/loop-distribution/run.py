@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from shared import ROOT, parser, report, show
 
 from mlbridge import files
-from mlbridge.cli.flags import shipped_uri
 
 KERNELS = {
     "tests": ROOT / "compilers/llvm/loop-distribution/test/inputs/kernels.c",
@@ -67,7 +66,7 @@ def main() -> int:
     options.add_argument("--flags", default="-O3", help="of all, such as '-O3 -march=native'")
     options.add_argument("--plugin", default=files.plugin("loop-distribution"))
     arguments = options.parse_args()
-    model = arguments.model or shipped_uri("loop-distribution")
+    model = arguments.model or f"native:{files.shipped_agents('loop-distribution')}"
     words = [f"-fpass-plugin={arguments.plugin}", "-mllvm", f"-loop-distribution-model={model}"]
     words += ["-mllvm", "-loop-distribution-on-failure=fail"]
     usual = arguments.flags.split()
