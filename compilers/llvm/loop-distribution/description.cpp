@@ -138,12 +138,24 @@ float LoopGraph::latency(const BitVector &Needs) const {
       }
       for (const Value *Operand : I.operands())
         After(Operand, Round);
-      for (const auto &[Load, From] : Read)
-        if (Load == At && Round >= From->Distance)
-          When = std::max(When, Ready[Round - static_cast<unsigned>(From->Distance)]
-                                     [Accesses[From->Second].At] +
-                                    Forwarding);
-      Ready[Round][At] = When + Latencies[At];
+      bool InRegister = false;
+      for (const auto &[Load, From] : Read) {
+        if (Load != At || Round < From->Distance)
+          continue;
+        const Access &Store = Accesses[From->Second], &Its = Accesses[From->First];
+        const auto &Before = Ready[Round - static_cast<unsigned>(From->Distance)];
+        // LLVM keeps what the iteration before has stored in a register.
+        if (From->Distance == 1 && Store.Size == Its.Size && std::abs(*Its.Step) == Its.Size) {
+          InRegister = true;
+          if (const auto By = Numbers.find(dyn_cast<Instruction>(
+                  cast<StoreInst>(Instructions[Store.At])->getValueOperand()));
+              By != Numbers.end())
+            When = std::max(When, Before[By->second]);
+        } else {
+          When = std::max(When, Before[Store.At] + Forwarding);
+        }
+      }
+      Ready[Round][At] = When + (InRegister ? 0 : Latencies[At]);
       Last[Round] = std::max(Last[Round], Ready[Round][At]);
     }
   // In sixteenths, so that models compute with them exactly.
