@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -141,6 +142,20 @@ def own_builds(log: Path, _: float) -> bool:
     return run(log, *command) and run(log, *command, "--kill-server")
 
 
+def loop_distribution(log: Path, _: float) -> bool:
+    """Other random loops each night, and real programs at -O3, with agents that decide at random."""
+    seed = int(time.time()) // 86400 * 1000
+    tests = [PYTHON, "-m", "pytest", "compilers/llvm/loop-distribution/test", "-m", "nightly"]
+    good = run(log, *tests, env={"MLBRIDGE_FIRST_SEED": str(seed)})
+    ways = []
+    for name, model in (("always", "function:always"), ("random", f"function:random?seed={seed}")):
+        command = [PYTHON, "-m", "mlbridge", "flags", "loop-distribution", "--model", model]
+        line = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        ways += ["--way", f"{name}={line}"]
+    programs = ["zlib", "bzip2", "lz4", "byacc", "expat"]
+    return run(log, PYTHON, "-m", "programs.compare", *programs, "--level", "O3", *ways) and good
+
+
 def aarch64(log: Path, _: float) -> bool | str:
     """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
     if not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
@@ -167,6 +182,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "torch-exports": (torch_exports, 0.05),
     "thread-soak": (thread_soak, 0.1),
     "own-builds": (own_builds, 0.15),
+    "loop-distribution": (loop_distribution, 0.05),
     "aarch64": (aarch64, 0.05),
 }
 

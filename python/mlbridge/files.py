@@ -35,6 +35,11 @@ def shipped_model(name: str) -> str:
     return os.path.join(PACKAGE, "models", name, "policy.onnx")
 
 
+def shipped_agents(name: str) -> str:
+    """Likewise the files of a model with several agents: {agent} stands for the name of each."""
+    return os.path.join(PACKAGE, "models", name, "{agent}.onnx")
+
+
 def shipped_candidates(name: str, objective: str = "size") -> str:
     """The list of candidates of a shipped model, best first, whether or not it is there."""
     file = "candidates.json" if objective == "size" else f"candidates-{objective}.json"

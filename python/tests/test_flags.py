@@ -151,6 +151,12 @@ def test_agents_may_have_models_of_their_own(
         assert f"-register-allocation-model={expected}" in words
     said = refused(capsys, *command[1:], "colour=native:other.onnx;*=function:heuristic")
     assert "other.onnx is not there" in said
+    said = refused(capsys, *command[1:], "native:{agent}.onnx")
+    assert "node.onnx is not there" in said
+    for name in ("node", "task", "split"):
+        (place / f"{name}.onnx").write_bytes(b"")
+    assert main([*command, "native:{agent}.onnx"]) == 0
+    assert f"-register-allocation-model=native:{place}/{{agent}}.onnx " in capsys.readouterr().out
     assert "no model comes with" in refused(capsys, *command[1:-1])
     assert "--missing" in refused(capsys, *command[1:], "unix:s", "--missing", "zero")
 

@@ -20,6 +20,7 @@ Span<const AgentSpec> DistributionEnvironment::specs() {
       {"distribute",
        {{Spec::of<bool>("action_mask", {2}), Spec::of<float>("node", {Columns}),
          Spec::of<float>("previous", {Columns}), Spec::of<float>("together", {Columns}),
+         Spec::of<float>("rest", {Columns}), Spec::of<float>("whole", {Columns}),
          Spec::of<int64_t>("checks")},
         {Spec::of<int64_t>("distribute")}}}};
   return Agents;
@@ -92,6 +93,11 @@ Status DistributionEnvironment::select(unsigned Which, Observation &Next) {
   (void)To.set("node", Of.nodes()[Which].Description);
   (void)To.set("previous", Previous);
   (void)To.set("together", Of.describe(Of.needs(Together)));
+  llvm::BitVector Rest = Waiting;
+  Rest.set(Which);
+  (void)To.set("rest", Of.describe(Of.needs(Rest)));
+  Rest |= Loops.back();
+  (void)To.set("whole", Of.describe(Of.needs(Rest)));
   return To.set("checks", static_cast<int64_t>(Of.checks(Apart).size()));
 }
 

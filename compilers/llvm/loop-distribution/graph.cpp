@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "graph.h"
 
-#include "llvm/Analysis/IVDescriptors.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
-#include "llvm/Analysis/VectorUtils.h"
-#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/LoopUtils.h"
-
-#include <cmath>
 
 using namespace llvm;
 
 namespace mlbridge::distribution {
-
-/// Instructions that no loop needs, and that may go.
-static bool isHint(const Instruction &I) { return isa<AssumeInst>(I); }
 
 std::string LoopGraph::refusal(const Loop &L, const Analyses &Its) {
   if (!L.isInnermost())
@@ -67,7 +59,7 @@ LoopGraph::LoopGraph(Loop &L, const Analyses &Its, bool MayCheck) : L(L), Its(It
     Instructions.push_back(&I);
   }
   LeavesLoop.resize(Instructions.size());
-  IsReduction = IsRecurrence = LeavesLoop;
+  IsReduction = IsRecurrence = IsInduction = IsAddress = LeavesLoop;
   for (const auto &[I, At] : Numbers)
     for (const User *Its : I->users())
       if (!L.contains(cast<Instruction>(Its)))
@@ -81,6 +73,7 @@ LoopGraph::LoopGraph(Loop &L, const Analyses &Its, bool MayCheck) : L(L), Its(It
   Aliases.enableCrossIterationMode();
   describePhis();
   findAccesses();
+  findCosts();
   findPairs(Aliases, MayCheck);
   findNodes();
 }
@@ -318,109 +311,6 @@ SmallVector<RuntimePointerCheck, 4> LoopGraph::checks(ArrayRef<BitVector> Loops)
   for (const unsigned Which : Needed.set_bits())
     Found.push_back(Checks[Which]);
   return Found;
-}
-
-void LoopGraph::describePhis() {
-  for (PHINode &Phi : L.getHeader()->phis()) {
-    InductionDescriptor Induction;
-    RecurrenceDescriptor Reduction;
-    const unsigned At = Numbers[&Phi];
-    if (InductionDescriptor::isInductionPHI(&Phi, &L, &Its.Evolution, Induction) ||
-        RecurrenceDescriptor::isFixedOrderRecurrence(&Phi, &L, &Its.Dominators))
-      continue;
-    const bool Reduces = RecurrenceDescriptor::isReductionPHI(
-        &Phi, &L, Reduction, nullptr, &Its.Assumptions, &Its.Dominators, &Its.Evolution);
-    if (Reduces && (!Reduction.hasExactFPMath() || Its.Target.enableOrderedReductions()))
-      IsReduction.set(At);
-    else
-      IsRecurrence.set(At);
-  }
-}
-
-/// The column in which an operation counts; Features if it is not counted.
-static Feature columnOf(const Instruction &I) {
-  const bool Float = I.getType()->getScalarType()->isFloatingPointTy();
-  switch (I.getOpcode()) {
-  case Instruction::FAdd:
-  case Instruction::FSub:
-  case Instruction::FNeg:
-    return FloatAdditions;
-  case Instruction::FMul:
-    return FloatMultiplications;
-  case Instruction::FDiv:
-  case Instruction::FRem:
-    return FloatDivisions;
-  case Instruction::Mul:
-    return IntegerMultiplications;
-  case Instruction::UDiv:
-  case Instruction::SDiv:
-  case Instruction::URem:
-  case Instruction::SRem:
-    return IntegerDivisions;
-  case Instruction::ICmp:
-  case Instruction::FCmp:
-  case Instruction::Select:
-    return Choices;
-  case Instruction::Call:
-    switch (cast<CallBase>(I).getIntrinsicID()) {
-    case Intrinsic::fma:
-    case Intrinsic::fmuladd:
-      return FloatMultiplications;
-    case Intrinsic::sqrt:
-      return FloatDivisions;
-    case Intrinsic::fabs:
-      return FloatAdditions;
-    case Intrinsic::abs:
-      return IntegerOperations;
-    default:
-      return isHint(I) ? Features : isa<MinMaxIntrinsic>(I) || Float ? Choices : Calls;
-    }
-  default:
-    return I.isCast() ? Conversions : I.isBinaryOp() ? IntegerOperations : Features;
-  }
-}
-
-FeatureVector LoopGraph::describe(const BitVector &Needs) const {
-  FeatureVector Made{};
-  const auto Add = [&](Feature To, float What = 1) { Made[To] += What; };
-  bool Refused = false;
-  for (const unsigned At : Needs.set_bits()) {
-    const Instruction &I = *Instructions[At];
-    if (LeavesLoop.test(At) && !Control.test(At))
-      Add(Results);
-    if (IsReduction.test(At))
-      Add(Reductions);
-    if (IsRecurrence.test(At))
-      Add(Recurrences);
-    if (Control.test(At))
-      continue;
-    if (const Feature Column = columnOf(I); Column != Features)
-      Add(Column);
-    Type *const Of = isa<StoreInst>(I) ? getLoadStoreType(&I) : I.getType();
-    Refused |= !Of->isVoidTy() && !VectorType::isValidElementType(Of);
-    if (const auto *Call = dyn_cast<IntrinsicInst>(&I); Call && !isHint(I))
-      Refused |= !isTriviallyVectorizable(Call->getIntrinsicID());
-  }
-  for (const Access &Its : Accesses) {
-    if (!Needs.test(Its.At))
-      continue;
-    Add(Its.Writes ? Stores : Loads);
-    Add(Bytes, static_cast<float>(Its.Size));
-    Made[Width] = std::max(Made[Width], static_cast<float>(8 * Its.Size));
-    Add(!Its.Step                         ? Irregular
-        : *Its.Step == 0                  ? Invariant
-        : std::abs(*Its.Step) == Its.Size ? Consecutive
-                                          : Strided);
-    Refused |= Its.Writes && (!Its.Step || *Its.Step == 0);
-  }
-  for (const Pair &Its : Pairs)
-    if (Needs.test(Accesses[Its.First].At) && Needs.test(Accesses[Its.Second].At) &&
-        Its.By.empty() && Its.Backward && Its.Distance < 4)
-      Add(Cycles);
-  Made[Blocks] = Refused || Made[Cycles] > 0 || Made[Recurrences] > 0 ? 1.0F : 0.0F;
-  const unsigned Count = Its.Evolution.getSmallConstantTripCount(&L);
-  Made[Trips] = Count ? std::log2(1.0F + static_cast<float>(Count)) : 0.0F;
-  return Made;
 }
 
 } // namespace mlbridge::distribution

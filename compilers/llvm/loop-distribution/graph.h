@@ -14,6 +14,7 @@
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Dominators.h"
+#include "llvm/IR/IntrinsicInst.h"
 
 #include <array>
 #include <string>
@@ -66,9 +67,15 @@ enum Feature : size_t {
   Width,       ///< of the widest element, in bits
   Blocks,      ///< 1 if the loop vectorizer is likely to refuse it
   Trips,       ///< log2(1 + trips of the loop); 0 if they are not known
+  Latency,     ///< cycles in which an iteration waits for results of those before it
+  ScalarCost,  ///< of an iteration, by LLVM's cost model
+  VectorCost,  ///< of an iteration as a part of one of vectors, by the same; at most ScalarCost
   Features
 };
 using FeatureVector = std::array<float, Features>;
+
+/// Instructions that no loop needs, and that may go.
+inline bool isHint(const llvm::Instruction &I) { return llvm::isa<llvm::AssumeInst>(I); }
 
 class LoopGraph {
 public:
@@ -126,6 +133,9 @@ private:
   bool compare(const Access &First, const Access &Second, Pair &Into) const;
   llvm::BitVector closure(const llvm::Instruction *Of) const;
   void describePhis();
+  void findCosts();
+  float latency(const llvm::BitVector &Needs) const;
+  float vectorCost(const llvm::BitVector &Needs, unsigned Lanes) const;
   /// Calls Visit(X, Y) for all that have a pair: X, of First, must not come after Y, of Second.
   template <typename Ordered> bool forEachOrder(const Pair &Of, const Ordered &Visit) const;
 
@@ -138,6 +148,9 @@ private:
   llvm::SmallVector<llvm::RuntimePointerCheck, 8> Checks;
   llvm::BitVector Control; ///< what every loop needs
   llvm::BitVector LeavesLoop, IsReduction, IsRecurrence;
+  llvm::BitVector IsInduction;
+  llvm::BitVector IsAddress; ///< computes only addresses that LLVM knows to be linear
+  std::vector<unsigned> Latencies, ScalarCosts; ///< of each instruction
   std::optional<int64_t> MostTrips;
   std::vector<Node> Nodes;
   std::vector<std::pair<int32_t, int32_t>> Edges;

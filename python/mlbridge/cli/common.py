@@ -25,6 +25,7 @@ class Optimization:
     model: str | None = None  #: that is shipped
     versions: tuple[int, ...] = (22,)  #: of LLVM
     gcc: int | None = None  #: the version, if it is one of GCC
+    agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
 
     def file(self, llvm: int) -> str:
         """The plugin, whether or not it is there."""
@@ -39,8 +40,12 @@ OPTIMIZATIONS = {
     "inliner": Optimization("inliner", "inliner-size", (22, 19)),
     "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
     "regalloc-priority": Optimization("regalloc-advice"),
-    "register-allocation": Optimization("register-allocation"),
-    "loop-distribution": Optimization("loop-distribution"),
+    "register-allocation": Optimization(
+        "register-allocation", agents=("node", "task", "colour", "split")
+    ),
+    "loop-distribution": Optimization(
+        "loop-distribution", "loop-distribution", agents=("node", "distribute")
+    ),
     "gcc-settings": Optimization("gcc_settings", versions=(), gcc=12),
 }
 

@@ -29,8 +29,8 @@ SCHEMES = {
 PHASES = "phase-ordering"
 EVICTION = "regalloc-eviction"
 ALLOCATION = "register-allocation"
-#: They ask several agents, each of which may be at a URI of its own.
-OF_AGENTS = (ALLOCATION, "loop-distribution")
+#: In a URI for several agents, this is the name of each.
+AGENT = "{agent}"
 #: How many others each compares with what the compiler does, if nothing is said.
 EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 0}
 #: Seconds that --require waits for a model.
@@ -50,12 +50,12 @@ exec {command} "$@"
 
 def escaped(place: str) -> str:
     """A place as it may stand in a URI, in a shell and in a makefile without quotes."""
-    return "".join(
-        c
-        if re.match(r"[\w./:+,=@-]", c, re.ASCII)
-        else "".join(f"%{b:02X}" for b in os.fsencode(c))
-        for c in place
-    )
+
+    def one(match: re.Match[str]) -> str:
+        return "".join(f"%{b:02X}" for b in os.fsencode(match[0]))
+
+    parts = (re.sub(r"[^\w./:+,=@-]", one, part, flags=re.ASCII) for part in place.split(AGENT))
+    return AGENT.join(parts)
 
 
 def unescaped(place: str) -> str:
@@ -63,7 +63,12 @@ def unescaped(place: str) -> str:
     return os.fsdecode(raw)
 
 
-def model_uri(text: str, runtime: str | None) -> str:
+def of_each(place: str, agents: Sequence[str]) -> list[str]:
+    """The place, or URI, of each agent."""
+    return [place.replace(AGENT, name) for name in agents] if AGENT in place else [place]
+
+
+def model_uri(text: str, runtime: str | None, agents: Sequence[str] = ()) -> str:
     """The URI with an absolute path, once what can be seen without opening it has been checked."""
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)(\?.*)?", text, re.DOTALL)
     if match is None:
@@ -85,10 +90,11 @@ def model_uri(text: str, runtime: str | None) -> str:
     if kind != "name":
         ending = "/" if place.endswith("/") else ""
         place = os.path.abspath(place) + ending
-    if kind == "model" and not os.path.isfile(place):
-        what = "a folder" if os.path.isdir(place) else "not there"
-        expected = "a shared object of mlbridge compile" if scheme == "aot" else "an ONNX file"
-        raise CommandError(f"--model: {place} is {what}; expected {expected}")
+    for one in of_each(place, agents) if kind == "model" else ():
+        if not os.path.isfile(one):
+            what = "a folder" if os.path.isdir(one) else "not there"
+            expected = "a shared object of mlbridge compile" if scheme == "aot" else "an ONNX file"
+            raise CommandError(f"--model: {one} is {what}; expected {expected}")
     if scheme in ("replay", "candidates") and not os.path.exists(place):
         raise CommandError(f"--model: there is no file or folder {place}")
     if scheme == "onnx" and "runtime=" not in options:
@@ -100,11 +106,13 @@ def model_uri(text: str, runtime: str | None) -> str:
 def models_of(optimization: str, text: str, runtime: str | None) -> list[tuple[str, str]]:
     """What --model says, as Asked has it."""
     found = []
-    if optimization in OF_AGENTS:
+    agents = OPTIMIZATIONS[optimization].agents
+    if agents:
         for part in filter(None, map(str.strip, text.split(";"))):
             named = re.fullmatch(r"([\w*]+)\s*=\s*(.*)", part, re.DOTALL)
             agent, uri = named.groups() if named else ("", part)
-            found.append((agent, model_uri(uri, runtime)))
+            of = (agent,) if agent in agents else agents
+            found.append((agent, model_uri(uri, runtime, of)))
     return found or [("", model_uri(text, runtime))]
 
 
@@ -205,16 +213,20 @@ def shipped(options: argparse.Namespace, optimization: str, runtime: str | None)
     if name is None:
         raise CommandError(f"no model comes with {optimization}; state one with --model")
     compared = optimization == PHASES and effort_of(options, PHASES) > 0
+    agents = OPTIMIZATIONS[optimization].agents
     path = (
         files.shipped_candidates(name, options.objective or "size")
         if compared
+        else files.shipped_agents(name)
+        if agents
         else files.shipped_model(name)
     )
-    if not os.path.isfile(path):
-        raise CommandError(
-            f"the policy that comes with this package is not there ({path}); "
-            "state another with --model"
-        )
+    for one in of_each(path, agents):
+        if not os.path.isfile(one):
+            raise CommandError(
+                f"the policy that comes with this package is not there ({one}); "
+                "state another with --model"
+            )
     if compared:
         return f"candidates:{escaped(path)}"
     if optimization != PHASES:  # small enough for the engine that needs nothing
@@ -252,7 +264,7 @@ def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
 
 def quoted(argument: str) -> str:
     """The argument as it may stand in CC, which make and configure hand to a shell."""
-    if re.fullmatch(r"[\w./:+,=@%?-]+", argument, re.ASCII):
+    if re.fullmatch(r"([\w./:+,=@%?-]|\{agent\})+", argument, re.ASCII):
         return argument
     bad = re.search(r"[^\w./:+,=@%?&;()\[\]{}<>|*!^~ -]", argument)
     if bad:
@@ -275,6 +287,16 @@ class Asked:
     def uri(self) -> str:
         """As the plugin has it."""
         return ";".join(f"{agent}={uri}" if agent else uri for agent, uri in self.models)
+
+    @property
+    def uris(self) -> list[str]:
+        """Of all models."""
+        agents = OPTIMIZATIONS[self.optimization].agents
+        return [
+            one
+            for agent, uri in self.models
+            for one in of_each(uri, (agent,) if agent in agents else agents)
+        ]
 
 
 def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
@@ -302,7 +324,7 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
     if options.effort is not None and not set(named) & set(EFFORTS):
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
-    if options.missing is not None and not set(named) - {PHASES, *OF_AGENTS, *of_gcc}:
+    if options.missing is not None and not any(map(takes_missing, named)):
         raise CommandError(f"--missing is not for {' or '.join(named)}")
     if options.objective == "speed-size" and not effort_of(options, PHASES):
         raise CommandError("--objective speed-size compares; give --effort 1 or more")
@@ -337,6 +359,11 @@ def must_be_forkable(options: argparse.Namespace, one: Asked, found: Sequence[As
                 )
 
 
+def takes_missing(optimization: str) -> bool:
+    its = OPTIMIZATIONS[optimization]
+    return optimization != PHASES and not its.agents and not its.gcc
+
+
 def vocabulary_of(options: argparse.Namespace) -> list[str]:
     """The file of --vocabulary, which must be there, if it was given."""
     if options.vocabulary is None:
@@ -363,7 +390,7 @@ def flags_line(options: argparse.Namespace) -> str:
     asked = asked_of(options, files.onnx_runtime())
     if options.require:
         for one in asked:
-            for _, uri in one.models:
+            for uri in one.uris:
                 must_open(uri)
         attempt(options, asked)
         options.on_failure = options.on_failure or "fail"
@@ -408,7 +435,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
                 "objective": options.objective,
             }
         else:
-            told["missing"] = None if one.optimization in OF_AGENTS else options.missing
+            told["missing"] = options.missing if takes_missing(one.optimization) else None
             if log:
                 told["model"] = recorded(one, log).uri
         for name, value in told.items():
@@ -451,7 +478,7 @@ def wrapper(options: argparse.Namespace) -> int:
     asked = asked_of(options, files.find_onnx_runtime())
     attempt(options, asked)
     read = [one.plugin for one in asked]
-    read += [file for one in asked for _, uri in one.models for file in needs(uri)]
+    read += [file for one in asked for uri in one.uris for file in needs(uri)]
     needed = shlex.join([compiler, *vocabulary_of(options), *dict.fromkeys(read)])
     command = shlex.join([compiler, *words(options, asked)])
     text = SCRIPT.format(needed=needed, command=command)

@@ -50,6 +50,23 @@ void never_counted(int n) {
   } while (n);
 }
 
+void not_wanted(int n) {
+#pragma clang loop distribute(disable)
+  for (int i = 1; i < n; ++i) {
+    a[i] = a[i - 1] * 3;
+    b[i] = c[i] * 5;
+  }
+}
+
+static inline void inlined(int *to, int n) {
+#pragma clang loop distribute(disable) vectorize(enable)
+  for (int i = 1; i < n; ++i) {
+    to[i] = to[i - 1] * 3;
+    b[i] = c[i] * 5;
+  }
+}
+void not_wanted_by_another(int n) { inlined(a, n); }
+
 void depends_backward(int n) {
   for (int i = 4; i < n; ++i) {
     a[i] = b[i - 4] * 3;

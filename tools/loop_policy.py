@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The policy of models/loop-distribution: trees, fitted to measured times, as networks.
+
+    tools/loop_policy.py make                       node.onnx, distribute.onnx from trees.json
+    tools/loop_policy.py measure FILE [--loops N]   times of random loops, divided in several ways
+    tools/loop_policy.py fit FILE…                  trees.json, and the networks, from these times
+    tools/loop_policy.py check [--first SEED]       times of other random loops with the policy
+
+Programs take turns, and a loop's time is the least of many short rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import training_loops
+from common import ROOT
+from onnx import TensorProto, helper, numpy_helper
+
+MODEL = ROOT / "models" / "loop-distribution"
+COLUMNS = 26
+BLOCKS, TRIPS, LATENCY, SCALAR, VECTOR = 21, 22, 23, 24, 25
+PARTS = ("previous", "rest", "whole")
+#: What trees compare: the columns of the three, then comparisons, expected gain and waiting.
+INPUTS = 3 * COLUMNS + 3
+#: Cycles for a unit of LLVM's costs, roughly.
+SCALAR_CYCLES, VECTOR_CYCLES = 0.25, 0.375
+DEPTH = 3
+#: Leaves are multiples of this, so that their sums are exact in float32 in any order.
+UNIT = 1 / 1024
+#: Loops of a program.
+BATCH = 30
+FLAGS = ("-O3", "-fwrapv", "-fno-math-errno", "-falign-functions=64", "-w")
+WAYS = ("never", "heuristic", "always", *(f"random?seed={i}" for i in range(1, 5)))
+Trees = dict[str, Any]
+#: Of the loops with a seed that 4 divides, kept apart, these divided 108, and none was slower.
+FIT = {"count": 100, "quantile": 0.85, "rate": 0.15, "fewest": 20}
+#: A loop is divided if the trees' sum is below the limit, and it has no fewer trips than those with
+#: this logarithm, if they are known.
+LIMITS = {"limit": -0.1, "trips": 3.0}
+
+
+def cycles(x: Any) -> Any:
+    """Of an iteration, roughly; x has the columns of one or more loops."""
+    refused = np.maximum(x[..., LATENCY], SCALAR_CYCLES * x[..., SCALAR])
+    return np.where(x[..., BLOCKS] > 0, refused, VECTOR_CYCLES * x[..., VECTOR])
+
+
+def inputs(previous: Any, rest: Any, whole: Any, checks: Any) -> Any:
+    """What trees compare, of one or more decisions."""
+    p, r, w = (np.asarray(x, np.float32) for x in (previous, rest, whole))
+    gain = (cycles(p) + cycles(r)) / (cycles(w) + 1)
+    waits = w[..., LATENCY] / (SCALAR_CYCLES * w[..., SCALAR] + 1)
+    more = [np.asarray(x, np.float32)[..., None] for x in (checks, gain, waits)]
+    return np.concatenate([p, r, w, *more], axis=-1)
+
+
+def leaves(x: Any, trees: Mapping[str, Any]) -> Any:
+    """Which leaf each row of x reaches in each tree."""
+    bits = x[:, np.asarray(trees["inputs"])] > np.asarray(trees["limits"], np.float32)
+    at = np.zeros(bits.shape[:2], int)
+    for depth in range(DEPTH):
+        bit = np.take_along_axis(bits, (at + (1 << depth) - 1)[..., None], axis=2)[..., 0]
+        at = 2 * at + bit
+    return at
+
+
+def score(x: Any, trees: Mapping[str, Any]) -> Any:
+    """The logarithm of the ratio of times that is expected at most, mostly."""
+    values = np.take_along_axis(
+        np.asarray(trees["leaves"], np.float64)[None], leaves(x, trees)[..., None], axis=2
+    )
+    return values.sum(axis=(1, 2))
+
+
+def divides(asked: Mapping[str, Any], trees: Mapping[str, Any]) -> bool:
+    """What distribute.onnx answers."""
+    x = inputs(*(asked[name] for name in PARTS), asked["checks"])
+    refused, trips = x[2 * COLUMNS + BLOCKS] > 0, x[2 * COLUMNS + TRIPS]
+    few = 0 < trips < np.float32(trees["trips"])
+    return bool(refused and not few and score(x[None], trees)[0] < trees["limit"])
+
+
+def node_network() -> onnx.ModelProto:
+    """The first node that may come and that is vectorizable as the loop before is, or isn't."""
+    column = numpy_helper.from_array(np.int64(BLOCKS), "blocks")
+    nodes = [
+        helper.make_node("Gather", ["nodes", "blocks"], ["of_nodes"], axis=1),
+        helper.make_node("Gather", ["previous", "blocks"], ["of_loop"], axis=0),
+        helper.make_node("Equal", ["of_nodes", "of_loop"], ["alike"]),
+        helper.make_node("And", ["alike", "action_mask"], ["best"]),
+        helper.make_node("Cast", ["best"], ["one"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["action_mask"], ["other"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["one", "other"], ["score"]),
+        helper.make_node("ArgMax", ["score"], ["node"], axis=0, keepdims=0),
+    ]
+    tensor = helper.make_tensor_value_info
+    inputs = [
+        tensor("action_mask", TensorProto.BOOL, ["n"]),
+        tensor("nodes", TensorProto.FLOAT, ["n", COLUMNS]),
+        tensor("previous", TensorProto.FLOAT, [COLUMNS]),
+    ]
+    return finished("node", nodes, inputs, [column])
+
+
+def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
+    """What `divides` says."""
+    constants: dict[str, Any] = {
+        "inputs": np.array(trees["inputs"]),
+        "limits": np.array(trees["limits"], np.float32),
+        "leaves": np.array(trees["leaves"], np.float32),
+        "limit": np.float32(trees["limit"]),
+        "few_trips": np.float32(trees["trips"]),
+        "zero": np.float32(0),
+        "one": np.float32(1),
+        "scalar_cycles": np.float32(SCALAR_CYCLES),
+        "vector_cycles": np.float32(VECTOR_CYCLES),
+        "first": np.array([1]),
+        "two": np.int64(2),
+    }
+    columns = {"blocks": BLOCKS, "trips": TRIPS, "latency": LATENCY, "scalar": SCALAR}
+    for name, column in {**columns, "vector": VECTOR}.items():
+        constants[f"{name}_column"] = np.array([column])
+    nodes = []
+
+    def add(kind: str, *taken: str, **more: Any) -> str:
+        name = f"value_{len(nodes)}"
+        nodes.append(helper.make_node(kind, list(taken), [name], **more))
+        return name
+
+    def of(row: str, column: str) -> str:
+        return add("Gather", row, f"{column}_column", axis=0)
+
+    def computing(row: str) -> str:
+        return add("Mul", of(row, "scalar"), "scalar_cycles")
+
+    def cycles_of(row: str) -> str:
+        refused = add("Max", of(row, "latency"), computing(row))
+        vectors = add("Mul", of(row, "vector"), "vector_cycles")
+        return add("Where", add("Greater", of(row, "blocks"), "zero"), refused, vectors)
+
+    parts = add("Add", cycles_of("previous"), cycles_of("rest"))
+    gain = add("Div", parts, add("Add", cycles_of("whole"), "one"))
+    waits = add("Div", of("whole", "latency"), add("Add", computing("whole"), "one"))
+    checks = add("Reshape", add("Cast", "checks", to=TensorProto.FLOAT), "first")
+    x = add("Concat", *PARTS, checks, gain, waits, axis=0)
+    greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")
+    bits = add("Cast", greater, to=TensorProto.INT64)
+    at = ""
+    for depth in range(DEPTH):
+        if depth == 0:
+            constants["root"] = np.zeros((len(trees["inputs"]), 1), np.int64)
+            at = add("GatherElements", bits, "root", axis=1)
+            continue
+        constants[f"level_{depth}"] = np.int64((1 << depth) - 1)
+        bit = add("GatherElements", bits, add("Add", at, f"level_{depth}"), axis=1)
+        at = add("Add", add("Mul", at, "two"), bit)
+    total = add("ReduceSum", add("GatherElements", "leaves", at, axis=1), keepdims=0)
+    log_trips = add("Squeeze", of("whole", "trips"))
+    known = add("Greater", log_trips, "zero")
+    few = add("And", known, add("Less", log_trips, "few_trips"))
+    refused = add("Greater", add("Squeeze", of("whole", "blocks")), "zero")
+    allowed = add("And", refused, add("Not", few))
+    answer = add("And", add("Less", total, "limit"), allowed)
+    nodes.append(helper.make_node("Cast", [answer], ["distribute"], to=TensorProto.INT64))
+    tensor = helper.make_tensor_value_info
+    taken = [tensor(name, TensorProto.FLOAT, [COLUMNS]) for name in PARTS]
+    taken.append(tensor("checks", TensorProto.INT64, []))
+    made = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    return finished("distribute", nodes, taken, made)
+
+
+def finished(name: str, nodes: list[Any], inputs: list[Any], constants: list[Any]) -> Any:
+    output = helper.make_tensor_value_info(name, TensorProto.INT64, [])
+    graph = helper.make_graph(nodes, f"loop-distribution-{name}", inputs, [output], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def make(trees: Mapping[str, Any], folder: Path) -> None:
+    onnx.save(node_network(), folder / "node.onnx")
+    onnx.save(distribute_network(trees), folder / "distribute.onnx")
+
+
+def asking(plugin: str, model: str) -> list[str]:
+    words = [f"-fpass-plugin={plugin}", "-mllvm", f"-loop-distribution-model={model}"]
+    words += ["-mllvm", "-loop-distribution-on-failure=fail"]
+    return [part for word in words for part in ("-Xclang", word)]
+
+
+def decisions(folder: Path) -> dict[str, dict[str, Any]]:
+    """Of each function: the parts into which its loop was divided, and the comparisons."""
+    import mlbridge
+
+    found: dict[str, dict[str, Any]] = {}
+    for path in folder.glob("*.mlbrec"):
+        for episode in mlbridge.Recording(path).episodes():
+            if episode.agent != "distribute" or not episode.actions:
+                continue
+            parts, checks = [], 0
+            for asked, taken in zip(episode.observations, episode.actions, strict=True):
+                if int(taken["distribute"]):
+                    parts.append(asked["previous"].tolist())
+                    checks = int(asked["checks"])
+            last = "node" if int(episode.actions[-1]["distribute"]) else "together"
+            parts.append(episode.observations[-1][last].tolist())
+            function = episode.context.rpartition(":")[2]
+            found[function] = {"parts": parts, "checks": checks}
+    return found
+
+
+def times(programs: Mapping[str, Path], rounds: int) -> dict[str, dict[str, float]]:
+    """Of each way and loop, nanoseconds."""
+    least: dict[str, dict[str, float]] = {way: {} for way in programs}
+    for _ in range(rounds):
+        for way, program in programs.items():
+            done = subprocess.run([program, "6", "12"], capture_output=True, text=True, check=True)
+            for name, spent in map(str.split, done.stdout.splitlines()):
+                least[way][name] = min(least[way].get(name, math.inf), float(spent))
+    return least
+
+
+def measured(
+    seed: int, ways: Mapping[str, str], plugin: str, rounds: int, folder: Path
+) -> list[dict[str, Any]]:
+    """Random loops, each with its time and what was decided in each way."""
+    made = training_loops.loops(seed, BATCH)
+    source = folder / f"loops{seed}.c"
+    source.write_text(training_loops.program(made))
+    programs, decided = {}, {}
+    for number, (way, model) in enumerate(ways.items()):
+        programs[way] = folder / f"program{seed}.{number}"
+        record = folder / f"record{seed}.{number}"
+        option = f"{model}{'&' if '?' in model else '?'}record={record}"
+        command = ["clang-22", *FLAGS, *asking(plugin, option), source, "-o", programs[way], "-lm"]
+        subprocess.run(command, check=True)
+        decided[way] = decisions(record)
+    spent = times(programs, rounds)
+    return [
+        {
+            "name": f"{seed}:{loop.name}",
+            "source": loop.function(),
+            "trips": loop.trips,
+            "iterations": loop.iterations,
+            "ways": {
+                way: {"ns": spent[way][loop.name], **decided[way][loop.name]} for way in ways
+            },
+        }
+        for loop in made
+        if all(loop.name in decided[way] for way in ways)
+    ]
+
+
+def examples(loops: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+    """Each division in two of a loop: what trees compare, and the logarithm of the ratio of times.
+    The order of the two is that in which they were selected."""
+    rows, ratios = [], []
+    for loop in loops:
+        stock = loop["ways"]["never"]
+        seen = []
+        for its in loop["ways"].values():
+            refused = stock["parts"][0][BLOCKS] > 0
+            if refused and len(its["parts"]) == 2 and its["parts"] not in seen:
+                seen.append(its["parts"])
+                rows.append(inputs(*its["parts"], stock["parts"][0], its["checks"]))
+                ratios.append(math.log(its["ns"] / stock["ns"]))
+    return np.stack(rows), np.array(ratios)
+
+
+def grown(x: Any, slopes: Any, candidates: Any, fewest: int) -> tuple[list[int], list[float]]:
+    """A tree of DEPTH levels whose leaves differ most in the slope of the loss."""
+    chosen, limits = [0] * ((1 << DEPTH) - 1), [math.inf] * ((1 << DEPTH) - 1)
+    at = np.zeros(len(x), int)
+    for node in range(len(chosen)):
+        level = int(math.log2(node + 1))
+        inside = at == node - ((1 << level) - 1)
+        rows, its = x[inside], slopes[inside]
+        best = its.sum() ** 2 / max(len(its), 1) + 1e-9
+        for column, values in candidates.items():
+            order = np.argsort(rows[:, column], kind="stable")
+            sums = np.concatenate([[0], np.cumsum(its[order])])
+            below = np.searchsorted(rows[order, column], values, side="right")
+            above = len(its) - below
+            good = (below >= fewest) & (above >= fewest)
+            if not good.any():
+                continue
+            below, above, its_values = below[good], above[good], values[good]
+            gains = sums[below] ** 2 / below + (sums[-1] - sums[below]) ** 2 / above
+            if gains.max() > best:
+                best, where = gains.max(), int(gains.argmax())
+                chosen[node], limits[node] = column, float(its_values[where])
+        if node in (0, 2, 6):  # the last of its level
+            columns = np.array(chosen)[at + (1 << level) - 1]
+            bits = x[np.arange(len(x)), columns] > np.array(limits)[at + (1 << level) - 1]
+            at = 2 * at + bits
+    return chosen, limits
+
+
+def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: int) -> Trees:
+    """Boosted trees for a quantile of the logarithms of ratios: what is lost counts more."""
+    candidates = {}
+    for column in range(x.shape[1]):
+        values = np.unique(x[:, column])
+        middles = ((values[1:] + values[:-1]) / 2).astype(np.float32)
+        if len(middles) > 32:
+            middles = np.unique(np.quantile(x[:, column], np.linspace(0.02, 0.98, 32)))
+            middles = (middles + np.float32(1 / 256)).astype(np.float32)
+        if len(middles):
+            candidates[column] = middles
+    trees: Trees = {"inputs": [], "limits": [], "leaves": []}
+    expected = np.zeros(len(x))
+    for number in range(count):
+        residuals = ratios - expected
+        slopes = np.where(residuals > 0, quantile, quantile - 1)
+        chosen, limits = grown(x, slopes, candidates, fewest)
+        one = {"inputs": [chosen], "limits": [limits]}
+        at = leaves(x, one)[:, 0]
+        values = []
+        for leaf in range(1 << DEPTH):
+            inside = residuals[at == leaf]
+            value = np.quantile(inside, quantile) * (rate if number else 1) if len(inside) else 0.0
+            values.append(round(float(value) / UNIT) * UNIT)
+        trees["inputs"].append(chosen)
+        trees["limits"].append([min(limit, 3e38) for limit in limits])
+        trees["leaves"].append(values)
+        expected += np.array(values)[at]
+    return trees
+
+
+def mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def check(loops: Sequence[Mapping[str, Any]]) -> None:
+    """Prints what was gained, and the loops that are slower."""
+    ratios = {
+        loop["name"]: loop["ways"]["model"]["ns"] / loop["ways"]["never"]["ns"] for loop in loops
+    }
+    divided = [loop for loop in loops if len(loop["ways"]["model"]["parts"]) > 1]
+    its = [ratios[loop["name"]] for loop in divided]
+    print(f"{len(ratios)} loops: {mean(list(ratios.values())):.3f} geometric mean")
+    print(f"{len(its)} divided: {mean(its):.3f}, {sum(r > 1.02 for r in its)} slower")
+    for loop in divided:
+        if ratios[loop["name"]] > 1.02:
+            print(f"{ratios[loop['name']]:.3f} {loop['name']} {loop['trips']} {loop['source']}")
+
+
+def main() -> int:
+    from mlbridge import files
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=["make", "measure", "fit", "check"])
+    parser.add_argument("files", nargs="*", type=Path, help="of measured times")
+    parser.add_argument("--loops", type=int, default=4500)
+    parser.add_argument("--first", type=int, default=1, help="seed; --loops / 30 are used")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--plugin", default=files.plugin("loop-distribution"))
+    options = parser.parse_args()
+    if options.what == "make":
+        make(json.loads((MODEL / "trees.json").read_text()), MODEL)
+        return 0
+    if options.what == "fit":
+        loops = [loop for path in options.files for loop in json.loads(path.read_text())]
+        trees = fit(*examples(loops), **FIT)
+        (MODEL / "trees.json").write_text(json.dumps({**LIMITS, **trees}) + "\n")
+        make({**LIMITS, **trees}, MODEL)
+        return 0
+    ways = {way: f"function:{way}" for way in WAYS}
+    if options.what == "check":
+        ways = {"never": "function:never", "model": f"native:{MODEL}/{{agent}}.onnx"}
+    loops = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(options.first, options.first + math.ceil(options.loops / BATCH)):
+            loops += measured(seed, ways, options.plugin, options.rounds, Path(folder))
+            print(f"{len(loops)} loops", file=sys.stderr, flush=True)
+    for path in options.files:
+        path.write_text(json.dumps(loops))
+    if options.what == "check":
+        check(loops)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
