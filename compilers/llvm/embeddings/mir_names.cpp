@@ -103,12 +103,14 @@ std::string MachineNames::opcode(const MachineFunction &MF, unsigned Opcode) {
     if (Name.size() > 3 && Letters.contains(Name.back()))
       Name = Name.drop_back();
   };
-  if (For.isX86() && Name.size() > 3 && Name.consume_front("V")) // VADDPSZrr, VADDPSYrr, ADDPSrr
+  if (For.isX86() && Name.size() > 3 && Name[0] == 'V' && Name[1] != '_') {
+    Name = Name.drop_front(); // VADDPSZrr, VADDPSYrr, VADDPSrr, ADDPSrr
     ShortenBy("YZ");
-  else if (For.isAArch64() && !Rest.starts_with("v")) // LDRXui, LDRDui, FADDSrr; not UMAXv4i32
+  }
+  if (For.isAArch64() && !Rest.starts_with("v")) // LDRXui, LDRDui, FADDSrr; not UMAXv4i32
     ShortenBy(Name.starts_with("F") || Name.starts_with("LD") || Name.starts_with("ST") ? "WXBHSDQ"
                                                                                        : "WX");
-  return Name.empty() ? Whole.str() : Name.rtrim('_').str();
+  return Name.size() < 2 ? Whole.str() : Name.rtrim('_').str(); // Bcc isn't B
 }
 
 unsigned MachineNames::kinds() { return Kinds; }

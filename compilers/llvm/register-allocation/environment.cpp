@@ -70,7 +70,7 @@ Status AllocationEnvironment::embed(Observation &To, Agent For) {
   const std::vector<float> None(Vectors->dimension());
   float *Row = Rows->data();
   for (const Allocation::Range &Next : Ranges) {
-    const llvm::ArrayRef<float> Its = Next.Gone ? None : Vectors->of(Next.Register);
+    const auto Its = Next.Gone ? llvm::ArrayRef<float>(None) : Vectors->of(Next.Register);
     Row = std::copy(Its.begin(), Its.end(), Row);
   }
   return Status();
