@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Vocabularies: a seed vector for each opcode, type and kind of operand of LLVM's IR, for IR2Vec, or
-of machine code.
+"""Vocabularies: seed vectors of opcodes, types and kinds of operands, of LLVM's IR for IR2Vec or of
+machine code.
 
-`collect` has LLVM's own llvm-ir2vec state what stands beside what in modules, as triplets (head,
-relation, tail), `collect_machine` the plugin for register allocation, and `train` finds vectors by TransE (Bordes et al., "Translating Embeddings for
-Modeling Multi-relational Data", NIPS 2013): the head's and the relation's together come close to
-the tail's. docs/embeddings.md describes the command that does both.
+Tools state what stands beside what in modules, as triplets (head, relation, tail): for `collect`
+LLVM's own llvm-ir2vec, for `collect_machine` the plugin for register allocation. `train` finds
+vectors by TransE (Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NIPS
+2013): the head's and the relation's together come close to the tail's. docs/embeddings.md describes
+the command that does both.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MACHINE_PIPELINES = PIPELINES[1:]
 MACHINES = (
     ("x86_64-linux-gnu", ""),
     ("x86_64-linux-gnu", "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"),
-    ("aarch64-linux-gnu", ""),
+    ("aarch64-linux-gnu", "+neon"),  # which a processor that it does not know lacks
 )
 #: Of TransE.
 MARGIN, RATE, BATCH = 1.0, 0.01, 128
@@ -110,9 +111,7 @@ def collect(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = Fals
     return Graph(modules, lines.total(), triplets, names)
 
 
-def collect_machine(
-    corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = False
-) -> Graph:
+def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = False) -> Graph:
     """The same of the modules' machine code before registers are allocated, for MACHINES.
 
     The entities are those that occur. What no code can be generated of for a target, such as
@@ -120,7 +119,7 @@ def collect_machine(
     """
     _must_be_there(OPT, LLC)
     plugin = files.plugin("register-allocation")
-    if not os.path.isfile(plugin):
+    if not Path(plugin).is_file():
         raise NotFound(f"{plugin} is not there; it states the triplets")
     tell = "-register-allocation-triplets=/dev/stdout"
 
@@ -142,8 +141,8 @@ def collect_machine(
                     found[triplet] += int(count)
         if len(wrong) == len(MACHINE_PIPELINES) * len(MACHINES):
             raise wrong[0]
-        for error in wrong[:1]:
-            _log.warning("left out %d times: %s", len(wrong), error)
+        if wrong:
+            _log.warning("left out %d times: %s", len(wrong), wrong[0])
         return found
 
     modules, lines = _of_modules(corpus, part, of, jobs, progress)

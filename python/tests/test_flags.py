@@ -153,6 +153,12 @@ def test_agents_may_have_models_of_their_own(
     assert "other.onnx is not there" in said
     assert "no model comes with" in refused(capsys, *command[1:-1])
     assert "--missing" in refused(capsys, *command[1:], "unix:s", "--missing", "zero")
+    file = str(place / "colour.onnx")
+    assert main([*command, "unix:s", "--vocabulary", file]) == 0
+    assert f"-register-allocation-vocabulary={file}" in capsys.readouterr().out
+    both = ("phase-ordering", *command[1:], "phase-ordering=unix:s", "--vocabulary", file)
+    said = refused(capsys, *both)
+    assert "--vocabulary is for one of phase-ordering and register-allocation" in said
 
 
 def test_several_optimizations(

@@ -179,19 +179,21 @@ TEST_F(Several, AnAgentIsGivenWhatOnlyItsModelAsksFor) {
     return FunctionModel{more, {{"shade", "dark"}}, [] { return decide; }};
   }));
   std::vector<std::string> asked;
+  const std::vector<AgentSpec> before = environment.specs;
   const auto signatureFor = [&](size_t agent, const Model &model) -> Expected<Signature> {
     asked.push_back(model.metadata("shade").value_or("none"));
     const Signature *own = model.modelSignature();
     const bool wants = agent == Paint && own && own->findInput("shade") >= 0;
-    return wants ? more : environment.specs[agent].signature;
+    return wants ? more : before[agent].signature;
   };
-  const std::vector<AgentSpec> before = environment.specs;
-  Agents agents = Agents::open(before, "paint=function:shaded; *=function:workshop", {}, signatureFor);
+  Agents agents =
+      Agents::open(before, "paint=function:shaded; *=function:workshop", {}, signatureFor);
   ASSERT_TRUE(agents) << agents.status().toString();
   EXPECT_EQ(asked, (std::vector<std::string>{"none", "dark", "none"}));
   EXPECT_EQ(agents.specs()[Paint].signature, more);
   EXPECT_EQ(agents.specs()[Cut], before[Cut]);
-  EXPECT_EQ(run(environment, agents).status.code(), Code::Mismatch) << "it still states the old one";
+  EXPECT_EQ(run(environment, agents).status.code(), Code::Mismatch)
+      << "it still states the old one";
   environment.specs.assign(agents.specs().begin(), agents.specs().end());
   EXPECT_TRUE(run(environment, agents).status);
   EXPECT_EQ(environment.log, Played);

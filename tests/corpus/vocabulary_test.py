@@ -81,7 +81,7 @@ def test_a_vocabulary_of_machine_code(
     made = json.loads(texts[0])
     assert list(made) == ["Opcodes", "Operands"]
     # Of both targets, and of AVX by SSE's name.
-    assert {"ADD", "COPY", "JCC", "Bcc", "LDR", "MULSS"} <= made["Opcodes"].keys()
+    assert {"ADD", "COPY", "JCC", "CBZ", "LDR", "MULSS"} <= made["Opcodes"].keys()
     assert {"VirtualInteger32", "VirtualFloat32", "Load", "Block"} <= made["Operands"].keys()
     vectors = np.array([vector for section in made.values() for vector in section.values()])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=0.01)
@@ -103,7 +103,9 @@ def test_machine_code_of_the_targets_that_take_a_module(
     assert graph.modules == 1 and {"INLINEASM", "IMUL"} <= set(graph.names["Opcodes"])
     assert "MADD" not in graph.names["Opcodes"]
     (tmp_path / "x86.ll").write_text("define nothing")
-    with pytest.raises(InvalidModel, match=r"no module can be read: .*x86\.ll: opt-22 ended with 1"):
+    with pytest.raises(
+        InvalidModel, match=r"no module can be read: .*x86\.ll: opt-22 ended with 1"
+    ):
         vocabulary.collect_machine(tmp_path)
 
 

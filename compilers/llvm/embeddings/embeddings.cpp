@@ -53,8 +53,9 @@ Expected<Vocabulary> Vocabulary::parse(StringRef Json) {
         ++Known;
       }
     if (Known == 0)
-      return wrongVocabulary("\"" + P.Section + "\": none of its names is one that LLVM knows, such as '" +
-                   LLVMs::getStringKey(Position - 1) + "'");
+      return wrongVocabulary("\"" + P.Section +
+                             "\": none of its names is one that LLVM knows, such as '" +
+                             LLVMs::getStringKey(Position - 1) + "'");
     if (P.Section != "Arguments") // whose two parts are one section
       Known = 0;
   }

@@ -34,10 +34,9 @@ enum Kind : uint8_t {
   OtherOperand,
   FirstRegister
 };
-constexpr StringLiteral Operands[] = {
-    "Load",         "Store",     "Immediate", "FloatImmediate", "FrameIndex",
-    "ConstantPool", "JumpTable", "Global",    "Block",          "RegisterMask",
-    "OtherOperand"};
+constexpr StringLiteral Operands[] = {"Load",       "Store",        "Immediate",   "FloatImmediate",
+                                      "FrameIndex", "ConstantPool", "JumpTable",   "Global",
+                                      "Block",      "RegisterMask", "OtherOperand"};
 static_assert(std::size(Operands) == FirstRegister);
 
 /// What a register holds: an integer or float of 8 << 0 … 8 << 6 bits, a mask, or something else.
@@ -109,7 +108,7 @@ std::string MachineNames::opcode(const MachineFunction &MF, unsigned Opcode) {
   }
   if (For.isAArch64() && !Rest.starts_with("v")) // LDRXui, LDRDui, FADDSrr; not UMAXv4i32
     ShortenBy(Name.starts_with("F") || Name.starts_with("LD") || Name.starts_with("ST") ? "WXBHSDQ"
-                                                                                       : "WX");
+                                                                                        : "WX");
   return Name.size() < 2 ? Whole.str() : Name.rtrim('_').str(); // Bcc isn't B
 }
 

@@ -11,7 +11,6 @@
 #include <map>
 #include <string>
 
-
 namespace mlbridge::embeddings {
 
 class MachineTriplets {

@@ -52,9 +52,8 @@ bool AllocationEnvironment::wantsEmbedding(size_t Agent, const Model &Policy) {
 
 TensorSpec AllocationEnvironment::embeddingFor(size_t Agent, size_t Dimension) {
   const auto Length = static_cast<int64_t>(Dimension);
-  return Agent == Node
-             ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxRanges, 0})
-             : TensorSpec::of<float>(nameFor(Agent), {Length});
+  return Agent == Node ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxRanges, 0})
+                       : TensorSpec::of<float>(nameFor(Agent), {Length});
 }
 
 Status AllocationEnvironment::embed(Observation &To, Agent For) {

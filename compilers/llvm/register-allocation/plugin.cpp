@@ -235,10 +235,10 @@ private:
     }
     const std::optional<std::string> Digest = Policy.metadata("register-allocation.vocabulary");
     if (Digest && *Digest != Words->digest())
-      return Status(Code::Mismatch, "register-allocation.vocabulary: " +
-                                        (File.empty() ? "the one in this plugin" : File) +
-                                        " has the digest " + Words->digest() +
-                                        ", the model wants '" + *Digest + "'");
+      return Status(
+          Code::Mismatch,
+          "register-allocation.vocabulary: " + (File.empty() ? "the one in this plugin" : File) +
+              " has the digest " + Words->digest() + ", the model wants '" + *Digest + "'");
     Its.inputs.push_back(AllocationEnvironment::embeddingFor(Agent, Words->dimension()));
     return Its;
   }

@@ -172,7 +172,9 @@ def parser() -> Parser:
         choices=["refuse", "zero"],
     )
     model.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
-    model.option("--vocabulary FILE", "for embeddings, of `mlbridge vocabulary` (default: built in)")
+    model.option(
+        "--vocabulary FILE", "for embeddings, of `mlbridge vocabulary` (default: built in)"
+    )
     model.option(
         "--effort N",
         "compare N ways with what the compiler itself does, and keep the best: of the passes for a "
