@@ -156,8 +156,7 @@ def test_agents_may_have_models_of_their_own(
     file = str(place / "colour.onnx")
     assert main([*command, "unix:s", "--vocabulary", file]) == 0
     assert f"-register-allocation-vocabulary={file}" in capsys.readouterr().out
-    both = ("phase-ordering", *command[1:], "phase-ordering=unix:s", "--vocabulary", file)
-    said = refused(capsys, *both)
+    said = refused(capsys, "inliner", *command[2:], "unix:s", "--vocabulary", file)
     assert "--vocabulary is for one of phase-ordering and register-allocation" in said
 
 

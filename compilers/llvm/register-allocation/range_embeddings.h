@@ -16,7 +16,7 @@ namespace mlbridge::allocation {
 class RangeEmbeddings final : llvm::MachineFunction::Delegate {
 public:
   RangeEmbeddings(llvm::MachineFunction &MF, const embeddings::MachineVocabulary &Words);
-  ~RangeEmbeddings();
+  ~RangeEmbeddings() override;
   RangeEmbeddings(const RangeEmbeddings &) = delete;
   RangeEmbeddings &operator=(const RangeEmbeddings &) = delete;
 

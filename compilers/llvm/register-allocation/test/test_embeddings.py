@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from allocation_runs import Compiler, serving
+from allocation_runs import INPUTS, Compiler, serving
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
@@ -262,6 +262,27 @@ def test_the_same_bits_with_debug_information_and_in_every_process(compiler: Com
     for name, rows in first.items():
         assert rows.tobytes() == again[name].tobytes() == debug[name].tobytes()
         assert rows.any(axis=1).all() and np.isfinite(rows).all()
+
+
+def test_a_parallel_link(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share a vocabulary, and decide as one thread does."""
+    flags = ("clang-22", "-O2", "-flto=thin", "-fPIC")
+    parts = [compiler.folder / f"part{number}.o" for number in range(4)]
+    for part in parts:
+        compiler.run(*flags, f"-Dmain={part.stem}", "-c", INPUTS / "mixed.c", "-o", part)
+    link = (*flags, "-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={compiler.plugin}")
+    network(compiler.folder, "node")
+    network(compiler.folder, "colour")
+    uri = f"native:{compiler.folder}/"
+    model = f"node={uri}node.onnx; colour={uri}colour.onnx; *={HEURISTIC}"
+    made = {}
+    for jobs, uris in ((1, ""), (1, model), (4, model)):
+        monkeypatch.setenv("MLBRIDGE_REGISTER_ALLOCATION_MODEL", uris)
+        monkeypatch.setenv("MLBRIDGE_REGISTER_ALLOCATION_ON_FAILURE", "fail")
+        done = compiler.run(*link, f"-Wl,--thinlto-jobs={jobs}", *parts, "-o", "linked.so")
+        assert not done.stderr
+        made[jobs, uris] = (compiler.folder / "linked.so").read_bytes()
+    assert made[1, model] == made[4, model] != made[1, ""]
 
 
 def test_the_built_in_vocabulary_is_the_file(compiler: Compiler) -> None:
