@@ -7,6 +7,7 @@
 #include <mlbridge/model.h>
 #include <mlbridge/runner.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,11 +42,22 @@ public:
   static Agents open(Span<const AgentSpec> agents, std::string_view uris,
                      const OpenOptions &options = {});
 
+  /// What an agent is bound to, if that depends on its model: an input that is expensive to compute
+  /// may be stated only if the model's own signature (Model::modelSignature) or metadata asks for
+  /// it. The model is bound to the AgentSpec's signature so far, which it may not fit.
+  using SignatureFor = std::function<Expected<Signature>(size_t agent, const Model &model)>;
+  /// The same, asking `signatureFor` once for each agent that has a model, before this returns.
+  /// specs() then has those signatures, and the environment's agents() must state them in run().
+  /// The first error that it gives becomes that of status(), with the agent.
+  static Agents open(Span<const AgentSpec> agents, std::string_view uris,
+                     const OpenOptions &options, const SignatureFor &signatureFor);
+
   /// Lets this model decide for the agent, in place of the current one. It may be a model that the
   /// program made itself. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
   Status set(std::string_view agent, const Model &model);
 
-  Span<const AgentSpec> specs() const; ///< of the environment, in its order
+  /// Of the environment, in its order; with the signatures that open was given for them.
+  Span<const AgentSpec> specs() const;
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;
   explicit operator bool() const { return status().ok(); }

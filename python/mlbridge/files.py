@@ -30,6 +30,11 @@ def vocabulary() -> str:
     return os.path.join(PACKAGE, "plugins", "ir2vec-vocabulary.json")
 
 
+def machine_vocabulary() -> str:
+    """The vocabulary for machine code, likewise."""
+    return os.path.join(PACKAGE, "plugins", "machine-vocabulary.json")
+
+
 def shipped_model(name: str) -> str:
     """The ONNX file of a shipped model ("phase-ordering-size"), whether or not it is there."""
     return os.path.join(PACKAGE, "models", name, "policy.onnx")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Vocabularies for IR2Vec: a seed vector for each opcode, type and kind of operand of LLVM's IR.
+"""Vocabularies: seed vectors of opcodes, types and kinds of operands, of LLVM's IR for IR2Vec or of
+machine code.
 
-`collect` has LLVM's own llvm-ir2vec state what stands beside what in modules, as triplets (head,
-relation, tail), and `train` finds vectors by TransE (Bordes et al., "Translating Embeddings for
-Modeling Multi-relational Data", NIPS 2013): the head's and the relation's together come close to
-the tail's. docs/embeddings.md describes the command that does both.
+Tools state what stands beside what in modules, as triplets (head, relation, tail): for `collect`
+LLVM's own llvm-ir2vec, for `collect_machine` the plugin for register allocation. `train` finds
+vectors by TransE (Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NIPS
+2013): the head's and the relation's together come close to the tail's. docs/embeddings.md describes
+the command that does both.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +29,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import files
 from .corpus.places import module_files, opened
 from .corpus.store import write
 from .errors import InvalidArgument, InvalidModel, NotFound
 
 _log = logging.getLogger("mlbridge")
 
-TOOL, OPT = "llvm-ir2vec-22", "opt-22"
+TOOL, OPT, LLC = "llvm-ir2vec-22", "opt-22", "llc-22"
 #: Of each module as it is, and as these pipelines leave it: an episode sees both kinds of IR.
 PIPELINES = ("", "default<Oz>", "default<O3>")
 SECTIONS = ("Opcodes", "Types", "Arguments")
+#: Machine code is of optimized modules. Its targets, with features in addition to the modules' own.
+MACHINE_PIPELINES = PIPELINES[1:]
+MACHINES = (
+    ("x86_64-linux-gnu", ""),
+    ("x86_64-linux-gnu", "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"),
+    ("aarch64-linux-gnu", "+neon"),  # which a processor that it does not know lacks
+)
 #: Of TransE.
 MARGIN, RATE, BATCH = 1.0, 0.01, 128
 DIGITS = 3
@@ -85,53 +96,113 @@ def collect(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = Fals
     A module that they cannot read is left out, with a warning in the log `mlbridge`. NotFound if
     LLVM's tools are not there, InvalidModel if there is no module. `progress` shows a bar.
     """
-    for tool in (TOOL, OPT):
-        if shutil.which(tool) is None:
-            raise NotFound(f"{tool} is not there (Debian: llvm-22)")
-    found = opened(corpus, part)
+    _must_be_there(TOOL, OPT)
     names = _names(_run([TOOL, "entities"], b"", TOOL).decode())
 
-    def of(module: Any) -> tuple[int, set[bytes]]:
-        """How many triplets a module has, and which."""
-        name = str(module) if found is None else module.name
-        given = Path(module).read_bytes() if found is None else found.read(module)
-        count, distinct = 0, set()
+    def of(given: bytes, name: str) -> Counter[bytes]:
+        found = Counter[bytes]()
         for pipeline in PIPELINES:
             bitcode = _run([OPT, f"-passes={pipeline}"], given, name) if pipeline else given
-            lines = _run([TOOL, "triplets", "-"], bitcode, name).splitlines()[1:]
-            count += len(lines)
-            distinct.update(lines)
-        return count, distinct
+            found.update(_run([TOOL, "triplets", "-"], bitcode, name).splitlines()[1:])
+        return found
 
+    modules, lines = _of_modules(corpus, part, of, jobs, progress)
+    triplets = np.array(sorted([int(n) for n in line.split()] for line in lines), np.int64)
+    return Graph(modules, lines.total(), triplets, names)
+
+
+def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = False) -> Graph:
+    """The same of the modules' machine code before registers are allocated, for MACHINES.
+
+    The entities are those that occur. What no code can be generated of for a target, such as
+    inline assembly of another, is left out for it, with a warning in the log.
+    """
+    _must_be_there(OPT, LLC)
+    plugin = files.plugin("register-allocation")
+    if not Path(plugin).is_file():
+        raise NotFound(f"{plugin} is not there; it states the triplets")
+    tell = "-register-allocation-triplets=/dev/stdout"
+
+    def of(given: bytes, name: str) -> Counter[bytes]:
+        found = Counter[bytes]()
+        wrong: list[InvalidModel] = []
+        for pipeline in MACHINE_PIPELINES:
+            bitcode = _run([OPT, f"-passes={pipeline}"], given, name)
+            for target, features in MACHINES:
+                command = [LLC, "-load", plugin, f"-mtriple={target}", f"-mattr={features}", tell]
+                command += ["-stop-before=greedy", "-o", os.devnull]
+                try:
+                    said = _run(command, bitcode, name)
+                except InvalidModel as error:
+                    wrong.append(error)
+                    continue
+                for line in said.splitlines():
+                    count, _, triplet = line.partition(b"\t")
+                    found[triplet] += int(count)
+        if len(wrong) == len(MACHINE_PIPELINES) * len(MACHINES):
+            raise wrong[0]
+        if wrong:
+            _log.warning("left out %d times: %s", len(wrong), wrong[0])
+        return found
+
+    modules, lines = _of_modules(corpus, part, of, jobs, progress)
+    stated = sorted(line.decode().split("\t") for line in lines)
+    opcodes = sorted({h for h, _, _ in stated} | {t for _, r, t in stated if r == "Next"})
+    operands = sorted({t for _, r, t in stated if r != "Next"})
+    opcode = {name: i for i, name in enumerate(opcodes)}
+    operand = {name: len(opcodes) + i for i, name in enumerate(operands)}
+    relation = {name: i for i, name in enumerate(sorted({r for _, r, _ in stated}))}
+    triplets = sorted(
+        (opcode[h], (opcode if r == "Next" else operand)[t], relation[r]) for h, r, t in stated
+    )
+    names = {"Opcodes": opcodes, "Operands": operands}
+    return Graph(modules, lines.total(), np.array(triplets, np.int64), names)
+
+
+def _must_be_there(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise NotFound(f"{tool} is not there (Debian: llvm-22)")
+
+
+def _of_modules(
+    corpus: Any,
+    part: str,
+    of: Callable[[bytes, str], Counter[bytes]],
+    jobs: int,
+    progress: bool,
+) -> tuple[int, Counter[bytes]]:
+    """How many modules can be read, and what `of` gives for their bitcode and name, counted."""
+    found = opened(corpus, part)
     modules: Sequence[Any] = list(found) if found is not None else module_files(corpus)
-
     bad: list[str] = []
 
-    def tried(module: Any) -> tuple[int, set[bytes]] | None:
+    def tried(module: Any) -> Counter[bytes] | None:
         try:
-            return of(module)
+            if found is None:
+                return of(Path(module).read_bytes(), str(module))
+            return of(found.read(module), module.name)
         except InvalidModel as error:
             bad.append(str(error))
             _log.warning("left out: %s", error)
             return None
 
+    lines, good = Counter[bytes](), 0
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            done = list(
-                _shown(pool.map(tried, modules), len(modules), "triplets", "module", progress)
-            )
+            each = pool.map(tried, modules)
+            for one in _shown(each, len(modules), "triplets", "module", progress):
+                if one is not None:
+                    good += 1
+                    lines.update(one)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    good = [one for one in done if one is not None]
     if not good:
         raise InvalidModel(f"no module can be read: {bad[0]}")
-    lines = set[bytes]().union(*(distinct for _, distinct in good))
-    triplets = np.array(sorted([int(n) for n in line.split()] for line in lines), np.int64)
-    if not len(triplets):
+    if not lines:
         raise InvalidModel(f"{corpus}: its modules have no instruction")
-    counted = sum(count for count, _ in good)
-    return Graph(len(good), counted, triplets.reshape(-1, 3), names)
+    return good, lines
 
 
 def _run(command: Sequence[str], given: bytes, name: str) -> bytes:
@@ -140,7 +211,9 @@ def _run(command: Sequence[str], given: bytes, name: str) -> bytes:
     except subprocess.TimeoutExpired:
         raise InvalidModel(f"{name}: {command[0]} took more than {LIMIT:g} s") from None
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())[:500]
+        lines = done.stderr.decode(errors="replace").splitlines()
+        # llc says of each feature of the modules that another target lacks it.
+        said = " ".join(" ".join(n for n in lines if "(ignoring " not in n).split())[:500]
         raise InvalidModel(f"{name}: {command[0]} ended with {done.returncode}: {said}")
     return done.stdout
 
@@ -211,7 +284,7 @@ def train(
             np.add.at(relation, r, far - near)
     entity = _normalised(entity).round(DIGITS) + 0.0  # no -0.0
     ranks = _ranks(entity, relation, true, seen, heads, tails, relations)
-    vectors: dict[str, dict[str, list[float]]] = {section: {} for section in SECTIONS}
+    vectors: dict[str, dict[str, list[float]]] = {section: {} for section in graph.names}
     for (section, name), vector in zip(flat, entity, strict=True):
         vectors[section][name] = vector.tolist()
     return Training(
@@ -278,5 +351,5 @@ def read(path: str | os.PathLike[str]) -> tuple[int, str]:
         RecursionError,
     ) as error:
         why = f"{type(error).__name__}: {error}"[:200]
-        raise InvalidModel(f"{path}: not a vocabulary of IR2Vec: {why}") from None
+        raise InvalidModel(f"{path}: not a vocabulary: {why}") from None
     return len(vector), hashlib.sha256(data).hexdigest()

@@ -159,6 +159,11 @@ def test_agents_may_have_models_of_their_own(
     assert f"-register-allocation-model=native:{place}/{{agent}}.onnx " in capsys.readouterr().out
     assert "no model comes with" in refused(capsys, *command[1:-1])
     assert "--missing" in refused(capsys, *command[1:], "unix:s", "--missing", "zero")
+    file = str(place / "colour.onnx")
+    assert main([*command, "unix:s", "--vocabulary", file]) == 0
+    assert f"-register-allocation-vocabulary={file}" in capsys.readouterr().out
+    said = refused(capsys, "inliner", *command[2:], "unix:s", "--vocabulary", file)
+    assert "--vocabulary is for one of phase-ordering and register-allocation" in said
 
 
 def test_several_optimizations(

@@ -87,6 +87,11 @@ Agents &Agents::operator=(Agents &&) noexcept = default;
 
 Agents Agents::open(Span<const AgentSpec> specs, std::string_view uris,
                     const OpenOptions &options) {
+  return open(specs, uris, options, SignatureFor());
+}
+
+Agents Agents::open(Span<const AgentSpec> specs, std::string_view uris, const OpenOptions &options,
+                    const SignatureFor &signatureFor) {
   Agents agents;
   State &s = *agents.state_;
   s.failure = specs.empty() ? Status(Code::InvalidArgument, "the environment states no agents")
@@ -114,6 +119,15 @@ Agents Agents::open(Span<const AgentSpec> specs, std::string_view uris,
     const Expected<Uri> parsed = Uri::parse(uri);
     const bool isStated = !options.agent.empty() || (parsed && parsed->options.count("agent"));
     s.models[i] = known->second.boundTo(specs[i].signature, isStated ? "" : specs[i].name);
+    if (signatureFor) {
+      Expected<Signature> wanted = signatureFor(i, *s.models[i]);
+      if (!wanted) {
+        s.failure = wanted.status().withContext(s.nameOf(i));
+        return agents;
+      }
+      s.specs[i].signature = std::move(*wanted);
+      s.models[i] = s.models[i]->boundTo(s.specs[i].signature);
+    }
     s.runners[i] = s.models[i]->newRunner();
   }
   return agents;

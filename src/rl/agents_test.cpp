@@ -172,6 +172,47 @@ TEST_F(Several, AModelOfTheProgramsOwnTakesAnAgentsPlace) {
   EXPECT_EQ(run(environment, agents).status.code(), Code::Mismatch);
 }
 
+TEST_F(Several, AnAgentIsGivenWhatOnlyItsModelAsksFor) {
+  Signature more = environment.specs[Paint].signature;
+  more.inputs.push_back(TensorSpec::of<float>("shade"));
+  ASSERT_TRUE(registerFunction("shaded", [&](const Uri &) -> Expected<FunctionModel> {
+    return FunctionModel{more, {{"shade", "dark"}}, [] { return decide; }};
+  }));
+  std::vector<std::string> asked;
+  const std::vector<AgentSpec> before = environment.specs;
+  const auto signatureFor = [&](size_t agent, const Model &model) -> Expected<Signature> {
+    asked.push_back(model.metadata("shade").value_or("none"));
+    const Signature *own = model.modelSignature();
+    const bool wants = agent == Paint && own && own->findInput("shade") >= 0;
+    return wants ? more : before[agent].signature;
+  };
+  Agents agents =
+      Agents::open(before, "paint=function:shaded; *=function:workshop", {}, signatureFor);
+  ASSERT_TRUE(agents) << agents.status().toString();
+  EXPECT_EQ(asked, (std::vector<std::string>{"none", "dark", "none"}));
+  EXPECT_EQ(agents.specs()[Paint].signature, more);
+  EXPECT_EQ(agents.specs()[Cut], before[Cut]);
+  EXPECT_EQ(run(environment, agents).status.code(), Code::Mismatch)
+      << "it still states the old one";
+  environment.specs.assign(agents.specs().begin(), agents.specs().end());
+  EXPECT_TRUE(run(environment, agents).status);
+  EXPECT_EQ(environment.log, Played);
+  Agents others = agents.newAgents();
+  EXPECT_TRUE(run(environment, others).status);
+
+  // One that takes any signature asks for nothing.
+  Agents any = Agents::open(before, "function:workshop", {}, signatureFor);
+  EXPECT_EQ(any.specs()[Paint], before[Paint]);
+  // Without being asked for it, the agent's signature is not enough for the model.
+  EXPECT_EQ(Agents::open(before, "function:shaded").status().code(), Code::Mismatch);
+  const auto fails = [](size_t agent, const Model &) -> Expected<Signature> {
+    return agent == Cut ? Expected<Signature>(Status(Code::NotFound, "no shades"))
+                        : Expected<Signature>(Signature());
+  };
+  EXPECT_EQ(Agents::open(before, "function:workshop", {}, fails).status().toString(),
+            "not found: agent 'cut': no shades");
+}
+
 TEST_F(Several, WhatIsWrongWithTheNamesIsSaidBeforeTheEpisode) {
   const auto failure = [&](const char *uris) {
     Agents agents = Agents::open(environment, uris);

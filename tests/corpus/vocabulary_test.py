@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlbridge import InvalidArgument, InvalidModel, NotFound, corpus, vocabulary
+from mlbridge import InvalidArgument, InvalidModel, NotFound, corpus, files, vocabulary
 from mlbridge.cli import main
 from mlbridge.corpus import adding
 
@@ -65,6 +65,48 @@ def test_a_vocabulary(modules: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     vectors = np.array([vector for section in made.values() for vector in section.values()])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=0.01)
     assert len({tuple(vector) for vector in vectors}) == len(vectors), "it tells all apart"
+
+
+def test_a_vocabulary_of_machine_code(
+    modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["vocabulary", "--machine", str(modules), "--epochs", "80", "--jobs", "1"]
+    texts: list[bytes] = []
+    for seed in ("7", "7", "8"):
+        path = tmp_path / f"{len(texts)}.json"
+        assert main([*asked, "--seed", seed, "-o", str(path)]) == 0
+        assert "100 dimensions, of 2 modules" in capsys.readouterr().out
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1] != texts[2]
+    made = json.loads(texts[0])
+    assert list(made) == ["Opcodes", "Operands"]
+    # Of both targets, and of AVX by SSE's name.
+    assert {"ADD", "COPY", "JCC", "CBZ", "LDR", "MULSS"} <= made["Opcodes"].keys()
+    assert {"VirtualInteger32", "VirtualFloat32", "Load", "Block"} <= made["Operands"].keys()
+    vectors = np.array([vector for section in made.values() for vector in section.values()])
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=0.01)
+
+
+def test_machine_code_of_the_targets_that_take_a_module(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "x86.ll").write_text(
+        'target triple = "x86_64-linux-gnu"\n'
+        "define i32 @f(i32 %x) {\n"
+        '  %y = call i32 asm "popcnt $1, $0", "={ax},{dx}"(i32 %x)\n'
+        "  %z = mul i32 %x, %y\n  ret i32 %z\n}\n"
+    )
+    with caplog.at_level("WARNING", "mlbridge"):
+        graph = vocabulary.collect_machine(tmp_path)
+    assert "left out 2 times" in caplog.text and "x86.ll: llc-22 ended with" in caplog.text
+    assert "ignoring" not in caplog.text
+    assert graph.modules == 1 and {"INLINEASM", "IMUL"} <= set(graph.names["Opcodes"])
+    assert "MADD" not in graph.names["Opcodes"]
+    (tmp_path / "x86.ll").write_text("define nothing")
+    with pytest.raises(
+        InvalidModel, match=r"no module can be read: .*x86\.ll: opt-22 ended with 1"
+    ):
+        vocabulary.collect_machine(tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_said_first(
@@ -123,3 +165,9 @@ def test_what_cannot_be_used(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFound, match=r"llvm-ir2vec-22 is not there \(Debian: llvm-22\)"):
         vocabulary.collect(modules)
+    with pytest.raises(NotFound, match=r"opt-22 is not there \(Debian: llvm-22\)"):
+        vocabulary.collect_machine(modules)
+    monkeypatch.undo()
+    monkeypatch.setattr(files, "plugin", lambda name: str(tmp_path / f"{name}.so"))
+    with pytest.raises(NotFound, match=r"register-allocation\.so is not there"):
+        vocabulary.collect_machine(modules)

@@ -7,13 +7,9 @@
 #if LLVM_VERSION_MAJOR >= 22
 
 #include "builtin_vocabulary.h"
+#include "vocabulary_file.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/IR2Vec.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SHA256.h"
 
 #include <cmath>
 #include <limits>
@@ -39,72 +35,17 @@ constexpr Part Parts[] = {{"Opcodes", LLVMs::MaxOpcodes, 1.0F},
                           {"Arguments", LLVMs::MaxOperandKinds, 0.2F},
                           {"Arguments", LLVMs::MaxPredicateKinds, 0.2F}};
 
-constexpr uint64_t MostBytes = 64 << 20;
-
-Status wrong(const Twine &Message) {
-  return Status(Code::InvalidModel, "vocabulary: " + Message.str());
-}
-
-/// LLVM's parser recurses, so what is nested deeper than a vocabulary does not reach it.
-bool isDeep(StringRef Json) {
-  unsigned Depth = 0;
-  bool InText = false;
-  for (size_t I = 0; I < Json.size(); ++I) {
-    const char C = Json[I];
-    if (InText && C == '\\')
-      ++I;
-    else if (C == '"')
-      InText = !InText;
-    else if (!InText && (C == '[' || C == '{') && ++Depth > 3)
-      return true;
-    else if (!InText && (C == ']' || C == '}') && Depth > 0)
-      --Depth;
-  }
-  return false;
-}
-
-/// Checks one vector; the first sets the dimension.
-Status check(StringRef Section, StringRef Name, const json::Value &Value, size_t &Dimension) {
-  const auto At = [&] { return (Section + " '" + Name.substr(0, 100) + "': ").str(); };
-  const json::Array *Numbers = Value.getAsArray();
-  if (!Numbers || Numbers->empty())
-    return wrong(At() + "expected a non-empty array of numbers");
-  if (Dimension == 0)
-    Dimension = Numbers->size();
-  if (Numbers->size() != Dimension)
-    return wrong(At() + "expected " + Twine(Dimension) + " numbers as in the first vector, got " +
-                 Twine(Numbers->size()));
-  for (const auto &[Index, Number] : enumerate(*Numbers))
-    if (const std::optional<double> N = Number.getAsNumber(); !N || !std::isfinite(*N))
-      return wrong(At() + "number " + Twine(Index) + " is not a finite number");
-  return Status();
-}
-
 } // namespace
 
 Expected<Vocabulary> Vocabulary::parse(StringRef Json) {
-  if (isDeep(Json))
-    return wrong("not sections of vectors: arrays and objects are nested more than three deep");
-  llvm::Expected<json::Value> Root = json::parse(Json);
-  if (!Root)
-    return wrong("not JSON: " + toString(Root.takeError()));
-  const json::Object *Top = Root->getAsObject();
-  size_t Dimension = 0;
-  for (StringRef Section : {"Opcodes", "Types", "Arguments"}) {
-    const json::Object *Vectors = Top ? Top->getObject(Section) : nullptr;
-    if (!Vectors)
-      return wrong("expected an object with the objects \"Opcodes\", \"Types\" and \"Arguments\"; "
-                   "there is no \"" +
-                   Section + "\"");
-    for (const auto &[Name, Value] : *Vectors)
-      if (Status S = check(Section, Name, Value, Dimension); !S)
-        return S;
-  }
+  Expected<VocabularyFile> Read = parseVocabulary(Json, {"Opcodes", "Types", "Arguments"});
+  if (!Read)
+    return Read.status();
   std::vector<std::vector<Embedding>> Sections;
   unsigned Position = 0, Known = 0;
   for (const Part &P : Parts) {
-    std::vector<Embedding> &Section = Sections.emplace_back(P.Size, Embedding(Dimension, 0));
-    const json::Object &Vectors = *Top->getObject(P.Section);
+    std::vector<Embedding> &Section = Sections.emplace_back(P.Size, Embedding(Read->Dimension, 0));
+    const json::Object &Vectors = Read->section(P.Section);
     for (Embedding &Seed : Section)
       if (const json::Array *Numbers = Vectors.getArray(LLVMs::getStringKey(Position++))) {
         for (const auto &[To, Number] : zip_equal(Seed, *Numbers))
@@ -112,35 +53,25 @@ Expected<Vocabulary> Vocabulary::parse(StringRef Json) {
         ++Known;
       }
     if (Known == 0)
-      return wrong("\"" + P.Section + "\": none of its names is one that LLVM knows, such as '" +
-                   LLVMs::getStringKey(Position - 1) + "'");
+      return wrongVocabulary("\"" + P.Section +
+                             "\": none of its names is one that LLVM knows, such as '" +
+                             LLVMs::getStringKey(Position - 1) + "'");
     if (P.Section != "Arguments") // whose two parts are one section
       Known = 0;
   }
   Vocabulary Made;
   Made.Seeds = std::make_shared<const LLVMs>(ir2vec::VocabStorage(std::move(Sections)));
-  Made.Digest = toHex(SHA256::hash(arrayRefFromStringRef(Json)), /*LowerCase=*/true);
+  Made.Digest = Read->Digest;
   return Made;
 }
 
 Expected<Vocabulary> Vocabulary::read(const std::string &Path) {
-  const auto Wrong = [&](Code C, const std::string &Why) {
-    return Status(C, "vocabulary: " + Path + ": " + Why);
-  };
-  // What is no file might have no end, or no beginning.
-  sys::fs::file_status Kind;
-  if (std::error_code EC = sys::fs::status(Path, Kind))
-    return Wrong(Code::NotFound, EC.message());
-  if (Kind.type() != sys::fs::file_type::regular_file)
-    return Wrong(Code::NotFound, "not a regular file");
-  if (Kind.getSize() > MostBytes)
-    return Wrong(Code::LimitExceeded, "expected at most " + std::to_string(MostBytes) +
-                                          " bytes, got " + std::to_string(Kind.getSize()));
-  ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(Path);
-  if (!Read)
-    return Wrong(Code::NotFound, Read.getError().message());
-  Expected<Vocabulary> Made = parse((*Read)->getBuffer());
-  return Made ? Made : Made.status().withContext(Path);
+  Expected<Vocabulary> Made = Vocabulary();
+  const Status Read = readVocabulary(Path, [&](StringRef Json) {
+    Made = parse(Json);
+    return Made.status();
+  });
+  return Read ? Made : Read;
 }
 
 const Expected<Vocabulary> &Vocabulary::builtin() {

@@ -40,6 +40,41 @@ Span<const AgentSpec> AllocationEnvironment::specs() {
   return Agents;
 }
 
+/// Of the input with embeddings.
+static const char *nameFor(size_t Agent) {
+  return Agent == AllocationEnvironment::Node ? "embeddings" : "embedding";
+}
+
+bool AllocationEnvironment::wantsEmbedding(size_t Agent, const Model &Policy) {
+  const Signature *Own = Policy.modelSignature();
+  return Own && Own->findInput(nameFor(Agent)) >= 0;
+}
+
+TensorSpec AllocationEnvironment::embeddingFor(size_t Agent, size_t Dimension) {
+  const auto Length = static_cast<int64_t>(Dimension);
+  return Agent == Node ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxRanges, 0})
+                       : TensorSpec::of<float>(nameFor(Agent), {Length});
+}
+
+Status AllocationEnvironment::embed(Observation &To, Agent For) {
+  if (Specs[For].signature.findInput(nameFor(For)) < 0)
+    return Status();
+  if (For != Node)
+    return To.set(nameFor(For), Vectors->of(Of.ranges()[Selected].Register));
+  const auto Ranges = Of.ranges();
+  auto Rows = To.resize<float>(nameFor(For), {static_cast<int64_t>(Ranges.size()),
+                                              static_cast<int64_t>(Vectors->dimension())});
+  if (!Rows)
+    return Rows.status();
+  const std::vector<float> None(Vectors->dimension());
+  float *Row = Rows->data();
+  for (const Allocation::Range &Next : Ranges) {
+    const auto Its = Next.Gone ? llvm::ArrayRef<float>(None) : Vectors->of(Next.Register);
+    Row = std::copy(Its.begin(), Its.end(), Row);
+  }
+  return Status();
+}
+
 Status AllocationEnvironment::stop(std::string Why) {
   Impossible = std::move(Why);
   return {Code::Unsupported, Impossible};
@@ -132,6 +167,8 @@ Status AllocationEnvironment::showRanges(Observation &Next) {
       (*Pairs)[2 * I] = Edges[I].first;
       (*Pairs)[2 * I + 1] = Edges[I].second;
     }
+    if (Status Embedded = embed(To, Node); !Embedded)
+      return Embedded;
   }
   const Span<bool> Allowed = To.input<bool>("action_mask");
   std::copy(Mask.begin(), Mask.end(), Allowed.begin());
@@ -151,6 +188,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
     if (One.CanEvict && (Evicts < 0 || One.Evicts < Evicts))
       Evicts = One.Evicts;
   (void)To.set("action_mask", {true, true});
+  (void)embed(To, Task);
   return To.set("node_properties",
                 {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free),
                  Its.Weight, static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
@@ -169,6 +207,7 @@ Status AllocationEnvironment::showColours(Observation &Next) {
     Waiting += Of.ranges()[Other].Waits;
   (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
                                    static_cast<float>(Waiting), Its.Weight, Its.Executions});
+  (void)embed(To, Colours);
   const Span<float> Rows = To.input<float>("registers");
   std::fill(Rows.begin(), Rows.end(), 0.0f);
   Mask.assign(MaxRegisters + 1, 0);
@@ -195,6 +234,7 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
   auto Rows = To.resize<float>("points", {Count, int64_t{PointFeatures}});
   if (!Allowed || !Rows)
     return !Allowed ? Allowed.status() : Rows.status();
+  (void)embed(To, Split);
   std::fill(Allowed->begin(), Allowed->end(), true);
   for (size_t I = 0; I < Points.size(); ++I) {
     float *const Row = Rows->data() + I * PointFeatures;

@@ -6,6 +6,7 @@
 #define MLBRIDGE_REGISTER_ALLOCATION_ENVIRONMENT_H
 
 #include "allocation.h"
+#include "range_embeddings.h"
 
 #include <mlbridge/environment.h>
 
@@ -18,12 +19,18 @@ class AllocationEnvironment final : public Environment {
 public:
   enum Agent : size_t { Node, Task, Colours, Split };
 
+  /// Without embeddings.
   static Span<const AgentSpec> specs();
+  /// Whether an agent's model asks for embeddings, and the input that the agent then has.
+  static bool wantsEmbedding(size_t Agent, const Model &Policy);
+  static TensorSpec embeddingFor(size_t Agent, size_t Dimension);
 
-  /// An episode begins with a function whose ranges are all waiting.
-  explicit AllocationEnvironment(Allocation &Of) : Of(Of) {}
+  /// An episode begins with a function whose ranges are all waiting. `Specs` is specs(), with
+  /// embeddings for some of the agents; these come from `Vectors`, which may be null if none has.
+  AllocationEnvironment(Allocation &Of, Span<const AgentSpec> Specs, RangeEmbeddings *Vectors)
+      : Of(Of), Specs(Specs), Vectors(Vectors) {}
 
-  Span<const AgentSpec> agents() const override { return specs(); }
+  Span<const AgentSpec> agents() const override { return Specs; }
   Status reset(Observation &First) override { return proceed(First); }
   Status step(const Action &Taken, Observation &Next) override;
 
@@ -36,6 +43,8 @@ private:
   Status showTask(Observation &Next);
   Status showColours(Observation &Next);
   Status showPoints(Observation &Next);
+  /// Writes the embeddings that this agent has asked for.
+  Status embed(Observation &To, Agent For);
   Status stop(std::string Why);
   /// Selects the range, and what there is to choose for it.
   void select(size_t Which);
@@ -43,6 +52,8 @@ private:
   bool forced();
 
   Allocation &Of;
+  const Span<const AgentSpec> Specs;
+  RangeEmbeddings *const Vectors;
   size_t Selected = 0;
   std::vector<Colour> Registers; ///< of the selected range
   std::vector<Point> Points;

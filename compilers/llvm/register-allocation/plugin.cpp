@@ -7,6 +7,7 @@
 #include "advice/flags.h"
 #include "agents.h"
 #include "environment.h"
+#include "mir_triplets.h"
 #include "trials/allocation_trials.h"
 #include "versions/pass_plugin.h"
 
@@ -36,7 +37,15 @@ public:
               "The models that allocate registers: one URI, or AGENT=URI;...", "O1,O2,O3,Os,Oz"),
         Effort("register-allocation-effort", cl::init("0"), cl::value_desc("N"),
                cl::desc("More than 0: of the models' allocation of a function and the greedy "
-                        "allocator's, that with the least spills, reloads and copies is kept")) {}
+                        "allocator's, that with the least spills, reloads and copies is kept")),
+        Vocabulary("register-allocation-vocabulary", cl::value_desc("FILE"),
+                   cl::desc("The vocabulary for embeddings instead of the built-in one")),
+        Triplets("register-allocation-triplets", cl::value_desc("FILE"),
+                 cl::desc("Write what stands beside what in the machine code of all functions "
+                          "before registers are allocated")) {}
+
+  std::string vocabulary() const { return value(Vocabulary); }
+  std::string triplets() const { return Triplets; }
 
   /// Whether allocations are compared, if that is not 0; InvalidArgument if they can't be.
   Expected<unsigned> effort(StringRef Uris) const {
@@ -50,7 +59,7 @@ public:
   }
 
 private:
-  cl::opt<std::string> Effort;
+  cl::opt<std::string> Effort, Vocabulary, Triplets;
 };
 const AllocationFlags Flags;
 
@@ -143,7 +152,10 @@ private:
       Models.emplace(open(F));
     if (Compares && !isBetter(MF, Leave))
       return false;
-    AllocationEnvironment Environment(Its);
+    std::optional<RangeEmbeddings> Vectors;
+    if (Words)
+      Vectors.emplace(MF, *Words);
+    AllocationEnvironment Environment(Its, Models->specs(), Vectors ? &*Vectors : nullptr);
     Its.begin();
     EpisodeOptions Episode;
     Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
@@ -198,16 +210,42 @@ private:
                    Status(Why.code(), MF.getName().str() + ": " + Why.message()));
   }
 
-  Agents open(const Function &F) const {
+  Agents open(const Function &F) {
     OpenOptions Opening;
     Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
     Opening.sharedBudget = true;
     Opening.context = F.getParent()->getSourceFileName();
-    return Agents::open(AllocationEnvironment::specs(), Options.Model, Opening);
+    return Agents::open(
+        AllocationEnvironment::specs(), Options.Model, Opening,
+        [this](size_t Agent, const Model &Policy) { return signatureFor(Agent, Policy); });
+  }
+
+  /// With embeddings, if the model asks for them.
+  Expected<Signature> signatureFor(size_t Agent, const Model &Policy) {
+    Signature Its = AllocationEnvironment::specs()[Agent].signature;
+    if (!AllocationEnvironment::wantsEmbedding(Agent, Policy))
+      return Its;
+    const std::string File = Flags.vocabulary();
+    if (!Words) {
+      auto Read = File.empty() ? embeddings::MachineVocabulary::builtin()
+                               : embeddings::MachineVocabulary::read(File);
+      if (!Read)
+        return Read.status();
+      Words.emplace(*Read);
+    }
+    const std::optional<std::string> Digest = Policy.metadata("register-allocation.vocabulary");
+    if (Digest && *Digest != Words->digest())
+      return Status(
+          Code::Mismatch,
+          "register-allocation.vocabulary: " + (File.empty() ? "the one in this plugin" : File) +
+              " has the digest " + Words->digest() + ", the model wants '" + *Digest + "'");
+    Its.inputs.push_back(AllocationEnvironment::embeddingFor(Agent, Words->dimension()));
+    return Its;
   }
 
   advice::Settings Options;
   std::optional<Agents> Models;
+  std::optional<embeddings::MachineVocabulary> Words; ///< if a model asks for embeddings
   bool Failed = false;
   bool Compares = false;
 };
@@ -223,6 +261,43 @@ public:
 
 char NamedAllocation::ID = 0;
 
+/// Writes what vocabularies are trained on.
+class TripletsPass final : public MachineFunctionPass {
+public:
+  static char ID;
+  TripletsPass() : MachineFunctionPass(ID) {}
+
+private:
+  StringRef getPassName() const override { return "Triplets of machine code"; }
+  void getAnalysisUsage(AnalysisUsage &Usage) const override {
+    Usage.setPreservesAll();
+    MachineFunctionPass::getAnalysisUsage(Usage);
+  }
+
+  bool runOnMachineFunction(MachineFunction &MF) override {
+    Found.add(MF);
+    return false;
+  }
+  bool doFinalization(Module &M) override {
+    std::error_code Failed;
+    raw_fd_ostream To(Flags.triplets(), Failed);
+    if (!Failed) {
+      Found.write(To);
+      To.close();
+      Failed = To.error();
+      To.clear_error();
+    }
+    if (Failed)
+      M.getContext().emitError("register-allocation: -register-allocation-triplets=" +
+                               Flags.triplets() + ": " + Failed.message());
+    return false;
+  }
+
+  embeddings::MachineTriplets Found;
+};
+
+char TripletsPass::ID = 0;
+
 const RegisterRegAlloc Named("mlbridge", "allocation by models", []() -> FunctionPass * {
   // With a model, the other pass runs before.
   if (Flags.given())
@@ -236,6 +311,8 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
   (void)Registered;
   if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
     return;
+  if (!Flags.triplets().empty())
+    Passes->insertPass(&MachineSchedulerID, new TripletsPass);
   if (Flags.given())
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);

@@ -319,9 +319,12 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         )
     if len(set(named)) < len(named):
         raise CommandError(f"{' '.join(named)}: each optimization once")
-    for option in ("vocabulary", "objective", "max_steps"):
+    for option in ("objective", "max_steps"):
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
+    embedding = [name for name in named if name in (PHASES, ALLOCATION)]
+    if options.vocabulary is not None and len(embedding) != 1:
+        raise CommandError(f"--vocabulary is for one of {PHASES} and {ALLOCATION}")
     if options.effort is not None and not set(named) & set(EFFORTS):
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
     if options.missing is not None and not any(map(takes_missing, named)):
@@ -427,10 +430,11 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
     for one in asked:
         told = told_to_all(options, one)
         told["effort"] = effort_of(options, one.optimization) or None
+        if one.optimization in (PHASES, ALLOCATION):
+            told["vocabulary"] = next(iter(vocabulary_of(options)), None)
         if one.optimization == PHASES:
             told |= {
                 "log": log,
-                "vocabulary": next(iter(vocabulary_of(options)), None),
                 "max-steps": options.max_steps,
                 "objective": options.objective,
             }

@@ -172,7 +172,9 @@ def parser() -> Parser:
         choices=["refuse", "zero"],
     )
     model.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
-    model.option("--vocabulary FILE", "for IR2Vec, of `mlbridge vocabulary` (default: built in)")
+    model.option(
+        "--vocabulary FILE", "for embeddings, of `mlbridge vocabulary` (default: built in)"
+    )
     model.option(
         "--effort N",
         "compare N ways with what the compiler itself does, and keep the best: of the passes for a "
@@ -461,11 +463,12 @@ example:
 
     vocabulary = command(
         "vocabulary",
-        "train a vocabulary for IR2Vec",
+        "train a vocabulary for embeddings",
         """\
 Trains the seed vectors from which LLVM's IR2Vec makes embeddings: llvm-ir2vec states what stands
-beside what in the modules and in what opt makes of them, and TransE finds the vectors. CORPUS is a
-corpus, or modules, or folders of them (docs/embeddings.md).""",
+beside what in the modules and in what opt makes of them, and TransE finds the vectors. With
+--machine, of the machine code that llc makes of them for x86-64 and AArch64. CORPUS is a corpus, or
+modules, or folders of them (docs/embeddings.md).""",
         """\
 example:
   mlbridge vocabulary mine --part training -o v.json
@@ -474,7 +477,11 @@ example:
     vocabulary.add_argument("corpus", metavar="CORPUS", nargs="+", help="what to learn from")
     vocabulary.option("-o FILE", "the vocabulary, as JSON", dest="output", required=True)
     vocabulary.option("--part NAME", "of the corpus", default="")
-    for name, preset in (("dimensions", 300), ("epochs", 1000), ("jobs", 2)):
+    vocabulary.option("--machine", "of machine code, for register allocation")
+    vocabulary.option(
+        "--dimensions N", "default: 300, of machine code 100", type=number_from_one, default=None
+    )
+    for name, preset in (("epochs", 1000), ("jobs", 2)):
         vocabulary.option(f"--{name} N", f"default: {preset}", type=number_from_one, default=preset)
     vocabulary.option("--seed N", "the same vocabulary again (default: 0)", type=int, default=0)
 

@@ -17,10 +17,12 @@ def run(options: argparse.Namespace) -> int:
     must_be_writable("-o", options.output)
     places = options.corpus[0] if len(options.corpus) == 1 else options.corpus
     try:
-        graph = vocabulary.collect(places, options.part, jobs=options.jobs, progress=True)
+        collect = vocabulary.collect_machine if options.machine else vocabulary.collect
+        dimensions = options.dimensions or (100 if options.machine else 300)
+        graph = collect(places, options.part, jobs=options.jobs, progress=True)
         trained = vocabulary.train(
             graph,
-            dimensions=options.dimensions,
+            dimensions=dimensions,
             epochs=options.epochs,
             seed=options.seed,
             progress=True,
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.output} was not written") from None
     print(
-        f"{options.output}: {options.dimensions} dimensions, of {graph.modules} modules, "
+        f"{options.output}: {dimensions} dimensions, of {graph.modules} modules, "
         f"{graph.counted} triplets, {len(graph.triplets)} of them distinct, {trained.entities} "
         f"entities that occur; loss {trained.loss:.4f}, mean reciprocal rank "
         f"{trained.mean_reciprocal_rank:.4f}, hits at 10 {trained.hits_at_10:.4f}; digest {digest}"

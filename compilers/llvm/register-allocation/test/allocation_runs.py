@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,11 @@ class Compiler:
 
 
 @contextlib.contextmanager
-def serving(policy: Policy, at: Path) -> Iterator[str]:
-    """The four agents behind one socket."""
-    with mlbridge.Server(f"unix:{at}") as server:
+def serving(
+    policy: Policy, at: Path, signatures: Mapping[str, mlbridge.Signature] | None = None
+) -> Iterator[str]:
+    """The four agents behind one socket; they take whatever the compiler has, or these."""
+    with mlbridge.Server(f"unix:{at}", signatures) as server:
         thread = threading.Thread(target=server.serve_forever, args=(policy,))
         thread.start()
         try:
