@@ -5,37 +5,27 @@
     tools/eviction_policy.py search [--minutes N] [--effort N]
                                                    evolution strategy, from those weights on
 
-The search compiles modules of the training programs (`python3 -m programs.corpus training`) at -O2,
-and compares with LLVM what their spills, reloads and copies cost. It prints the weights whenever
-they are better than before.
+The search (tools/policy_search.py) is on functions in whose allocation something may be evicted.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections import Counter, defaultdict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from common import BUILD, ROOT, jobs
+from common import ROOT
 from onnx import TensorProto, helper, numpy_helper
-
-from mlbridge.spills import spill_costs
+from policy_search import Policy, Weights, arguments, llc, sample, search
 
 MODEL = ROOT / "models" / "regalloc-eviction"
-CORPUS = BUILD / "programs" / "corpus"
 WIDTH = 33
 INTEGERS = ("is_free", "is_hint", "is_local", "max_stage", "min_stage")
 #: What weights can be given to, in addition to `self`: not to evict anything.
@@ -56,9 +46,6 @@ FEATURES = (
     "liverange_size",
     "use_def_density",
 )
-#: Seconds for one module; modules of a program; bytes of a module.
-LIMIT, MOST, LARGEST = 60, 20, 600_000
-Weights = dict[str, float]
 
 
 def network(weights: Mapping[str, float]) -> onnx.ModelProto:
@@ -117,34 +104,6 @@ def network(weights: Mapping[str, float]) -> onnx.ModelProto:
     return made
 
 
-@dataclass(frozen=True)
-class Asking:
-    """The functions of a module in whose allocation something may be evicted."""
-
-    program: str
-    module: Path
-    #: Of LLVM, in these functions and in the module's others.
-    cost: float
-    others: float
-
-
-def llc(module: Path, model: str, effort: int = 0) -> dict[str, float] | None:
-    """What spills cost in each function; None if the module can't be compiled in time."""
-    from mlbridge import files
-
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.yaml"
-        command = ["llc-22", "-O2", "-relocation-model=pic", "-filetype=null", str(module)]
-        command += [f"-pass-remarks-output={record}", "-pass-remarks-filter=regalloc", "-o", "-"]
-        command += ["-load", files.plugin("regalloc-advice"), f"-regalloc-eviction-model={model}"]
-        command += ["-regalloc-eviction-on-failure=fail", f"-regalloc-eviction-effort={effort}"]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=LIMIT, check=False)
-        except subprocess.TimeoutExpired:
-            return None
-        return None if done.returncode else spill_costs(record)
-
-
 class Watching:
     """A server that answers as LLVM would, and knows for which functions it was asked."""
 
@@ -168,115 +127,40 @@ class Watching:
         self._thread.join()
 
 
-def sample(folder: Path) -> list[Asking]:
-    """Of the training programs' modules, as the middle end at -O2 leaves them."""
-    from tqdm import tqdm
-
-    from mlbridge import corpus
-
-    training = corpus.open(CORPUS).part("training")
-    of_program: Counter[str] = Counter()
-    found: list[Asking] = []
-    watching = Watching(folder)
-    try:
-        for stored in tqdm(training, unit="module", file=sys.stderr):
-            if of_program[stored.program] == MOST:
-                continue
-            source, module = folder / "source.bc", folder / f"{stored.hash}.bc"
-            source.write_bytes(training.read(stored))
-            subprocess.run(["opt-22", "-passes=default<O2>", source, "-o", module], check=True)
-            watching.asked.clear()
-            if module.stat().st_size > LARGEST or not (costs := llc(module, watching.uri)):
-                continue
-            of_program[stored.program] += 1
-            asked = set(watching.asked)
-            inside = sum(cost for name, cost in costs.items() if name in asked)
-            others = sum(costs.values()) - inside
-            if asked:
-                names = [f"--func={name}" for name in asked]
-                subprocess.run(["llvm-extract-22", *names, module, "-o", module], check=True)
-            found.append(Asking(stored.program, module if asked else Path(), inside, others))
-    finally:
-        watching.close()
-    return found
-
-
-def ratios(modules: list[Asking], weights: Weights, effort: int, folder: Path) -> dict[str, float]:
-    """Of each program, to LLVM: one is added to both costs, so that there is a ratio."""
+def save(weights: Weights, folder: Path) -> str:
     path = folder / "policy.onnx"
     onnx.save(network(weights), path)
-
-    def cost(module: Asking) -> float:
-        if module.module == Path():
-            return module.others
-        costs = llc(module.module, f"native:{path}", effort)
-        return module.others + (2 * module.cost if costs is None else sum(costs.values()))
-
-    with ThreadPoolExecutor(jobs()) as pool:
-        costs = list(pool.map(cost, modules))
-    mine: defaultdict[str, float] = defaultdict(float)
-    usual: defaultdict[str, float] = defaultdict(float)
-    for module, its in zip(modules, costs, strict=True):
-        mine[module.program] += its
-        usual[module.program] += module.cost + module.others
-    return {program: (mine[program] + 1) / (usual[program] + 1) for program in usual}
+    return f"native:{path}"
 
 
-def value(found: Mapping[str, float]) -> float:
-    """The mean logarithm, where no program counts for more than a gain of a third, and half of what
-    it loses above 5 % counts once more."""
-    logs = [math.log(ratio) for ratio in found.values()]
-    return sum(max(x, -0.4) + 0.5 * max(0.0, x - 0.05) for x in logs) / len(logs)
-
-
-def search(
-    modules: list[Asking], start: Weights, minutes: float, effort: int, folder: Path
-) -> None:
-    """A (1+1) evolution strategy: some weights are changed at random, or removed, there or the
-    opposite way; steps grow when that helps."""
-    rng = np.random.default_rng(0)
-    names = [*FEATURES, "self"]
-    best = np.array([start.get(name, 0.0) for name in names])
-
-    def tried(weights: Any) -> float:
-        stated = {n: round(float(w), 3) for n, w in zip(names, weights, strict=True) if w}
-        found = ratios(modules, stated, effort, folder)
-        its = value(found)
-        worst = max(found, key=found.__getitem__)
-        mean = math.exp(sum(map(math.log, found.values())) / len(found))
-        note = f"{mean:.4f}, at most {found[worst]:.3f} ({worst})"
-        print(f"{its:+.5f}: {note} {json.dumps(stated) if its < lowest else ''}", flush=True)
-        return its
-
-    lowest = math.inf
-    lowest = tried(best)
-    until, step = time.monotonic() + 60 * minutes, 0.6
-    while time.monotonic() < until:
-        chosen = rng.random(len(names)) < 0.15
-        change = chosen * (-best if rng.random() < 0.25 else step * rng.standard_normal(len(names)))
-        if not change.any():
-            continue
-        better = False
-        for sign in (1, -1):
-            if (its := tried(best + sign * change)) < lowest:
-                best, lowest, better = best + sign * change, its, True
-                break
-        step = min(1.5, max(0.08, step * (1.25 if better else 0.93)))
+POLICY = Policy("regalloc-advice", "regalloc-eviction", (*FEATURES, "self"), save)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=["make", "search"])
-    parser.add_argument("--minutes", type=float, default=60, help="of the search")
-    parser.add_argument("--effort", type=int, default=0, help="with which policies are compared")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     weights = json.loads((MODEL / "weights.json").read_text())
     if options.what == "make":
-        onnx.save(network(weights), MODEL / "policy.onnx")
+        save(weights, MODEL)
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        modules = sample(Path(folder))
-        search(modules, weights, options.minutes, options.effort, Path(folder))
+        watching = Watching(Path(folder))
+
+        def asked(module: Path) -> tuple[Path | None, float, float] | None:
+            watching.asked.clear()
+            costs = llc(POLICY, module, watching.uri)
+            if not costs:
+                return None
+            names = [f"--func={name}" for name in watching.asked]
+            inside = sum(cost for name, cost in costs.items() if name in watching.asked)
+            if names:
+                subprocess.run(["llvm-extract-22", *names, module, "-o", module], check=True)
+            return module if names else None, inside, sum(costs.values()) - inside
+
+        try:
+            modules = sample(Path(folder), asked, options.modules)
+        finally:
+            watching.close()
+        search(POLICY, modules, weights, options.minutes, options.effort, Path(folder))
     return 0
 
 

@@ -19,6 +19,8 @@ PLUGINS = {
     "inliner": ("inliner", "inliner"),
     "regalloc-eviction": ("regalloc-advice", "regalloc-eviction"),
     "regalloc-priority": ("regalloc-advice", "regalloc-priority"),
+    "register-allocation": ("register-allocation", "register-allocation"),
+    "loop-distribution": ("loop-distribution", "loop-distribution"),
 }
 MAIN = """
 #include <cstdio>

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 
@@ -59,8 +60,7 @@ void Allocation::begin() {
     if (!Registers.reg_nodbg_empty(Next) && !Its.Map.hasPhys(Next))
       add(Next, 0);
   }
-  for (size_t I = 0; I < Ranges.size(); ++I)
-    connect(I);
+  connectAll();
 }
 
 LiveInterval &Allocation::interval(size_t Range) const {
@@ -119,6 +119,30 @@ ArrayRef<std::pair<int32_t, int32_t>> Allocation::edges() {
       if (J > I)
         Edges.emplace_back(static_cast<int32_t>(I), static_cast<int32_t>(J));
   return Edges;
+}
+
+void Allocation::connectAll() {
+  struct Living {
+    SlotIndex From, To;
+    unsigned Range;
+  };
+  std::vector<Living> All;
+  for (size_t I = 0; I < Ranges.size(); ++I)
+    for (const LiveRange::Segment &Next : interval(I))
+      All.push_back({Next.start, Next.end, static_cast<unsigned>(I)});
+  sort(All, [](const Living &A, const Living &B) {
+    return std::tie(A.From, A.Range) < std::tie(B.From, B.Range);
+  });
+  SmallVector<const Living *, 64> Now;
+  for (const Living &Next : All) {
+    erase_if(Now, [&](const Living *Before) { return Before->To <= Next.From; });
+    for (const Living *Before : Now)
+      if (Before->Range != Next.Range && UnitsOf[Before->Range]->anyCommon(*UnitsOf[Next.Range])) {
+        Adjacent[Before->Range].set(Next.Range);
+        Adjacent[Next.Range].set(Before->Range);
+      }
+    Now.push_back(&Next);
+  }
 }
 
 void Allocation::connect(size_t Range) {

@@ -150,6 +150,8 @@ private:
   float frequency(const llvm::MachineBasicBlock &Of) const;
   void add(llvm::Register Register, unsigned Depth);
   void describe(Range &Of);
+  /// Finds what interferes with each.
+  void connectAll();
   /// Finds what interferes with it.
   void connect(size_t Range);
   /// After a spill or split, which made these.

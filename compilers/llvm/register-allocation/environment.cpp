@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "environment.h"
 
+#include "llvm/Pass.h"
+
 #include <algorithm>
 
 namespace mlbridge::allocation {
+
+Timed::Timed(llvm::StringRef Name, llvm::StringRef Description)
+    : NamedRegionTimer(Name, Description, "register-allocation", "Register allocation by models",
+                       llvm::TimePassesIsEnabled) {}
 
 /// Columns of the inputs with several features.
 enum : int64_t {
@@ -83,12 +89,15 @@ Status AllocationEnvironment::stop(std::string Why) {
 void AllocationEnvironment::select(size_t Which) {
   Selected = Which;
   Registers = Of.colours(Which);
-  Points = Of.points(Which);
+  Points.clear();
   Free = Evictable = 0;
   for (const Colour &One : Registers) {
     Free += One.Is == Availability::Free;
     Evictable += One.CanEvict;
   }
+  // To find them takes long, and with a free register nothing is gained.
+  if (!Free)
+    Points = Of.points(Which);
 }
 
 bool AllocationEnvironment::forced() {
@@ -136,6 +145,7 @@ Status AllocationEnvironment::proceed(Observation &Next) {
 }
 
 Status AllocationEnvironment::showRanges(Observation &Next) {
+  const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Node);
   const auto Edges = Of.edges();
   if (Edges.size() > MaxEdges)
@@ -196,6 +206,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
 }
 
 Status AllocationEnvironment::showColours(Observation &Next) {
+  const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Colours);
   const Allocation::Range &Its = Of.ranges()[Selected];
   const size_t Held =
@@ -227,6 +238,7 @@ Status AllocationEnvironment::showColours(Observation &Next) {
 }
 
 Status AllocationEnvironment::showPoints(Observation &Next) {
+  const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Split);
   const auto Count = static_cast<int64_t>(Points.size());
   Mask.assign(Points.size(), 1);
@@ -245,7 +257,22 @@ Status AllocationEnvironment::showPoints(Observation &Next) {
   return Status();
 }
 
+Status AllocationEnvironment::reset(Observation &First) {
+  Status Shows = proceed(First);
+  if (Shows && !isDone())
+    Asking.emplace("asking", "Waiting for agents");
+  return Shows;
+}
+
 Status AllocationEnvironment::step(const Action &Taken, Observation &Next) {
+  Asking.reset();
+  Status Shows = act(Taken, Next);
+  if (Shows && !isDone())
+    Asking.emplace("asking", "Waiting for agents");
+  return Shows;
+}
+
+Status AllocationEnvironment::act(const Action &Taken, Observation &Next) {
   const size_t Acted = Taken.agent();
   const Expected<int64_t> Choice =
       Taken.choice(specs()[Acted].signature.outputs[0].name, Mask.size());

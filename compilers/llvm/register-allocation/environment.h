@@ -10,10 +10,18 @@
 
 #include <mlbridge/environment.h>
 
+#include "llvm/Support/Timer.h"
+
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mlbridge::allocation {
+
+/// How long something lasts, for -time-passes.
+struct Timed : llvm::NamedRegionTimer {
+  Timed(llvm::StringRef Name, llvm::StringRef Description);
+};
 
 class AllocationEnvironment final : public Environment {
 public:
@@ -31,13 +39,14 @@ public:
       : Of(Of), Specs(Specs), Vectors(Vectors) {}
 
   Span<const AgentSpec> agents() const override { return Specs; }
-  Status reset(Observation &First) override { return proceed(First); }
+  Status reset(Observation &First) override;
   Status step(const Action &Taken, Observation &Next) override;
 
   /// Why the function can't be allocated here, if that ended the episode, and no agent; or empty.
   const std::string &impossible() const { return Impossible; }
 
 private:
+  Status act(const Action &Taken, Observation &Next);
   Status proceed(Observation &Next);
   Status showRanges(Observation &Next);
   Status showTask(Observation &Next);
@@ -61,6 +70,7 @@ private:
   std::vector<uint8_t> Mask; ///< what may be answered
   unsigned Shown = ~0U;      ///< generation of the graph that the agent has
   std::string Impossible;
+  std::optional<Timed> Asking; ///< between two calls
 };
 
 } // namespace mlbridge::allocation

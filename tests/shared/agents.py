@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Agents with a network each, asked in every way."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlbridge
+
+#: Where a server listens, in a folder.
+SERVERS = {"unix": "unix:{}/s", "pipe": "pipe:{}/p/", "shm": "shm:{}/m", "grpc": "grpc:localhost:0"}
+RUNNERS = ("native", "onnx", "aot", *SERVERS)
+
+
+@contextlib.contextmanager
+def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
+    """The URI of the agents that are in that folder, AGENT.onnx, while this lasts."""
+    if runner in ("native", "onnx"):
+        yield f"{runner}:{networks}/{{agent}}.onnx"
+        return
+    names = [path.stem for path in networks.glob("*.onnx")]
+    if runner == "aot":
+        for name in names:
+            command = [sys.executable, "-m", "mlbridge", "compile", str(networks / f"{name}.onnx")]
+            subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True, timeout=300)
+        yield f"aot:{folder}/{{agent}}.so"
+        return
+    agents = {name: mlbridge.open(f"native:{networks}/{name}.onnx") for name in names}
+    inputs = {name: [spec.name for spec in its.signature.inputs] for name, its in agents.items()}
+
+    def policy(observation: Any, context: mlbridge.Context) -> Any:
+        asked = {name: observation[name] for name in inputs[context.agent]}
+        return agents[context.agent].evaluate_scalar(**asked)
+
+    with mlbridge.Server(SERVERS[runner].format(folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(policy,))
+        thread.start()
+        try:
+            yield server.address
+        finally:
+            server.stop()
+            thread.join()
