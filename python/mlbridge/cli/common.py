@@ -41,7 +41,7 @@ OPTIMIZATIONS = {
     "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
     "regalloc-priority": Optimization("regalloc-advice"),
     "register-allocation": Optimization(
-        "register-allocation", agents=("node", "task", "colour", "split")
+        "register-allocation", "register-allocation", agents=("node", "task", "colour", "split")
     ),
     "loop-distribution": Optimization(
         "loop-distribution", "loop-distribution", agents=("node", "distribute")
