@@ -31,14 +31,17 @@ SITES = {
 }
 
 
-def recorded(folder: Path) -> list[list[int]]:
-    """Of each agent in each compiler, in a fixed order."""
-    found = []
+Decisions = dict[tuple[str, str], list[list[int]]]
+
+
+def recorded(folder: Path) -> Decisions:
+    """By agent and function, in a fixed order of those with the same name."""
+    found: Decisions = {}
     for path in folder.glob("*.mlbrec"):
-        episodes = mlbridge.Recording(path).episodes()
-        made = [np.ravel(v) for e in episodes for a in e.actions for v in a.values()]
-        found.append([int(value[0]) for value in made])
-    return sorted(filter(None, found))
+        for episode in mlbridge.Recording(path).episodes():
+            taken = [int(np.ravel(v)[0]) for a in episode.actions for v in a.values()]
+            found.setdefault((episode.agent, episode.context), []).append(taken)
+    return {who: sorted(filter(None, them)) for who, them in found.items() if any(them)}
 
 
 def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]]]:
@@ -60,7 +63,7 @@ def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("site", SITES)
 def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
-    reference: dict[str, tuple[list[bytes], list[list[int]]]] = {}
+    reference: dict[str, tuple[list[bytes], Decisions]] = {}
     results = []
     for runner in RUNNERS:
         folder = tmp_path / runner
@@ -72,9 +75,10 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                 log = place / "log"
                 log.mkdir(parents=True)
                 more = {"on_failure": "fail", "deadline": "60s"}
-                asked = advised.options(site, f"{uri}?record={log}", **more)
+                model = "; ".join(f"{one}?record={log}" for one in uri.split("; "))
+                asked = advised.options(site, model, **more)
                 made = build(["clang-22", *asked], place), recorded(log)
-                decided += sum(map(len, made[1]))
+                decided += sum(len(its) for them in made[1].values() for its in them)
                 identical &= made == reference.setdefault(program, made)
         names = list(reference)
         results.append(

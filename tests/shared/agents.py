@@ -20,19 +20,28 @@ RUNNERS = ("native", "onnx", "aot", *SERVERS)
 
 @contextlib.contextmanager
 def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
-    """The URI of the agents that are in that folder, AGENT.onnx, while this lasts."""
+    """The URI of the agents that are in that folder, AGENT.onnx, while this lasts. Ahead of time are
+    those whose inputs have fixed shapes; the others are native."""
     if runner in ("native", "onnx"):
         yield f"{runner}:{networks}/{{agent}}.onnx"
         return
     names = [path.stem for path in networks.glob("*.onnx")]
-    if runner == "aot":
-        for name in names:
-            command = [sys.executable, "-m", "mlbridge", "compile", str(networks / f"{name}.onnx")]
-            subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True, timeout=300)
-        yield f"aot:{folder}/{{agent}}.so"
-        return
     agents = {name: mlbridge.open(f"native:{networks}/{name}.onnx") for name in names}
     inputs = {name: [spec.name for spec in its.signature.inputs] for name, its in agents.items()}
+    if runner == "aot":
+        compiled = [
+            name
+            for name, its in agents.items()
+            if all(min(spec.shape, default=1) > 0 for spec in its.signature.inputs)
+        ]
+        for name in compiled:
+            command = [sys.executable, "-m", "mlbridge", "compile", str(networks / f"{name}.onnx")]
+            subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True, timeout=300)
+        yield "; ".join(
+            [f"{name}=aot:{folder}/{name}.so" for name in compiled]
+            + [f"*=native:{networks}/{{agent}}.onnx"]
+        )
+        return
 
     def policy(observation: Any, context: mlbridge.Context) -> Any:
         asked = {name: observation[name] for name in inputs[context.agent]}
