@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compiler that asks agents, driven: stock llc with the plugin of register allocation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pettingzoo.test import api_test
+
+import mlbridge
+from mlbridge import Signature, TensorSpec, Turn
+from mlbridge.compiling import Compiling
+from mlbridge.files import plugin
+from mlbridge.gym.pettingzoo import CompilerAEC
+from mlbridge.spills import spill_costs
+
+
+def _spec(name: str, kind: str, shape: list[int | None], most: list[int] | None = None) -> Any:
+    return TensorSpec(name, kind, shape, most) if most else TensorSpec(name, kind, shape)
+
+
+AGENTS = {
+    "node": Signature(
+        [
+            _spec("action_mask", "bool", [None], [2048]),
+            _spec("spill_weights", "float32", [None], [2048]),
+            _spec("annotations", "float32", [None, 5], [2048, 0]),
+            _spec("edges", "int32", [None, 2], [65536, 0]),
+        ],
+        [TensorSpec("node", "int64")],
+    ),
+    "task": Signature(
+        [_spec("action_mask", "bool", [2]), _spec("node_properties", "float32", [9])],
+        [TensorSpec("task", "int64")],
+    ),
+    "colour": Signature(
+        [
+            _spec("action_mask", "bool", [33]),
+            _spec("node_properties", "float32", [5]),
+            _spec("registers", "float32", [33, 5]),
+        ],
+        [TensorSpec("colour", "int64")],
+    ),
+    "split": Signature(
+        [
+            _spec("action_mask", "bool", [None], [200]),
+            _spec("points", "float32", [None, 3], [200, 0]),
+        ],
+        [TensorSpec("point", "int64")],
+    ),
+}
+SUM = """
+define i32 @sum(i32 %a, i32 %b, i32 %c) {
+  %x = mul i32 %a, %b
+  %y = mul i32 %x, %c
+  %z = add i32 %y, %a
+  %w = xor i32 %z, %b
+  ret i32 %w
+}
+"""
+
+
+def llc(context: str, uri: str, folder: Path) -> list[str]:
+    return [
+        *("llc-22", "-load", str(plugin("register-allocation")), context, "-o", "out.s"),
+        *("-pass-remarks-output=out.yaml", "-pass-remarks-filter=regalloc"),
+        f"-register-allocation-model={uri}",
+        "-register-allocation-on-failure=fail",
+    ]
+
+
+def cost(context: str, folder: Path) -> float:
+    assert (folder / "out.s").stat().st_size
+    return -1.0 - sum(spill_costs(folder / "out.yaml").values())
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> str:
+    path = tmp_path / "sum.ll"
+    path.write_text(SUM)
+    return str(path)
+
+
+def first(turn: Turn) -> dict[str, int]:
+    """The first action that is allowed."""
+    output = AGENTS[turn.agent].outputs[0].name
+    return {output: int(turn.observation["action_mask"].nonzero()[0][0])}
+
+
+def test_an_episode_is_a_compile(module: str) -> None:
+    with Compiling(llc, AGENTS, cost) as environment:
+        for _ in range(2):
+            turn, done, asked, rewards = environment.reset(module, 0), False, [], {}
+            while not done:
+                assert turn is not None
+                asked.append(turn.agent)
+                last = turn
+                turn, rewards, done = environment.step(last.agent, first(last))
+            assert asked.count("node") > 2 and "colour" in asked
+            assert rewards == dict.fromkeys(AGENTS, rewards["node"]) and rewards["node"] <= -1
+
+
+def _python(text: str) -> Callable[[str, str, Path], list[str]]:
+    return lambda context, uri, folder: [sys.executable, "-c", text]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("import sys; sys.exit('no such target')", mlbridge.PolicyFailed, "with 1: no such target"),
+        ("import os; os.kill(os.getpid(), 9)", mlbridge.PolicyFailed, "ended with -9"),
+        ("import time; time.sleep(600)", mlbridge.DeadlineExceeded, "did nothing for 0.3 s"),
+    ],
+)
+def test_a_compiler_that_fails_fails_the_episode(
+    text: str, error: type[Exception], says: str
+) -> None:
+    with Compiling(_python(text), AGENTS, deadline=0.3) as environment:
+        with pytest.raises(error, match=says):
+            environment.reset("", 0)
+        assert environment._process is None
+
+
+def test_a_compiler_that_asks_nothing() -> None:
+    with Compiling(_python(""), AGENTS) as environment:
+        assert environment.reset("", 0) is None
+
+
+def test_a_compiler_that_dies_between_two_answers(module: str) -> None:
+    with Compiling(llc, AGENTS, cost) as environment:
+        turn = environment.reset(module, 0)
+        assert turn is not None and environment._process is not None
+        environment._process.kill()
+        environment._process.wait()
+        with pytest.raises(mlbridge.Error):
+            environment.step(turn.agent, first(turn))
+        assert environment.reset(module, 0) is not None
+
+
+def test_what_is_masked_fails_the_compile(module: str) -> None:
+    with Compiling(llc, AGENTS, cost) as environment:
+        turn = environment.reset(module, 0)
+        assert turn is not None and turn.agent == "node"
+        with pytest.raises(mlbridge.PolicyFailed, match="ended with 1"):
+            environment.step("node", {"node": len(turn.observation["action_mask"])})
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of Dict observations
+def test_as_pettingzoo_knows_it(module: str) -> None:
+    def start(_: int, address: str) -> Any:
+        import subprocess
+
+        return subprocess.Popen([sys.executable, __file__, address])
+
+    bounds = {
+        "node": {
+            "action_mask": [64],
+            "spill_weights": [64],
+            "annotations": [64, 5],
+            "edges": [512, 2],
+        }
+    }
+    env = CompilerAEC(start=start, contexts=[module], bounds=bounds)
+    try:
+        api_test(env, num_cycles=30)
+    finally:
+        env.close()
+
+
+if __name__ == "__main__":
+    mlbridge.serve_environment(Compiling(llc, AGENTS, cost), sys.argv[1], AGENTS, keep_serving=True)
