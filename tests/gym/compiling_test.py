@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -141,6 +143,22 @@ def test_a_compiler_that_dies_between_two_answers(module: str) -> None:
         assert environment.reset(module, 0) is not None
 
 
+def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
+    """However that ends."""
+    fifo = tmp_path / "open"
+    os.mkfifo(fifo)
+    compiler = f"import signal; file = open({str(fifo)!r}, 'w'); file.write('x'); file.flush(); signal.pause()"
+    trainer = (
+        "import sys; from mlbridge.compiling import Compiling;"
+        "Compiling(lambda *_: [sys.executable, '-c', sys.argv[1]], {}).reset('', 0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", trainer, compiler]) as process:
+        with fifo.open() as file:
+            assert file.read(1) == "x"
+            process.kill()
+            assert file.read() == ""  # when the compiler has ended
+
+
 def test_what_is_masked_fails_the_compile(module: str) -> None:
     with Compiling(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
@@ -152,8 +170,6 @@ def test_what_is_masked_fails_the_compile(module: str) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of Dict observations
 def test_as_pettingzoo_knows_it(module: str) -> None:
     def start(_: int, address: str) -> Any:
-        import subprocess
-
         return subprocess.Popen([sys.executable, __file__, address])
 
     bounds = {

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..channel_pair import ChannelPair
+from ..processes import bound_to_this
 from .common import FAILED, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _AGAIN = 1.0
 #: Seconds that a host may take to end once its compiler has.
 _ENDING = 2.0
-_PR_SET_PDEATHSIG = 1
 
 
 def tool_of(command: str) -> str:
@@ -202,18 +202,14 @@ class Compiler:
     def __init__(self, words: list[str]) -> None:
         # Read from a terminal, which only the group in front may: it stays in that.
         self._own_group = not ("-" in words and os.isatty(0))
-        parent = os.getpid()
-        prctl = _prctl()
+        bind = bound_to_this()
 
         def before() -> None:
             if self._own_group:
                 os.setpgid(0, 0)
                 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            if prctl is not None:
-                # A group is ended by the guardian in any case.
-                number = signal.SIGTERM if self._own_group else signal.SIGKILL
-                prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-            if os.getppid() != parent:
+            # A group is ended by the guardian in any case.
+            if not bind(signal.SIGTERM if self._own_group else signal.SIGKILL):
                 os._exit(FAILED)
 
         try:
@@ -247,12 +243,6 @@ class Compiler:
         with _on(forward):
             code = self.process.wait()
         return 128 - code if code < 0 else code
-
-
-def _prctl() -> Any:
-    import ctypes
-
-    return getattr(ctypes.CDLL(None), "prctl", None)  # of Linux only
 
 
 @contextlib.contextmanager
@@ -363,15 +353,13 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    parent, prctl = os.getpid(), _prctl()
+    bind = bound_to_this()
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
         code = FAILED
         try:
-            if prctl is not None:
-                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-            if os.getppid() == parent:
+            if bind(signal.SIGKILL):
                 code = body(tell)
         except CommandError as error:
             print(f"mlbridge run: {' '.join(str(error).split())}", file=sys.stderr)
