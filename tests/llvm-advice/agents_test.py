@@ -31,14 +31,14 @@ SITES = {
 }
 
 
-def recorded(folder: Path) -> list[list[int]]:
-    """Of each agent in each compiler, in a fixed order."""
-    found = []
+def recorded(folder: Path) -> dict[tuple[str, str], list[int]]:
+    """Of each agent, and each place where it was asked."""
+    found: dict[tuple[str, str], list[int]] = {}
     for path in folder.glob("*.mlbrec"):
-        episodes = mlbridge.Recording(path).episodes()
-        made = [np.ravel(v) for e in episodes for a in e.actions for v in a.values()]
-        found.append([int(value[0]) for value in made])
-    return sorted(filter(None, found))
+        for episode in mlbridge.Recording(path).episodes():
+            made = [int(np.ravel(v)[0]) for a in episode.actions for v in a.values()]
+            found.setdefault((episode.agent, episode.context), []).extend(made)
+    return {place: made for place, made in found.items() if made}
 
 
 def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]]]:
@@ -60,7 +60,7 @@ def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("site", SITES)
 def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
-    reference: dict[str, tuple[list[bytes], list[list[int]]]] = {}
+    reference: dict[str, tuple[list[bytes], dict[tuple[str, str], list[int]]]] = {}
     results = []
     for runner in RUNNERS:
         folder = tmp_path / runner
@@ -72,9 +72,10 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                 log = place / "log"
                 log.mkdir(parents=True)
                 more = {"on_failure": "fail", "deadline": "60s"}
-                asked = advised.options(site, f"{uri}?record={log}", **more)
+                recording = ";".join(f"{one}?record={log}" for one in uri.split(";"))
+                asked = advised.options(site, recording, **more)
                 made = build(["clang-22", *asked], place), recorded(log)
-                decided += sum(map(len, made[1]))
+                decided += sum(map(len, made[1].values()))
                 identical &= made == reference.setdefault(program, made)
         names = list(reference)
         results.append(

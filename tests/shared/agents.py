@@ -25,14 +25,19 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         yield f"{runner}:{networks}/{{agent}}.onnx"
         return
     names = [path.stem for path in networks.glob("*.onnx")]
-    if runner == "aot":
-        for name in names:
-            command = [sys.executable, "-m", "mlbridge", "compile", str(networks / f"{name}.onnx")]
-            subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True, timeout=300)
-        yield f"aot:{folder}/{{agent}}.so"
-        return
     agents = {name: mlbridge.open(f"native:{networks}/{name}.onnx") for name in names}
     inputs = {name: [spec.name for spec in its.signature.inputs] for name, its in agents.items()}
+    if runner == "aot":
+        # Shapes are fixed there, so who takes any number of rows stays as it is.
+        made = [f"*=native:{networks}/{{agent}}.onnx"]
+        for name, its in agents.items():
+            if all(size >= 0 for spec in its.signature.inputs for size in spec.shape):
+                command = [sys.executable, "-m", "mlbridge", "compile", f"{networks}/{name}.onnx"]
+                subprocess.run([*command, "-o", f"{folder}/{name}.so"], check=True, timeout=300)
+                made.append(f"{name}=aot:{folder}/{name}.so")
+        assert len(made) > 1
+        yield ";".join(made)
+        return
 
     def policy(observation: Any, context: mlbridge.Context) -> Any:
         asked = {name: observation[name] for name in inputs[context.agent]}
