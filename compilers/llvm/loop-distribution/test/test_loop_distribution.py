@@ -130,13 +130,10 @@ def test_the_shipped_policy(compiler: Compiler) -> None:
     assert compiler.output(made) == printed
     assert 5 < made.distributed < 40
     of_native = compiler.clang(KERNELS, model=SHIPPED).object
-    agents = []
-    for agent in ("node", "distribute"):
-        path = SHIPPED.partition(":")[2].format(agent=agent)
-        library = compiler.folder / f"{agent}.so"
-        compiler.run(sys.executable, "-m", "mlbridge", "compile", path, "-o", library)
-        agents.append(f"{agent}=aot:{library}")
-    for uri in (SHIPPED.replace("native:", "onnx:"), ";".join(agents)):
+    path = SHIPPED.partition(":")[2].format(agent="distribute")
+    library = compiler.folder / "distribute.so"
+    compiler.run(sys.executable, "-m", "mlbridge", "compile", path, "-o", library)
+    for uri in (SHIPPED.replace("native:", "onnx:"), f"distribute=aot:{library};*={SHIPPED}"):
         assert compiler.clang(KERNELS, model=uri, on_failure="fail").object == of_native
 
 
@@ -151,7 +148,7 @@ def test_how_long_an_iteration_waits(compiler: Compiler) -> None:
         void four(int n) { for (int i = 4; i < n; ++i) { a[i] = a[i - 4] * .5f + b[i]; p[i] = 3; } }
         void none(int n) { for (int i = 4; i < n; ++i) { a[i] = b[i] * c[i]; d[i] = b[i] + 1; } }
         void cheap(int n) { int k = 0; for (int i = 4; i < n; ++i) { k = (k ^ q[i]) + 1; p[i] = k;
-                                                                      a[i] = b[i]; } }
+                                                                      a[i] = b[i] + 1; } }
         """
     )
     record = compiler.folder / "record"
@@ -164,7 +161,8 @@ def test_how_long_an_iteration_waits(compiler: Compiler) -> None:
                 waits[episode.context.rpartition(":")[2]] = float(last[LATENCY])
     assert waits["none"] == 0
     assert 0 < waits["cheap"] < waits["one"]
-    assert waits["four"] == pytest.approx(waits["one"] / 4, abs=0.5)
+    # What was stored four iterations before comes through memory, the last one stays in a register.
+    assert waits["one"] / 4 < waits["four"] < waits["one"]
 
 
 def test_loops_that_are_left(compiler: Compiler) -> None:
