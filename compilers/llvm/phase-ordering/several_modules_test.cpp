@@ -224,7 +224,11 @@ TEST_F(SeveralModules, OptionsOfACandidateEndWithItsModule) {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
-  Expected<PassPlugin> Loaded = PassPlugin::Load(PHASE_ORDERING_PLUGIN);
+  if (argc != 2) {
+    errs() << "expected the plugin\n";
+    return 1;
+  }
+  Expected<PassPlugin> Loaded = PassPlugin::Load(argv[1]);
   if (!Loaded) {
     errs() << toString(Loaded.takeError()) << '\n';
     return 1;
