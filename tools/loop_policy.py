@@ -213,7 +213,7 @@ def decisions(folder: Path) -> dict[str, dict[str, Any]]:
                 if int(taken["distribute"]):
                     parts.append(asked["previous"].tolist())
                     checks = int(asked["checks"])
-            last = "node" if int(episode.actions[-1]["distribute"]) else "together"
+            last = "rest" if int(episode.actions[-1]["distribute"]) else "whole"
             parts.append(episode.observations[-1][last].tolist())
             function = episode.context.rpartition(":")[2]
             found[function] = {"parts": parts, "checks": checks}
