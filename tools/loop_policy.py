@@ -253,9 +253,7 @@ def measured(
             "source": loop.function(),
             "trips": loop.trips,
             "iterations": loop.iterations,
-            "ways": {
-                way: {"ns": spent[way][loop.name], **decided[way][loop.name]} for way in ways
-            },
+            "ways": {way: {"ns": spent[way][loop.name], **decided[way][loop.name]} for way in ways},
         }
         for loop in made
         if all(loop.name in decided[way] for way in ways)

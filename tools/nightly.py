@@ -143,7 +143,7 @@ def own_builds(log: Path, _: float) -> bool:
 
 
 def loop_distribution(log: Path, _: float) -> bool:
-    """Other random loops each night, and real programs at -O3, with agents that decide at random."""
+    """Other random loops each night, and real programs at -O3, with agents that decide so."""
     seed = int(time.time()) // 86400 * 1000
     tests = [PYTHON, "-m", "pytest", "compilers/llvm/loop-distribution/test", "-m", "nightly"]
     good = run(log, *tests, env={"MLBRIDGE_FIRST_SEED": str(seed)})

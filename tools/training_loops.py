@@ -46,9 +46,7 @@ class Loop:
         first = rng.choice("FFFDDIIISC")
         self.kinds = [first] if rng.random() < 0.7 else [first, rng.choice("FDISC")]
         self.pool = {k: rng.sample(range(ARRAYS), rng.randint(2, 5)) for k in self.kinds}
-        self.free = {
-            k: [a for a in range(ARRAYS) if a not in self.pool.get(k, ())] for k in TYPES
-        }
+        self.free = {k: [a for a in range(ARRAYS) if a not in self.pool.get(k, ())] for k in TYPES}
         self.made: list[str] = []  #: what parts have written, which others may read
         self.used: set[str] = set()
         self.before: list[str] = []
@@ -95,8 +93,9 @@ class Loop:
         rng = self.rng
         if depth == 0:
             return self.leaf(kind)
-        left, right = self.expression(kind, depth - 1), self.expression(
-            kind, rng.randint(0, depth - 1)
+        left, right = (
+            self.expression(kind, depth - 1),
+            self.expression(kind, rng.randint(0, depth - 1)),
         )
         if kind in "FD":
             what = rng.choices("+-*/s?", (6, 4, 8, 1, 1, 1))[0]
@@ -190,8 +189,12 @@ class Loop:
         grown = rng.choice(
             (f"{name} * .5{f} + {value}", f"({name} + {value}) * .25{f}")
             if real
-            else (f"{name} * 5 + {value}", f"({name} ^ {value}) + ({name} >> 3)", f"{name} + {value}")
-        )  # fmt: skip
+            else (
+                f"{name} * 5 + {value}",
+                f"({name} ^ {value}) + ({name} >> 3)",
+                f"{name} + {value}",
+            )
+        )
         self.made.append(to)
         return f"{name} = {grown}; {to}[i] = {name};"
 
@@ -205,7 +208,8 @@ class Loop:
         end = f"o + {self.trips + 4}" if self.shape == "constant" else "o + 4 + m"
         head = "for (int i = 4; i < n; ++i)"
         if self.shape != "long":
-            head = f"for (int o = 0; o + m + 4 <= n; o += m + 4)\n    for (int i = o + 4; i < {end}; ++i)"
+            head = "for (int o = 0; o + m + 4 <= n; o += m + 4)\n"
+            head += f"    for (int i = o + 4; i < {end}; ++i)"
         arguments = "".join(
             f", {TYPES[name[0]]} *{name}" for name in sorted(self.used) if self.pointers
         )

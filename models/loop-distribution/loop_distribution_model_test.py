@@ -49,7 +49,9 @@ def divides(asked: dict[str, Any]) -> int:
     waits = whole[LATENCY] / (whole[SCALAR] * np.float32(0.25) + one)
     values = [*previous, *rest, *whole, np.float32(asked["checks"]), gain, waits]
     total = 0.0
-    for inputs, limits, leaves in zip(*(TREES[k] for k in ("inputs", "limits", "leaves"))):
+    for inputs, limits, leaves in zip(
+        *(TREES[k] for k in ("inputs", "limits", "leaves")), strict=True
+    ):
         at = 0
         while at < len(inputs):
             at = 2 * at + 1 + int(values[inputs[at]] > np.float32(limits[at]))

@@ -147,7 +147,10 @@ def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
     """However that ends."""
     fifo = tmp_path / "open"
     os.mkfifo(fifo)
-    compiler = f"import signal; file = open({str(fifo)!r}, 'w'); file.write('x'); file.flush(); signal.pause()"
+    compiler = (
+        f"import signal; file = open({str(fifo)!r}, 'w'); file.write('x'); file.flush();"
+        "signal.pause()"
+    )
     trainer = (
         "import sys; from mlbridge.compiling import Compiling;"
         "Compiling(lambda *_: [sys.executable, '-c', sys.argv[1]], {}).reset('', 0)"

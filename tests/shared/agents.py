@@ -20,8 +20,8 @@ RUNNERS = ("native", "onnx", "aot", *SERVERS)
 
 @contextlib.contextmanager
 def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
-    """The URI of the agents that are in that folder, AGENT.onnx, while this lasts. Ahead of time are
-    those whose inputs have fixed shapes; the others are native."""
+    """The URI of the agents that are in that folder, AGENT.onnx, while this lasts. Ahead of time
+    are those whose inputs have fixed shapes; the others are native."""
     if runner in ("native", "onnx"):
         yield f"{runner}:{networks}/{{agent}}.onnx"
         return

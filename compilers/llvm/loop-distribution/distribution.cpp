@@ -22,15 +22,12 @@ struct Part {
   }
 };
 
-/// A loop's metadata identifies it, so that each has its own.
+/// A loop's metadata identifies it, so that each has its own. Without distribute(enable): that is
+/// done, and LLVM's own pass would do it again.
 static void renewId(Loop &L) {
-  MDNode *const Old = L.getLoopID();
-  if (!Old)
-    return;
-  SmallVector<Metadata *, 4> Operands(Old->operands());
-  MDNode *const New = MDNode::getDistinct(L.getHeader()->getContext(), Operands);
-  New->replaceOperandWith(0, New);
-  L.setLoopID(New);
+  if (MDNode *const Old = L.getLoopID())
+    L.setLoopID(makePostTransformationMetadata(L.getHeader()->getContext(), Old,
+                                               {"llvm.loop.distribute."}, {}));
 }
 
 static void removeOthers(const Part &From, ArrayRef<Instruction *> Originals) {
@@ -46,6 +43,7 @@ static void removeOthers(const Part &From, ArrayRef<Instruction *> Originals) {
 
 void distribute(const LoopGraph &Of, ArrayRef<BitVector> Loops, const Analyses &Its) {
   Loop &L = Of.loop();
+  renewId(L); // the copy for arrays that overlap, too
   formLCSSA(L, Its.Dominators, &Its.Loops, &Its.Evolution);
   // The preheader is copied with the loop.
   SplitBlock(L.getLoopPreheader(), L.getLoopPreheader()->getTerminator(), &Its.Dominators,

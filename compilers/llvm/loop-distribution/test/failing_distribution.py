@@ -4,7 +4,8 @@
 
 raises   the policy raises             dies     the process ends
 silent   no answer                     masked   a node that waits for another
-far      what is not there
+far      what is not there             between  the process ends between two agents' questions
+negative the same, below 0
 """
 
 from __future__ import annotations
@@ -25,20 +26,26 @@ AFTER = 12
 def main() -> None:
     uri, kind = sys.argv[1:]
     asked = 0
+    before = ""
 
     def policy(observation: Any, context: mlbridge.Context) -> int:
-        nonlocal asked
+        nonlocal asked, before
         asked += 1
         mask = observation["action_mask"]
+        before, last = context.agent, before
         if asked > AFTER:
+            if kind == "between" and (last, before) != ("node", "distribute"):
+                return int(np.flatnonzero(mask)[-1])
             if kind == "raises":
                 raise ValueError("no idea")
-            if kind == "dies":
+            if kind in ("dies", "between"):
                 os._exit(3)
             if kind == "silent":
                 signal.pause()
             if kind == "far":
                 return len(mask)
+            if kind == "negative":
+                return -1
             if not mask.all():
                 return int(np.flatnonzero(~mask)[0])
         allowed = np.flatnonzero(mask)
