@@ -125,7 +125,7 @@ def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
         factor = node("Add", node.sum(terms), node.number(1))
         score = node("Mul", score, factor)
     urgent = node("Mul", node.column("annotations", 0), node.number(1e30))
-    made = {
+    made: dict[str, tuple[str, Graph, str, dict[str, list[Any]]]] = {
         "node": (
             "node",
             node,
@@ -145,8 +145,8 @@ def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
             (executions, of("task.executions") - 1),
         ]
     )
-    split = task("Unsqueeze", worth, task.constant(np.int64([0])))
-    both = task("Concat", task.constant(np.float32([0])), split, axis=0)
+    split = task("Unsqueeze", worth, task.constant(np.array([0])))
+    both = task("Concat", task.constant(np.zeros(1, np.float32)), split, axis=0)
     made["task"] = ("task", task, both, {"action_mask": [2], "node_properties": [9]})
 
     colour = Graph()

@@ -44,7 +44,7 @@ FLAGS = ("-O3", "-fwrapv", "-fno-math-errno", "-falign-functions=64", "-w")
 WAYS = ("never", "heuristic", "always", *(f"random?seed={i}" for i in range(1, 5)))
 Trees = dict[str, Any]
 #: Of the loops with a seed that 4 divides, kept apart, these divided 108, and none was slower.
-FIT = {"count": 100, "quantile": 0.85, "rate": 0.15, "fewest": 20}
+FIT: dict[str, Any] = {"count": 100, "quantile": 0.85, "rate": 0.15, "fewest": 20}
 #: A loop is divided if the trees' sum is below the limit, and it has no fewer trips than those with
 #: this logarithm, if they are known.
 LIMITS = {"limit": -0.1, "trips": 3.0}
@@ -83,17 +83,9 @@ def score(x: Any, trees: Mapping[str, Any]) -> Any:
     return values.sum(axis=(1, 2))
 
 
-def divides(asked: Mapping[str, Any], trees: Mapping[str, Any]) -> bool:
-    """What distribute.onnx answers."""
-    x = inputs(*(asked[name] for name in PARTS), asked["checks"])
-    refused, trips = x[2 * COLUMNS + BLOCKS] > 0, x[2 * COLUMNS + TRIPS]
-    few = 0 < trips < np.float32(trees["trips"])
-    return bool(refused and not few and score(x[None], trees)[0] < trees["limit"])
-
-
 def node_network() -> onnx.ModelProto:
     """The first node that may come and that is vectorizable as the loop before is, or isn't."""
-    column = numpy_helper.from_array(np.int64(BLOCKS), "blocks")
+    column = numpy_helper.from_array(np.asarray(BLOCKS), "blocks")
     nodes = [
         helper.make_node("Gather", ["nodes", "blocks"], ["of_nodes"], axis=1),
         helper.make_node("Gather", ["previous", "blocks"], ["of_loop"], axis=0),
@@ -114,7 +106,7 @@ def node_network() -> onnx.ModelProto:
 
 
 def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
-    """What `divides` says."""
+    """Divides what the vectorizer would refuse, if the trees expect enough of it."""
     constants: dict[str, Any] = {
         "inputs": np.array(trees["inputs"]),
         "limits": np.array(trees["limits"], np.float32),
@@ -131,7 +123,7 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     columns = {"blocks": BLOCKS, "trips": TRIPS, "latency": LATENCY, "scalar": SCALAR}
     for name, column in {**columns, "vector": VECTOR}.items():
         constants[f"{name}_column"] = np.array([column])
-    nodes = []
+    nodes: list[onnx.NodeProto] = []
 
     def add(kind: str, *taken: str, **more: Any) -> str:
         name = f"value_{len(nodes)}"
@@ -180,7 +172,9 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     return finished("distribute", nodes, taken, made)
 
 
-def finished(name: str, nodes: list[Any], inputs: list[Any], constants: list[Any]) -> Any:
+def finished(
+    name: str, nodes: list[Any], inputs: list[Any], constants: list[Any]
+) -> onnx.ModelProto:
     output = helper.make_tensor_value_info(name, TensorProto.INT64, [])
     graph = helper.make_graph(nodes, f"loop-distribution-{name}", inputs, [output], constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -243,7 +237,15 @@ def measured(
         programs[way] = folder / f"program{seed}.{number}"
         record = folder / f"record{seed}.{number}"
         option = f"{model}{'&' if '?' in model else '?'}record={record}"
-        command = ["clang-22", *FLAGS, *asking(plugin, option), source, "-o", programs[way], "-lm"]
+        command: list[str | Path] = [
+            "clang-22",
+            *FLAGS,
+            *asking(plugin, option),
+            source,
+            "-o",
+            programs[way],
+            "-lm",
+        ]
         subprocess.run(command, check=True)
         decided[way] = decisions(record)
     spent = times(programs, rounds)
@@ -271,7 +273,8 @@ def examples(loops: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
             refused = stock["parts"][0][BLOCKS] > 0
             if refused and len(its["parts"]) == 2 and its["parts"] not in seen:
                 seen.append(its["parts"])
-                rows.append(inputs(*its["parts"], stock["parts"][0], its["checks"]))
+                first, second = its["parts"]
+                rows.append(inputs(first, second, stock["parts"][0], its["checks"]))
                 ratios.append(math.log(its["ns"] / stock["ns"]))
     return np.stack(rows), np.array(ratios)
 
@@ -322,17 +325,17 @@ def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: i
         residuals = ratios - expected
         slopes = np.where(residuals > 0, quantile, quantile - 1)
         chosen, limits = grown(x, slopes, candidates, fewest)
-        one = {"inputs": [chosen], "limits": [limits]}
+        one: Trees = {"inputs": [chosen], "limits": [limits]}
         at = leaves(x, one)[:, 0]
-        values = []
+        of_leaves: list[float] = []
         for leaf in range(1 << DEPTH):
             inside = residuals[at == leaf]
             value = np.quantile(inside, quantile) * (rate if number else 1) if len(inside) else 0.0
-            values.append(round(float(value) / UNIT) * UNIT)
+            of_leaves.append(round(float(value) / UNIT) * UNIT)
         trees["inputs"].append(chosen)
         trees["limits"].append([min(limit, 3e38) for limit in limits])
-        trees["leaves"].append(values)
-        expected += np.array(values)[at]
+        trees["leaves"].append(of_leaves)
+        expected += np.array(of_leaves)[at]
     return trees
 
 

@@ -145,15 +145,31 @@ def own_builds(log: Path, _: float) -> bool:
 def loop_distribution(log: Path, _: float) -> bool:
     """Other random loops each night, and real programs at -O3, with agents that decide so."""
     seed = int(time.time()) // 86400 * 1000
-    tests = [PYTHON, "-m", "pytest", "compilers/llvm/loop-distribution/test", "-m", "nightly"]
+    tests: list[str | Path] = [
+        PYTHON,
+        "-m",
+        "pytest",
+        "compilers/llvm/loop-distribution/test",
+        "-m",
+        "nightly",
+    ]
     good = run(log, *tests, env={"MLBRIDGE_FIRST_SEED": str(seed)})
     ways = []
     for name, model in (("always", "function:always"), ("random", f"function:random?seed={seed}")):
-        command = [PYTHON, "-m", "mlbridge", "flags", "loop-distribution", "--model", model]
+        command = [str(PYTHON), "-m", "mlbridge", "flags", "loop-distribution", "--model", model]
         line = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         ways += ["--way", f"{name}={line}"]
-    programs = ["zlib", "bzip2", "lz4", "byacc", "expat"]
-    return run(log, PYTHON, "-m", "programs.compare", *programs, "--level", "O3", *ways) and good
+    compare: list[str | Path] = [
+        PYTHON,
+        "-m",
+        "programs.compare",
+        "zlib",
+        "bzip2",
+        "lz4",
+        "byacc",
+        "expat",
+    ]
+    return run(log, *compare, "--level", "O3", *ways) and good
 
 
 def aarch64(log: Path, _: float) -> bool | str:

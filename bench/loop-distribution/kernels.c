@@ -121,8 +121,8 @@ KERNEL interpolate(OUT to, OUT scaled, IN from, IN x, const int32_t *restrict at
   }
 }
 
-KERNEL histogram_and_gray(int32_t *restrict bins, uint8_t *restrict gray,
-                          const uint8_t *restrict a, const uint8_t *restrict b, int n) {
+KERNEL histogram_and_gray(int32_t *restrict bins, uint8_t *restrict gray, const uint8_t *restrict a,
+                          const uint8_t *restrict b, int n) {
   LOOP(0, n) {
     bins[a[i]] += 1;
     gray[i] = (uint8_t)((a[i] + b[i] + 1) >> 1);

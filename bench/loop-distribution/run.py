@@ -89,7 +89,7 @@ def main() -> int:
         show(rows)
         summary = {}
         for way in ("llvm", "model"):
-            ratios = [float(row[way]) for row in rows]
+            ratios = [float(str(row[way])) for row in rows]
             summary[way] = {
                 "mean": round(mean(ratios), 3),
                 "worst": max(ratios),

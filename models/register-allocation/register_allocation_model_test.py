@@ -16,7 +16,7 @@ SOURCE = ROOT / "compilers/llvm/register-allocation/test/inputs/mixed.c"
 
 @pytest.mark.parametrize("level", ["-O2", "-Oz"])
 def test_they_are_the_heuristic(level: str, tmp_path: Path) -> None:
-    made = {}
+    made: dict[str | None, bytes] = {}
     for model in ("function:heuristic", f"native:{shipped_agents('register-allocation')}", None):
         path = tmp_path / f"{len(made)}.o"
         words = [f"-fpass-plugin={plugin('register-allocation')}"]

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from ._core import Event, EventKind, Signature
 from .driving import Turn
-from .errors import DeadlineExceeded, PolicyFailed
+from .errors import DeadlineExceeded, InvalidArgument, PolicyFailed
 from .processes import bound_to_this
 from .server import Server
 
@@ -65,8 +65,8 @@ class Compiling:
         self._event: Event | None = None
         self._rewards: defaultdict[str, float] = defaultdict(float)
 
-    def reset(self, context: str, seed: int) -> Turn | None:
-        """Start a compiler; None if it asks nothing."""
+    def reset(self, context: str, seed: int) -> Turn:
+        """Start a compiler, until it asks; InvalidArgument if it asks nothing."""
         self.close()
         self._context = context
         self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-compiling-")
@@ -83,7 +83,10 @@ class Compiling:
                     preexec_fn=_bound(),
                 )  # fmt: skip
             self._rewards.clear()
-            return self._asked()
+            turn = self._asked()
+            if turn is None:
+                raise InvalidArgument(f"'{context}': the compiler has asked nothing")
+            return turn
         except BaseException:
             self.close()
             raise

@@ -96,12 +96,10 @@ def first(turn: Turn) -> dict[str, int]:
 def test_an_episode_is_a_compile(module: str) -> None:
     with Compiling(llc, AGENTS, cost) as environment:
         for _ in range(2):
-            turn, done, asked, rewards = environment.reset(module, 0), False, [], {}
+            turn, done, asked = environment.reset(module, 0), False, []
             while not done:
-                assert turn is not None
                 asked.append(turn.agent)
-                last = turn
-                turn, rewards, done = environment.step(last.agent, first(last))
+                turn, rewards, done = environment.step(turn.agent, first(turn))
             assert asked.count("node") > 2 and "colour" in asked
             assert rewards == dict.fromkeys(AGENTS, rewards["node"]) and rewards["node"] <= -1
 
@@ -128,19 +126,21 @@ def test_a_compiler_that_fails_fails_the_episode(
 
 
 def test_a_compiler_that_asks_nothing() -> None:
-    with Compiling(_python(""), AGENTS) as environment:
-        assert environment.reset("", 0) is None
+    says = "'f.c': the compiler has asked nothing"
+    environment = Compiling(_python(""), AGENTS)
+    with environment, pytest.raises(mlbridge.InvalidArgument, match=says):
+        environment.reset("f.c", 0)
 
 
 def test_a_compiler_that_dies_between_two_answers(module: str) -> None:
     with Compiling(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
-        assert turn is not None and environment._process is not None
+        assert environment._process is not None
         environment._process.kill()
         environment._process.wait()
         with pytest.raises(mlbridge.Error):
             environment.step(turn.agent, first(turn))
-        assert environment.reset(module, 0) is not None
+        assert environment.reset(module, 0).agent == turn.agent
 
 
 def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
@@ -155,17 +155,17 @@ def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
         "import sys; from mlbridge.compiling import Compiling;"
         "Compiling(lambda *_: [sys.executable, '-c', sys.argv[1]], {}).reset('', 0)"
     )
-    with subprocess.Popen([sys.executable, "-c", trainer, compiler]) as process:
-        with fifo.open() as file:
-            assert file.read(1) == "x"
-            process.kill()
-            assert file.read() == ""  # when the compiler has ended
+    started = subprocess.Popen([sys.executable, "-c", trainer, compiler])
+    with started as process, fifo.open() as file:
+        assert file.read(1) == "x"
+        process.kill()
+        assert file.read() == ""  # when the compiler has ended
 
 
 def test_what_is_masked_fails_the_compile(module: str) -> None:
     with Compiling(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
-        assert turn is not None and turn.agent == "node"
+        assert turn.agent == "node"
         with pytest.raises(mlbridge.PolicyFailed, match="ended with 1"):
             environment.step("node", {"node": len(turn.observation["action_mask"])})
 

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import advised
 import numpy as np
@@ -74,7 +75,7 @@ def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
                 place = folder / program
                 log = place / "log"
                 log.mkdir(parents=True)
-                more = {"on_failure": "fail", "deadline": "60s"}
+                more: dict[str, Any] = {"on_failure": "fail", "deadline": "60s"}
                 model = "; ".join(f"{one}?record={log}" for one in uri.split("; "))
                 asked = advised.options(site, model, **more)
                 made = build(["clang-22", *asked], place), recorded(log)

@@ -106,7 +106,7 @@ void LoopGraph::findCosts() {
 float LoopGraph::latency(const BitVector &Needs) const {
   // The iterations run as if there were no end of execution units: values are ready when those are
   // that they are computed from. Most distances between iterations divide half of the rounds.
-  constexpr unsigned Rounds = 96, Forwarding = 5; // cycles from a store to a load
+  constexpr unsigned Rounds = 96, Forwarding = 5;         // cycles from a store to a load
   SmallVector<std::pair<unsigned, const Pair *>, 8> Read; // a load, and its store
   for (const Pair &Of : Pairs) {
     const Access &First = Accesses[Of.First], &Second = Accesses[Of.Second];
