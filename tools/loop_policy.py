@@ -385,8 +385,8 @@ def main() -> int:
         for seed in range(options.first, options.first + math.ceil(options.loops / BATCH)):
             loops += measured(seed, ways, options.plugin, options.rounds, Path(folder))
             print(f"{len(loops)} loops", file=sys.stderr, flush=True)
-    for path in options.files:
-        path.write_text(json.dumps(loops))
+            for path in options.files:
+                path.write_text(json.dumps(loops))
     if options.what == "check":
         check(loops)
     return 0
