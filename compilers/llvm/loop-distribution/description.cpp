@@ -160,7 +160,8 @@ float LoopGraph::latency(const BitVector &Needs) const {
     }
   // In sixteenths, so that models compute with them exactly.
   const unsigned Growth = Last[Rounds - 1] - Last[Rounds / 2 - 1];
-  return static_cast<float>(Growth * 16 / (Rounds / 2)) / 16;
+  const unsigned Sixteenths = Growth * 16 / (Rounds / 2);
+  return static_cast<float>(Sixteenths) / 16;
 }
 
 float LoopGraph::vectorCost(const BitVector &Needs, unsigned Lanes) const {
