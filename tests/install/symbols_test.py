@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from building import run
+
+from mlbridge.files import plugin
+
+PLUGINS = "phase-ordering inliner regalloc-advice register-allocation loop-distribution".split()
 
 
 def exported(file: Path) -> list[str]:
@@ -25,14 +30,14 @@ def test_components_export_their_entry_only(prefix: Path) -> None:
         assert exported(component) == ["mlb_component_entry"], component
 
 
-def test_the_plugin_exports_its_entry_only(prefix: Path) -> None:
-    (plugin,) = prefix.rglob("mlbridge-phase-ordering.so")
-    assert exported(plugin) == ["llvmGetPassPluginInfo"]
+@pytest.mark.parametrize("name", PLUGINS)
+def test_plugins_export_their_entry_only(name: str) -> None:
+    assert exported(Path(plugin(name))) == ["llvmGetPassPluginInfo"]
 
 
-def test_the_plugin_brings_no_second_llvm(prefix: Path) -> None:
-    (plugin,) = prefix.rglob("mlbridge-phase-ordering.so")
-    needed = [s for s in run("readelf", "-d", plugin).splitlines() if "NEEDED" in s]
+@pytest.mark.parametrize("name", PLUGINS)
+def test_plugins_bring_no_second_llvm(name: str) -> None:
+    needed = [s for s in run("readelf", "-d", plugin(name)).splitlines() if "NEEDED" in s]
     assert needed and not [s for s in needed if "LLVM" in s or "clang" in s]
 
 
