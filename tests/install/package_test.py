@@ -46,7 +46,7 @@ def test_without_a_server_the_heuristic_answers(consumer: tuple[Path, str], name
 
 
 def test_components_are_found_in_the_moved_prefix(consumer: tuple[Path, str], prefix: Path) -> None:
-    for part in ("json", "protobuf", "grpc", "onnx", "phase-ordering"):
+    for part in ("json", "protobuf", "grpc", "onnx"):
         (line,) = [s for s in consumer[1].splitlines() if f"component {part}:" in s]
         file = Path(line.split(": ", 1)[1])
         assert file.is_file() and file.is_relative_to(prefix)
