@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the run time of loops that were distributed; writes build/bench/loop-distribution.json.
 
-    run.py [--model URIS] [--rounds N] [--flags FLAGS] [--plugin FILE]
+    run.py [--model URIS] [--rounds N] [--flags FLAGS] [--plugin FILE] [--programs NAME...]
 
 Compares -O3 and a model, the shipped one if none is named, with plain -O3, and with LLVM's own
 distribution. The kernels are those of the plugin's tests, and others in this folder. Programs take
 turns; a kernel's time is the least of all rounds, which other work on the machine disturbs least.
-Functions begin at multiples of 64 bytes, so that none is faster only for where it is.
+Functions begin at multiples of 64 bytes, so that none is faster only for where it is. A kernel
+whose code is that of plain -O3 counts as 1, shown as "same". Real programs run their own tests, and
+those whose code differs are timed.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import ROOT, parser, report, show
+from shared import REPORTS, ROOT, parser, report, show
 
 from mlbridge import files
 
@@ -34,6 +40,45 @@ LIMIT, WORST = 1.0, 1.02
 
 def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def code(source: Path, flags: list[str]) -> dict[str, str]:
+    """Of each function: its assembly."""
+    command = ["clang-22", *FLAGS, *flags, "-S", str(source), "-o", "-"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"^(\w+):.*\n((?:.*\n)*?)\.Lfunc_end", made, re.MULTILINE))
+
+
+def compare(names: list[str], ways: dict[str, list[str]], *more: str) -> dict[str, Any]:
+    """Real programs, whose outputs must not differ."""
+    path = REPORTS / "loop-distribution-programs.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    way = f"model={shlex.join(ways['model'])}"
+    command = [sys.executable, "-m", "programs.compare", *names, "--level", "O3", *more]
+    subprocess.run([*command, "--way", way, "-o", str(path)], cwd=ROOT, check=True)
+    found: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return found
+
+
+def programs(names: list[str], ways: dict[str, list[str]]) -> dict[str, Any]:
+    """How many of their files are another code, and what these programs take then."""
+    found = compare(names, ways)
+    its = found["over_o3"]["model"]
+    others = [
+        name
+        for name, made in found["programs"].items()
+        if made["model"]["bytes"] != made["-O3"]["bytes"]
+    ]
+    made = {
+        "programs": list(found["programs"]),
+        "files": its["smaller"] + its["equal"] + its["larger"],
+        "same_code": its["same_file"],
+        "time": None,
+    }
+    if others:
+        made["time"] = compare(others, ways, "--runs", "9")["over_o3"]["model"].get("run")
+    return made
 
 
 def times(source: Path, ways: dict[str, list[str]], rounds: int) -> dict[str, dict[str, float]]:
@@ -65,6 +110,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=40)
     options.add_argument("--flags", default="-O3", help="of all, such as '-O3 -march=native'")
     options.add_argument("--plugin", default=files.plugin("loop-distribution"))
+    options.add_argument("--programs", nargs="*", default=["demo"], help="or sets of them")
     arguments = options.parse_args()
     model = arguments.model or f"native:{files.shipped_agents('loop-distribution')}"
     words = [f"-fpass-plugin={arguments.plugin}", "-mllvm", f"-loop-distribution-model={model}"]
@@ -75,22 +121,24 @@ def main() -> int:
         "llvm": [*usual, "-mllvm", "-enable-loop-distribute"],
         "model": [*usual, *(part for word in words for part in ("-Xclang", word))],
     }
-    holds, found = True, {}
+    holds, found = True, dict[str, Any]()
     for name, source in KERNELS.items():
         least = times(source, ways, arguments.rounds)
-        rows = [
-            {
-                "kernel": kernel,
-                "stock_ns": round(time),
-                **{way: round(least[way][kernel] / time, 3) for way in ("llvm", "model")},
-            }
-            for kernel, time in least["stock"].items()
-        ]
+        assembly = {way: code(source, flags) for way, flags in ways.items()}
+        rows: list[dict[str, Any]] = []
+        for kernel, time in least["stock"].items():
+            rows.append({"kernel": kernel, "stock_ns": round(time)})
+            function = kernel.partition(":")[0]
+            for way in ("llvm", "model"):
+                same = assembly[way][function] == assembly["stock"][function]
+                rows[-1][way] = "same" if same else round(least[way][kernel] / time, 3)
         show(rows)
         summary = {}
         for way in ("llvm", "model"):
-            ratios = [float(str(row[way])) for row in rows]
+            ratios = [1.0 if row[way] == "same" else float(row[way]) for row in rows]
             summary[way] = {
+                "kernels": len(rows),
+                "divided": sum(row[way] != "same" for row in rows),
                 "mean": round(mean(ratios), 3),
                 "worst": max(ratios),
                 "slower": sum(ratio > WORST for ratio in ratios),
@@ -98,6 +146,9 @@ def main() -> int:
             print(f"{name}, {way}: {summary[way]}")
         holds &= summary["model"]["mean"] <= LIMIT and not summary["model"]["slower"]
         found[name] = {"summary": summary, "kernels": rows}
+    if arguments.programs:
+        found["real"] = programs(arguments.programs, ways)
+        print("real programs:", found["real"])
     report("loop-distribution", {"flags": usual, "model": model, **found, "is_within": holds})
     return 0 if holds else 1
 

@@ -127,7 +127,9 @@ static const struct {
   void (*run)(int);
 } kernels[] = {
 #define ENTRY(NAME, ...) {#NAME, NAME},
-    KERNELS(ENTRY) ENTRY(arguments) ENTRY(arguments_equal) ENTRY(arguments_near)};
+    KERNELS(ENTRY){"by_pointers:apart", arguments},
+    {"by_pointers:equal", arguments_equal},
+    {"by_pointers:near", arguments_near}};
 
 static void fill(void) {
   u32 state = 1;
