@@ -33,6 +33,10 @@ def part(rng: np.random.Generator) -> Any:
 def question(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     asked: dict[str, Any] = {name: part(rng) for name in ("previous", "rest", "whole")}
+    if seed % 2:  # as if much were gained
+        asked["whole"][[BLOCKS, LATENCY, SCALAR]] = 1, 0, 60
+        for name in ("previous", "rest"):
+            asked[name][[LATENCY, SCALAR, VECTOR]] /= 16
     return {**asked, "checks": np.array(rng.choice([0, 0, 1, 6]))}
 
 
