@@ -70,13 +70,13 @@ class Graph:
     def column(self, of: str, which: int) -> str:
         return self("Gather", of, self.constant(np.int64(which)), axis=-1)
 
-    def sum(self, terms: Sequence[tuple[str, float]], scale: float = 1) -> str:
+    def sum(self, terms: Sequence[tuple[str, float]]) -> str:
         """Of the values times their weights."""
         total = ""
         for value, weight in terms:
             if not weight and (total or len(terms) > 1):
                 continue
-            term = self("Mul", value, self.number(weight * scale))
+            term = self("Mul", value, self.number(weight))
             total = self("Add", total, term) if total else term
         return total
 

@@ -114,6 +114,7 @@ def sampled_tests(log: Path, _: float) -> bool:
         "tests/faults",
         "tests/tensorflow",
         "tests/llvm-advice/runners_test.py",
+        "tests/llvm-advice/agents_test.py",
         "-m",
         "",
         "--durations=12",

@@ -45,7 +45,8 @@ class Compiling:
 
     Agents get the rewards that the compiler itself sends, and at the end what `measure` says of
     the finished compile. A compiler that fails, or doesn't ask or end within `deadline` seconds of
-    its last answer, fails the episode and is ended. One thread at a time.
+    its last answer, fails the episode and is ended; `measure` has no deadline of its own. One
+    thread at a time.
     """
 
     def __init__(

@@ -162,7 +162,7 @@ def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
         assert file.read() == ""  # when the compiler has ended
 
 
-def test_what_is_masked_fails_the_compile(module: str) -> None:
+def test_an_answer_out_of_range_fails_the_compile(module: str) -> None:
     with Compiling(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
         assert turn.agent == "node"
