@@ -41,7 +41,7 @@ PARTS = {
     "asking": "Waiting for agents",
     "shown": "What agents are shown",
     "pass": "Register allocation by models",
-    "greedy": "Greedy Register Allocator",
+    "greedy": r"Greedy Register Allocator(?: #\d+)?",  # there are two passes of it
 }
 
 

@@ -74,12 +74,7 @@ void Allocation::add(Register Register, unsigned Depth) {
   describe(New);
   Numbers[Register] = Ranges.size();
   Ranges.push_back(New);
-  if (Ranges.size() > Adjacent.size()) {
-    const size_t More = 2 * Ranges.size();
-    Adjacent.resize(More);
-    for (BitVector &Row : Adjacent)
-      Row.resize(More);
-  }
+  Adjacent.emplace_back();
   UnitsOf.push_back(&unitsOf(Registers.getRegClass(Register)));
 }
 
@@ -109,27 +104,19 @@ const BitVector &Allocation::unitsOf(const TargetRegisterClass *Class) {
   return *All;
 }
 
-ArrayRef<std::pair<int32_t, int32_t>> Allocation::edges() {
-  if (EdgesOf == Generation)
-    return Edges;
-  EdgesOf = Generation;
-  Edges.clear();
-  for (size_t I = 0; I < Ranges.size(); ++I)
-    for (const unsigned J : Adjacent[I].set_bits())
-      if (J > I)
-        Edges.emplace_back(static_cast<int32_t>(I), static_cast<int32_t>(J));
-  return Edges;
+bool Allocation::canInterfere(size_t A, size_t B) const {
+  return UnitsOf[A] == UnitsOf[B] || UnitsOf[A]->anyCommon(*UnitsOf[B]);
 }
 
 void Allocation::connectAll() {
   struct Living {
     SlotIndex From, To;
-    unsigned Range;
+    uint32_t Range;
   };
   std::vector<Living> All;
   for (size_t I = 0; I < Ranges.size(); ++I)
     for (const LiveRange::Segment &Next : interval(I))
-      All.push_back({Next.start, Next.end, static_cast<unsigned>(I)});
+      All.push_back({Next.start, Next.end, static_cast<uint32_t>(I)});
   sort(All, [](const Living &A, const Living &B) {
     return std::tie(A.From, A.Range) < std::tie(B.From, B.Range);
   });
@@ -137,29 +124,33 @@ void Allocation::connectAll() {
   for (const Living &Next : All) {
     erase_if(Now, [&](const Living *Before) { return Before->To <= Next.From; });
     for (const Living *Before : Now)
-      if (Before->Range != Next.Range && UnitsOf[Before->Range]->anyCommon(*UnitsOf[Next.Range])) {
-        Adjacent[Before->Range].set(Next.Range);
-        Adjacent[Next.Range].set(Before->Range);
+      if (Before->Range != Next.Range && canInterfere(Before->Range, Next.Range)) {
+        Adjacent[Before->Range].push_back(Next.Range);
+        Adjacent[Next.Range].push_back(Before->Range);
       }
     Now.push_back(&Next);
+  }
+  for (std::vector<uint32_t> &Those : Adjacent) {
+    sort(Those);
+    Those.erase(std::unique(Those.begin(), Those.end()), Those.end());
   }
 }
 
 void Allocation::connect(size_t Range) {
-  for (const unsigned Old : Adjacent[Range].set_bits())
-    Adjacent[Old].reset(Range);
-  Adjacent[Range].reset();
+  const auto Number = static_cast<uint32_t>(Range);
+  for (const uint32_t Old : Adjacent[Range])
+    Adjacent[Old].erase(lower_bound(Adjacent[Old], Number));
+  Adjacent[Range].clear();
   // One of undefined uses only is empty.
-  if (!Registers.reg_nodbg_empty(Ranges[Range].Register) && !interval(Range).empty()) {
-    const LiveInterval &Of = interval(Range);
-    const BitVector &Its = *UnitsOf[Range];
-    for (size_t I = 0; I < Ranges.size(); ++I)
-      if (I != Range && UnitsOf[I]->anyCommon(Its) &&
-          !Registers.reg_nodbg_empty(Ranges[I].Register) && Of.overlaps(interval(I))) {
-        Adjacent[Range].set(I);
-        Adjacent[I].set(Range);
-      }
-  }
+  if (Registers.reg_nodbg_empty(Ranges[Range].Register) || interval(Range).empty())
+    return;
+  const LiveInterval &Of = interval(Range);
+  for (uint32_t I = 0; I < Ranges.size(); ++I)
+    if (I != Range && !Ranges[I].Gone && canInterfere(I, Range) &&
+        !Registers.reg_nodbg_empty(Ranges[I].Register) && Of.overlaps(interval(I))) {
+      Adjacent[Range].push_back(I);
+      Adjacent[I].insert(lower_bound(Adjacent[I], Number), Number);
+    }
 }
 
 MCRegister Allocation::hintOf(Register Of) const {
@@ -181,7 +172,7 @@ std::vector<Colour> Allocation::colours(size_t Range) {
       Target.getRegAllocationHints(Of.reg(), Order, Hints, MF, &Its.Map, &Its.Matrix);
   const ArrayRef<uint8_t> Costs = Target.getRegisterCosts(MF);
   SmallVector<MCRegister, 16> Wanted;
-  for (const unsigned I : Adjacent[Range].set_bits())
+  for (const uint32_t I : Adjacent[Range])
     if (Ranges[I].Waits)
       if (const MCRegister Its = hintOf(Ranges[I].Register))
         Wanted.push_back(Its);

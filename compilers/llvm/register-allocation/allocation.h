@@ -108,11 +108,9 @@ public:
   void begin();
 
   llvm::ArrayRef<Range> ranges() const { return Ranges; }
-  /// The pairs of live ranges that interfere, by number. Valid until the next change.
-  llvm::ArrayRef<std::pair<int32_t, int32_t>> edges();
-  /// The ranges that interfere with this one.
-  const llvm::BitVector &neighbours(size_t Range) const { return Adjacent[Range]; }
-  /// Grows when ranges() and edges() change, but for what waits.
+  /// The ranges that interfere with this one, in order. Valid until the next change.
+  llvm::ArrayRef<uint32_t> neighbours(size_t Range) const { return Adjacent[Range]; }
+  /// Grows when ranges() and neighbours() change, but for what waits.
   unsigned generation() const { return Generation; }
 
   /// Of the class of a range, in the order of allocation.
@@ -154,6 +152,7 @@ private:
   void connectAll();
   /// Finds what interferes with it.
   void connect(size_t Range);
+  bool canInterfere(size_t A, size_t B) const;
   /// After a spill or split, which made these.
   void refresh(llvm::ArrayRef<llvm::Register> Made, unsigned Depth);
   void remark(size_t Range, llvm::StringRef Kind, const llvm::Twine &What);
@@ -168,11 +167,10 @@ private:
   llvm::SmallPtrSet<llvm::MachineInstr *, 32> DeadRematerialized;
   std::vector<Range> Ranges;
   llvm::DenseMap<llvm::Register, size_t> Numbers; ///< in ranges()
-  std::vector<std::pair<int32_t, int32_t>> Edges;
-  unsigned Generation = 0, EdgesOf = ~0U;
+  unsigned Generation = 0;
   /// Colours of ranges that became shorter.
   std::vector<std::pair<llvm::Register, llvm::MCRegister>> Shrunk;
-  std::vector<llvm::BitVector> Adjacent;        ///< for each range
+  std::vector<std::vector<uint32_t>> Adjacent;  ///< for each range, sorted
   std::vector<const llvm::BitVector *> UnitsOf; ///< for each range: register units of its class
   llvm::DenseMap<const llvm::TargetRegisterClass *, std::unique_ptr<llvm::BitVector>> Units;
 };

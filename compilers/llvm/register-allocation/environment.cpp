@@ -147,9 +147,6 @@ Status AllocationEnvironment::proceed(Observation &Next) {
 Status AllocationEnvironment::showRanges(Observation &Next) {
   const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Node);
-  const auto Edges = Of.edges();
-  if (Edges.size() > MaxEdges)
-    return stop("more than " + std::to_string(MaxEdges) + " pairs of live ranges interfere");
   const auto Ranges = Of.ranges();
   const auto Count = static_cast<int64_t>(Ranges.size());
   Mask.assign(Ranges.size(), 0);
@@ -157,25 +154,33 @@ Status AllocationEnvironment::showRanges(Observation &Next) {
     Mask[I] = Ranges[I].Waits;
   if (Shown != Of.generation()) {
     Shown = Of.generation();
+    size_t Edges = 0;
+    for (size_t I = 0; I < Ranges.size(); ++I)
+      Edges += Of.neighbours(I).size();
+    Edges /= 2;
+    if (Edges > MaxEdges)
+      return stop("more than " + std::to_string(MaxEdges) + " pairs of live ranges interfere");
     (void)To.resize<bool>("action_mask", {Count});
     auto Weights = To.resize<float>("spill_weights", {Count});
     auto Notes = To.resize<float>("annotations", {Count, int64_t{NodeFeatures}});
-    auto Pairs = To.resize<int32_t>("edges", {static_cast<int64_t>(Edges.size()), int64_t{2}});
+    auto Pairs = To.resize<int32_t>("edges", {static_cast<int64_t>(Edges), int64_t{2}});
     if (!Weights || !Notes || !Pairs)
       return !Weights ? Weights.status() : !Notes ? Notes.status() : Pairs.status();
+    int32_t *Pair = Pairs->data();
     for (size_t I = 0; I < Ranges.size(); ++I) {
       const Allocation::Range &Its = Ranges[I];
       (*Weights)[I] = Its.Weight;
       float *const Row = Notes->data() + I * NodeFeatures;
       Row[0] = Its.Spillable ? 0 : 1;
-      Row[1] = static_cast<float>(Of.neighbours(I).count());
+      Row[1] = static_cast<float>(Of.neighbours(I).size());
       Row[2] = static_cast<float>(Its.Registers);
       Row[3] = static_cast<float>(Its.Uses);
       Row[4] = static_cast<float>(Its.Size);
-    }
-    for (size_t I = 0; I < Edges.size(); ++I) {
-      (*Pairs)[2 * I] = Edges[I].first;
-      (*Pairs)[2 * I + 1] = Edges[I].second;
+      for (const uint32_t Other : Of.neighbours(I))
+        if (Other > I) {
+          *Pair++ = static_cast<int32_t>(I);
+          *Pair++ = static_cast<int32_t>(Other);
+        }
     }
     if (Status Embedded = embed(To, Node); !Embedded)
       return Embedded;
@@ -200,7 +205,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   (void)To.set("action_mask", {true, true});
   (void)embed(To, Task);
   return To.set("node_properties",
-                {static_cast<float>(Of.neighbours(Selected).count()), static_cast<float>(Free),
+                {static_cast<float>(Of.neighbours(Selected).size()), static_cast<float>(Free),
                  Its.Weight, static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
                  static_cast<float>(Its.Size), Its.Executions, Evicts, Saved});
 }
@@ -214,7 +219,7 @@ Status AllocationEnvironment::showColours(Observation &Next) {
         return One.Is == Availability::Neighbour;
       }));
   size_t Waiting = 0;
-  for (const unsigned Other : Of.neighbours(Selected).set_bits())
+  for (const uint32_t Other : Of.neighbours(Selected))
     Waiting += Of.ranges()[Other].Waits;
   (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
                                    static_cast<float>(Waiting), Its.Weight, Its.Executions});

@@ -6,7 +6,10 @@
 #include "llvm/CodeGen/MachineFunction.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <set>
+#include <utility>
 
 using namespace llvm;
 
@@ -19,34 +22,35 @@ static constexpr unsigned MaxLoops = 8;
 
 namespace {
 
+using Part = std::pair<SlotIndex, SlotIndex>;
+
 /// A live range in one block.
 struct Presence {
   MachineBasicBlock *Block = nullptr;
   float Frequency = 0;
-  unsigned Bundles[2] = {}; ///< of the edges into it and out of it
+  unsigned Bundles[2] = {}; ///< of the edges into it and out of it, as Finder numbers them
   bool Lives[2] = {};       ///< there
-  SmallVector<std::pair<SlotIndex, SlotIndex>, 2> Segments;
   /// What uses or defines it, in order.
   SmallVector<std::pair<SlotIndex, MachineInstr *>, 4> Uses;
   SmallVector<bool, 4> Defines; ///< for each of these
+  /// Of calls across which it lives, the registers that they keep.
+  SmallVector<std::pair<SlotIndex, const uint32_t *>, 2> Calls;
 };
 
-/// Where a register isn't taken.
+/// Where a register is taken in a block.
 struct Room {
-  bool Whole = true;            ///< wherever the live range is in the block
-  bool Edges[2] = {true, true}; ///< where it comes in, and where it goes out
+  SmallVector<Part, 4> Taken; ///< of what the live range covers
+  bool Edges[2] = {};         ///< where it comes in, and where it goes out
 
-  bool operator==(const Room &Other) const {
-    return Whole == Other.Whole && Edges[0] == Other.Edges[0] && Edges[1] == Other.Edges[1];
+  bool isTaken(SlotIndex From, SlotIndex To) const {
+    return any_of(Taken, [&](const Part &Its) { return Its.first < To && From < Its.second; });
   }
 };
 
 /// What a block costs if the edges are in the part or not.
 struct Cost {
-  float Copies = 0, Rest = 0;
+  float Sum = 0;
   bool Uses = false; ///< are in the part
-
-  float sum() const { return Copies + Rest; }
 };
 
 class Finder {
@@ -60,32 +64,52 @@ public:
   void find(MCRegister In, const TargetRegisterInfo &Target, std::vector<Point> &Found);
 
 private:
-  bool isTaken(SlotIndex From, SlotIndex To) const;
+  /// A segment of the live range, cut at the ends of blocks.
+  struct Piece {
+    Part Its;
+    unsigned Block; ///< in Blocks
+  };
+  using Labels = std::vector<char>; ///< for each bundle: in the part?
+
+  unsigned numberOf(MachineBasicBlock *Block, bool Out);
+  void take(MCRegister In, const TargetRegisterInfo &Target);
+  void take(const LiveRange &Holder);
   Cost cost(size_t Block, bool In, bool Out) const;
-  void region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &Start);
-  void windows(const Presence &Here, std::vector<Point> &Found);
+  void region(std::vector<Point> &Found, Labels In);
+  void add(std::vector<Point> &Found, const Labels &In);
+  void windows(size_t Block, std::vector<Point> &Found);
 
   const LiveInterval &Of;
   MachineFunction &MF;
   const Analyses &Its;
   std::vector<Presence> Blocks;
-  DenseMap<unsigned, SmallVector<size_t, 4>> Bundles; ///< to blocks
-  std::vector<Room> Rooms;                            ///< of the register, for each block
-  std::vector<std::vector<Room>> Seen;
-  /// What has the register.
-  SmallVector<const LiveRange *, 16> Holders;
-  MCRegister Register;
+  std::vector<Piece> Pieces;                   ///< in order
+  DenseMap<unsigned, unsigned> Numbers;        ///< of bundles
+  std::vector<SmallVector<size_t, 4>> Bundles; ///< their blocks
+  std::vector<Labels> Starts;                  ///< from which regions grow
+  // Of the register, for each block:
+  std::vector<Room> Rooms;
+  std::vector<std::array<Cost, 4>> Costs; ///< by In + 2 * Out
+  std::set<std::vector<char>> Seen;       ///< regions of all registers
 };
 
+unsigned Finder::numberOf(MachineBasicBlock *Block, bool Out) {
+  const unsigned Bundle = Its.Bundles.getBundle(static_cast<unsigned>(Block->getNumber()), Out);
+  const auto [Found, IsNew] = Numbers.try_emplace(Bundle, static_cast<unsigned>(Bundles.size()));
+  if (IsNew)
+    Bundles.emplace_back();
+  return Found->second;
+}
+
 bool Finder::begin() {
-  DenseMap<const MachineBasicBlock *, size_t> At;
+  DenseMap<const MachineBasicBlock *, unsigned> At;
   for (const LiveRange::Segment &Next : Of.segments) {
     SlotIndex From = Next.start;
     do {
       MachineBasicBlock *const Block = Its.Intervals.getMBBFromIndex(From);
       const SlotIndex Begin = Its.Intervals.getMBBStartIdx(Block);
       const SlotIndex End = Its.Intervals.getMBBEndIdx(Block);
-      const auto [Found, IsNew] = At.try_emplace(Block, Blocks.size());
+      const auto [Found, IsNew] = At.try_emplace(Block, static_cast<unsigned>(Blocks.size()));
       if (IsNew) {
         Blocks.emplace_back();
         Presence &Here = Blocks.back();
@@ -93,13 +117,19 @@ bool Finder::begin() {
         Here.Frequency =
             static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(Block));
         for (const bool Out : {false, true})
-          Here.Bundles[Out] = Its.Bundles.getBundle(static_cast<unsigned>(Block->getNumber()), Out);
+          Here.Bundles[Out] = numberOf(Block, Out);
       }
       Presence &Here = Blocks[Found->second];
       Here.Lives[0] |= From == Begin;
       Here.Lives[1] |= Next.end >= End;
       const SlotIndex To = std::min(End, Next.end);
-      Here.Segments.emplace_back(From, To);
+      Pieces.push_back({{From, To}, Found->second});
+      const auto Number = static_cast<unsigned>(Block->getNumber());
+      const ArrayRef<SlotIndex> Slots = Its.Intervals.getRegMaskSlotsInBlock(Number);
+      const ArrayRef<const uint32_t *> Kept = Its.Intervals.getRegMaskBitsInBlock(Number);
+      for (size_t I = 0; I < Slots.size(); ++I)
+        if (From <= Slots[I] && Slots[I] < To)
+          Here.Calls.emplace_back(Slots[I], Kept[I]);
       From = To;
     } while (From < Next.end);
   }
@@ -110,129 +140,169 @@ bool Finder::begin() {
     if (Found != At.end()) // elsewhere it is undefined
       Blocks[Found->second].Uses.emplace_back(Its.Intervals.getInstructionIndex(Use), &Use);
   }
+  SmallSet<const MachineLoop *, 8> Loops;
+  Starts = {Labels(Bundles.size(), 0), Labels(Bundles.size(), 1)};
   for (size_t I = 0; I < Blocks.size(); ++I) {
-    sort(Blocks[I].Uses);
-    for (const auto &Next : Blocks[I].Uses)
-      Blocks[I].Defines.push_back(Next.second->modifiesRegister(Of.reg(), nullptr));
+    Presence &Here = Blocks[I];
+    sort(Here.Uses);
+    for (const auto &Next : Here.Uses)
+      Here.Defines.push_back(Next.second->modifiesRegister(Of.reg(), nullptr));
     for (const bool Out : {false, true})
-      if (Blocks[I].Lives[Out])
-        Bundles[Blocks[I].Bundles[Out]].push_back(I);
+      if (Here.Lives[Out])
+        Bundles[Here.Bundles[Out]].push_back(I);
+    const MachineLoop *const Loop = Its.Loops.getLoopFor(Here.Block);
+    if (!Loop || Here.Uses.empty() || Loops.size() == MaxLoops || !Loops.insert(Loop).second)
+      continue;
+    Labels &Start = Starts.emplace_back(Bundles.size(), 0);
+    for (const Presence &Part : Blocks)
+      if (Loop->contains(Part.Block))
+        Start[Part.Bundles[0]] = Start[Part.Bundles[1]] = 1;
   }
   return true;
 }
 
-bool Finder::isTaken(SlotIndex From, SlotIndex To) const {
-  if (any_of(Holders, [&](const LiveRange *Holder) { return Holder->overlaps(From, To); }))
-    return true;
-  const auto Number = static_cast<unsigned>(Its.Intervals.getMBBFromIndex(From)->getNumber());
-  const ArrayRef<SlotIndex> Slots = Its.Intervals.getRegMaskSlotsInBlock(Number);
-  const ArrayRef<const uint32_t *> Bits = Its.Intervals.getRegMaskBitsInBlock(Number);
-  for (size_t I = 0; I < Slots.size(); ++I)
-    if (From <= Slots[I] && Slots[I] < To && MachineOperand::clobbersPhysReg(Bits[I], Register))
-      return true;
-  return false;
+void Finder::take(const LiveRange &Holder) {
+  auto At = Pieces.begin();
+  for (auto Next = Holder.find(Of.beginIndex()); Next != Holder.end(); ++Next) {
+    At = std::partition_point(At, Pieces.end(),
+                              [&](const Piece &Its) { return Its.Its.second <= Next->start; });
+    if (At == Pieces.end())
+      return;
+    for (auto In = At; In != Pieces.end() && In->Its.first < Next->end; ++In)
+      Rooms[In->Block].Taken.emplace_back(std::max(In->Its.first, Next->start),
+                                          std::min(In->Its.second, Next->end));
+  }
+}
+
+void Finder::take(MCRegister In, const TargetRegisterInfo &Target) {
+  Rooms.assign(Blocks.size(), {});
+  SmallPtrSet<const LiveRange *, 16> Holders;
+  for (const MCRegUnit Unit : Target.regunits(In)) {
+    if (const LiveRange &Fixed = Its.Intervals.getRegUnit(Unit); !Fixed.empty())
+      take(Fixed);
+    for (const LiveInterval *Holder : Its.Matrix.query(Of, Unit).interferingVRegs())
+      if (Holders.insert(Holder).second)
+        take(*Holder);
+  }
+  for (size_t I = 0; I < Blocks.size(); ++I) {
+    for (const auto &[At, Kept] : Blocks[I].Calls)
+      if (MachineOperand::clobbersPhysReg(Kept, In))
+        Rooms[I].Taken.emplace_back(At, At.getNextSlot());
+    if (Rooms[I].Taken.empty())
+      continue;
+    const SlotIndex Begin = Its.Intervals.getMBBStartIdx(Blocks[I].Block);
+    const SlotIndex End = Its.Intervals.getMBBEndIdx(Blocks[I].Block);
+    Rooms[I].Edges[0] = Rooms[I].isTaken(Begin, Begin.getNextSlot());
+    Rooms[I].Edges[1] = Rooms[I].isTaken(End.getPrevSlot(), End);
+  }
 }
 
 Cost Finder::cost(size_t Block, bool In, bool Out) const {
   const Presence &Here = Blocks[Block];
-  const Room &Free = Rooms[Block];
+  const Room &Held = Rooms[Block];
   const bool Labels[2] = {In, Out};
-  Cost Its;
   for (const bool Edge : {false, true})
-    if (Here.Lives[Edge] && Labels[Edge] && !Free.Edges[Edge])
-      return {std::numeric_limits<float>::infinity(), 0, false};
-  if (Here.Uses.empty()) {
-    Its.Copies = In != Out ? 1 : In && !Free.Whole ? 2 : 0;
-  } else {
-    const float Without = (Here.Lives[0] && In) + (Here.Lives[1] && Out);
-    const float With = (Here.Lives[0] && !In) + (Here.Lives[1] && !Out);
-    const auto Count = static_cast<float>(Here.Uses.size());
-    Its.Uses = Free.Whole && With < Without + Count;
-    Its.Copies = Its.Uses ? With : Without;
-    Its.Rest = Its.Uses ? 0 : Count;
-  }
-  Its.Copies *= Here.Frequency;
-  Its.Rest *= Here.Frequency;
-  return Its;
+    if (Here.Lives[Edge] && Labels[Edge] && Held.Edges[Edge])
+      return {std::numeric_limits<float>::infinity(), false};
+  const bool Whole = Held.Taken.empty();
+  if (Here.Uses.empty())
+    return {(In != Out ? 1 : In && !Whole ? 2 : 0) * Here.Frequency, false};
+  const float Without = (Here.Lives[0] && In) + (Here.Lives[1] && Out);
+  const float With = (Here.Lives[0] && !In) + (Here.Lives[1] && !Out);
+  const auto Count = static_cast<float>(Here.Uses.size());
+  const bool Uses = Whole && With < Without + Count;
+  return {(Uses ? With : Without + Count) * Here.Frequency, Uses};
 }
 
-void Finder::region(std::vector<Point> &Found, const DenseMap<unsigned, bool> &Start) {
-  DenseMap<unsigned, bool> In = Start;
+void Finder::region(std::vector<Point> &Found, Labels In) {
   const auto Of = [&](size_t Block, unsigned Bundle, bool Value) {
     const Presence &Here = Blocks[Block];
-    const auto Label = [&](bool Edge) {
-      return Here.Lives[Edge] &&
-             (Here.Bundles[Edge] == Bundle ? Value : In.lookup(Here.Bundles[Edge]));
-    };
-    return cost(Block, Label(false), Label(true)).sum();
+    size_t Which = 0;
+    for (const bool Edge : {false, true})
+      if (Here.Lives[Edge] && (Here.Bundles[Edge] == Bundle ? Value : In[Here.Bundles[Edge]] != 0))
+        Which += Edge ? 2 : 1;
+    return Costs[Block][Which].Sum;
   };
-  bool Changed = true;
-  for (unsigned Round = 0; Changed && Round < 10; ++Round) {
-    Changed = false;
-    for (const auto &[Bundle, Those] : Bundles) {
-      float Costs[2] = {0, 0};
+  std::vector<char> Changed(Bundles.size(), 1); ///< or may do
+  for (unsigned Round = 0; is_contained(Changed, 1) && Round < 10; ++Round)
+    for (unsigned Bundle = 0; Bundle < Bundles.size(); ++Bundle) {
+      if (!std::exchange(Changed[Bundle], 0))
+        continue;
+      float Sums[2] = {0, 0};
       for (const bool Value : {false, true})
-        for (const size_t Block : Those)
-          Costs[Value] += Of(Block, Bundle, Value);
-      const bool Better = Costs[1] < Costs[0];
-      if (Better != In.lookup(Bundle)) {
-        In[Bundle] = Better;
-        Changed = true;
-      }
+        for (const size_t Block : Bundles[Bundle])
+          Sums[Value] += Of(Block, Bundle, Value);
+      const bool Better = Sums[1] < Sums[0];
+      if (Better == (In[Bundle] != 0))
+        continue;
+      In[Bundle] = Better;
+      for (const size_t Block : Bundles[Bundle])
+        for (const unsigned Other : Blocks[Block].Bundles)
+          Changed[Other] |= Other != Bundle;
     }
-  }
+  add(Found, In);
+}
+
+void Finder::add(std::vector<Point> &Found, const Labels &In) {
+  enum : char { Enters = 1, Leaves = 2, Uses = 4, Around = 8 };
+  std::vector<char> Parts(Blocks.size());
   Point One;
   bool Defines = false;
   size_t Left = 0;
-  std::vector<bool> Uses(Blocks.size());
   for (size_t I = 0; I < Blocks.size(); ++I) {
     const Presence &Here = Blocks[I];
-    Uses[I] = cost(I, Here.Lives[0] && In.lookup(Here.Bundles[0]),
-                   Here.Lives[1] && In.lookup(Here.Bundles[1]))
-                  .Uses;
-    if (!Uses[I]) {
+    const bool Edges[2] = {Here.Lives[0] && In[Here.Bundles[0]],
+                           Here.Lives[1] && In[Here.Bundles[1]]};
+    const bool Used = Costs[I][Edges[0] + 2 * Edges[1]].Uses;
+    const bool Goes = Here.Uses.empty() && Edges[0] && Edges[1] && !Rooms[I].Taken.empty();
+    Parts[I] = static_cast<char>((Edges[0] ? Enters : 0) | (Edges[1] ? Leaves : 0) |
+                                 (Used ? Uses : 0) | (Goes ? Around : 0));
+    if (Used) {
+      One.Weight += Here.Frequency * static_cast<float>(Here.Uses.size());
+      Defines |= is_contained(Here.Defines, true);
+    } else {
       Left += Here.Uses.size();
-      continue;
     }
-    One.Weight += Here.Frequency * static_cast<float>(Here.Uses.size());
-    Defines |= is_contained(Here.Defines, true);
-    for (const auto &Use : Here.Uses)
-      One.Uses.push_back(Use.second);
   }
-  if (One.Uses.empty())
+  if (One.Weight == 0 || !Seen.insert(Parts).second)
     return;
-  const auto Copy = [&](const Presence &Here, MachineBasicBlock::iterator Before, bool Into) {
+  enum Where { Begin, First, End };
+  const auto Copy = [&](const Presence &Here, Where Before, bool Into) {
     // What the part doesn't change, the rest still has.
     if (!Into && !Defines)
       return;
-    One.Copies.push_back({Here.Block, Before, Into});
+    One.Copies.push_back({Here.Block,
+                          Before == Begin ? Here.Block->SkipPHIsLabelsAndDebug(Here.Block->begin())
+                          : Before == First ? Here.Uses.front().second->getIterator()
+                                            : Here.Block->getFirstTerminator(),
+                          Into});
     One.Frequency += Here.Frequency;
   };
-  for (size_t I = 0; I < Blocks.size(); ++I) {
+  for (size_t I = 0; I < Blocks.size() && One.Frequency < One.Weight; ++I) {
     const Presence &Here = Blocks[I];
-    const auto Begin = Here.Block->SkipPHIsLabelsAndDebug(Here.Block->begin());
-    const auto End = Here.Block->getFirstTerminator();
-    const bool Enters = Here.Lives[0] && In.lookup(Here.Bundles[0]);
-    const bool Leaves = Here.Lives[1] && In.lookup(Here.Bundles[1]);
-    if (Here.Uses.empty()) {
-      if (Enters != Leaves) {
-        Copy(Here, Begin, Leaves);
-      } else if (Enters && !Rooms[I].Whole) {
-        Copy(Here, Begin, false);
-        Copy(Here, End, true);
-      }
-      continue;
+    const bool In = Parts[I] & Enters, Out = Parts[I] & Leaves, Used = Parts[I] & Uses;
+    for (const auto &Use : Here.Uses)
+      if (Used)
+        One.Uses.push_back(Use.second);
+    if (Parts[I] & Around) {
+      Copy(Here, Begin, false);
+      Copy(Here, End, true);
+    } else if (Here.Uses.empty()) {
+      if (In != Out)
+        Copy(Here, Begin, Out);
+    } else {
+      if (Here.Lives[0] && In != Used)
+        Copy(Here, Used ? First : Begin, Used);
+      if (Here.Lives[1] && Out != Used)
+        Copy(Here, End, Out);
     }
-    if (Here.Lives[0] && Enters != Uses[I])
-      Copy(Here, Uses[I] ? Here.Uses.front().second->getIterator() : Begin, Uses[I]);
-    if (Here.Lives[1] && Leaves != Uses[I])
-      Copy(Here, End, Leaves);
   }
-  if (One.Weight > One.Frequency && (Left || !One.Copies.empty()))
+  if (One.Frequency < One.Weight && (Left || !One.Copies.empty()))
     Found.push_back(std::move(One));
 }
 
-void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
+void Finder::windows(size_t Block, std::vector<Point> &Found) {
+  const Presence &Here = Blocks[Block];
   const size_t Count = Here.Uses.size();
   for (size_t First = 0; First < Count; ++First) {
     size_t Last = First;
@@ -242,7 +312,7 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
           Here.Defines[First] && !Here.Uses[First].second->readsVirtualRegister(Of.reg())
               ? Here.Uses[First].first.getRegSlot()
               : Here.Uses[First].first.getBaseIndex();
-      return !isTaken(From, Here.Uses[To].first.getRegSlot());
+      return !Rooms[Block].isTaken(From, Here.Uses[To].first.getRegSlot());
     };
     while (Last + 1 < Count && !Here.Uses[Last + 1].second->isTerminator() && Free(Last + 1))
       ++Last;
@@ -268,49 +338,18 @@ void Finder::windows(const Presence &Here, std::vector<Point> &Found) {
 }
 
 void Finder::find(MCRegister In, const TargetRegisterInfo &Target, std::vector<Point> &Found) {
-  Register = In;
-  Holders.clear();
-  for (const MCRegUnit Unit : Target.regunits(In)) {
-    if (LiveRange &Fixed = Its.Intervals.getRegUnit(Unit); !Fixed.empty())
-      Holders.push_back(&Fixed);
-    for (const LiveInterval *Holder : Its.Matrix.query(Of, Unit).interferingVRegs())
-      if (!is_contained(Holders, Holder))
-        Holders.push_back(Holder);
-  }
-  Rooms.assign(Blocks.size(), {});
-  bool Any = false;
+  take(In, Target);
+  Costs.resize(Blocks.size());
   for (size_t I = 0; I < Blocks.size(); ++I) {
-    const Presence &Here = Blocks[I];
-    Rooms[I].Whole =
-        none_of(Here.Segments, [&](const auto &Next) { return isTaken(Next.first, Next.second); });
-    Any |= Rooms[I].Whole;
-    if (Rooms[I].Whole)
-      continue;
-    const SlotIndex Begin = Its.Intervals.getMBBStartIdx(Here.Block);
-    const SlotIndex End = Its.Intervals.getMBBEndIdx(Here.Block);
-    Rooms[I].Edges[0] = !isTaken(Begin, Begin.getNextSlot());
-    Rooms[I].Edges[1] = !isTaken(End.getPrevSlot(), End);
-    windows(Here, Found);
+    if (!Rooms[I].Taken.empty())
+      windows(I, Found);
+    for (const bool Enters : {false, true})
+      for (const bool Leaves : {false, true})
+        Costs[I][Enters + 2 * Leaves] = cost(I, Enters, Leaves);
   }
-  if (!Any || is_contained(Seen, Rooms))
-    return;
-  Seen.push_back(Rooms);
-  DenseMap<unsigned, bool> Start;
-  region(Found, Start);
-  for (const auto &[Bundle, Those] : Bundles)
-    Start[Bundle] = true;
-  region(Found, Start);
-  SmallSet<const MachineLoop *, 8> Loops;
-  for (const Presence &Here : Blocks) {
-    const MachineLoop *const Loop = Its.Loops.getLoopFor(Here.Block);
-    if (!Loop || Here.Uses.empty() || Loops.size() == MaxLoops || !Loops.insert(Loop).second)
-      continue;
-    Start.clear();
-    for (const Presence &Part : Blocks)
-      if (Loop->contains(Part.Block))
-        Start[Part.Bundles[0]] = Start[Part.Bundles[1]] = true;
-    region(Found, Start);
-  }
+  if (any_of(Rooms, [](const Room &Its) { return Its.Taken.empty(); }))
+    for (const Labels &Start : Starts)
+      region(Found, Start);
 }
 
 } // namespace

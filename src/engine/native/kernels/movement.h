@@ -216,19 +216,35 @@ inline void Fill(void *const *o, const std::int64_t *p) {
     moveOne(y + i * p[0], o[1], p[0]);
 }
 
+/// A row of n; with strides that are known to be 0 or 1, compilers vectorize it.
+template <class T>
+MLBRIDGE_INLINE void whereRow(T *y, const std::uint8_t *c, const T *a, const T *b, std::int64_t n,
+                              std::int64_t sc, std::int64_t sa, std::int64_t sb) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T one = a[i * sa], other = b[i * sb];
+    y[i] = c[i * sc] ? one : other;
+  }
+}
+
 inline void Where(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<char *>(o[0]);
-  const auto *c = static_cast<const std::uint8_t *>(o[1]);
-  const auto *a = static_cast<const char *>(o[2]);
-  const auto *b = static_cast<const char *>(o[3]);
-  const std::int64_t width = p[0], rank = p[1];
-  const std::int64_t *last = p + 2 + (rank - 1) * 4;
-  eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
-    for (std::int64_t i = 0; i < last[0]; ++i, y += width)
-      moveOne(y,
-              c[at[0] + i * last[1]] ? a + (at[1] + i * last[2]) * width
-                                     : b + (at[2] + i * last[3]) * width,
-              width);
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    const std::int64_t rank = p[1];
+    const std::int64_t *last = p + 2 + (rank - 1) * 4;
+    const std::int64_t n = last[0];
+    eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
+      const auto *c = static_cast<const std::uint8_t *>(o[1]) + at[0];
+      const auto *a = static_cast<const T *>(o[2]) + at[1];
+      const auto *b = static_cast<const T *>(o[3]) + at[2];
+      if (last[1] == 1 && last[2] == 1 && last[3] == 1)
+        whereRow(y, c, a, b, n, 1, 1, 1);
+      else if (last[1] == 1 && last[2] == 1 && last[3] == 0)
+        whereRow(y, c, a, b, n, 1, 1, 0);
+      else
+        whereRow(y, c, a, b, n, last[1], last[2], last[3]);
+      y += n;
+    });
   });
 }
 

@@ -311,13 +311,18 @@ Status gather(Lowering &l) {
   shape.insert(place, indices->shape.begin(), indices->shape.end());
   const int64_t n = at.n, block = at.inner * width(x);
   // One constant index is a part of x.
-  if (indices->isConstant() && indices->count == 1 && at.outer == 1) {
+  if (indices->isConstant() && indices->count == 1) {
     int64_t index = 0;
     if (!l.read(indices, index))
       return l.status();
     if (index < -n || index >= n)
       return l.invalid("index ", index, " is out of range for a length of ", n);
-    return l.give(l.view(x, shape, static_cast<uint64_t>((index < 0 ? index + n : index) * block)));
+    Shape lengths = x->shape;
+    lengths[at.axis] = 1;
+    std::vector<int64_t> starts(x->rank());
+    starts[at.axis] = index < 0 ? index + n : index;
+    const std::vector<int64_t> steps(x->rank(), 1);
+    return l.give(l.view(slice(l, x, lengths, starts, steps), shape));
   }
   Value *y = l.output(0, x->type, shape);
   return l.emit(KernelId::Gather, {y}, {x, asIndices(l, indices), l.fault()},
