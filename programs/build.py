@@ -124,14 +124,21 @@ def link_program(
     return linked
 
 
-def run_test(program: Program, executables: Path, work: Path, build: Path = BUILD) -> bytes:
+def run_test(
+    program: Program,
+    executables: Path,
+    work: Path,
+    build: Path = BUILD,
+    emulator: Sequence[str] = (),
+) -> bytes:
     """Run the program's own test; everything it printed and wrote, as bytes to compare.
 
     `run_test(replace(program, test=program.work), …)` runs what keeps it busy.
 
     The commands run in `work`, which holds an empty folder "scratch" whose files are not compared.
     What the words of a command mean is said at the top of catalog.toml. A command that ends with
-    another exit code than the expected one, or takes longer than a minute, raises.
+    another exit code than the expected one, or takes longer than a minute, raises. `emulator` runs
+    executables of another machine.
     """
     if work.exists():
         shutil.rmtree(work)
@@ -154,7 +161,7 @@ def run_test(program: Program, executables: Path, work: Path, build: Path = BUIL
         while "=" in command[0]:
             name, _, value = command.pop(0).partition("=")
             env[name] = value
-        command[0] = str(executables.resolve() / command[0])
+        command[:1] = [*emulator, str(executables.resolve() / command[0])]
         ran = run(command, work, TEST_TIMEOUT, work / stdin if stdin else None, env)
         if ran.code != expected:
             raise ProgramsError(

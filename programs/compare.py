@@ -6,6 +6,8 @@
     python3 -m programs.compare demo --effort 1 3 10 --shares
     python3 -m programs.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
     python3 -m programs.compare demo --level O2 --spills --way "large=-mllvm -split-spill-mode=size"
+    python3 -m programs.compare zlib --level O2 --way "same=" --emulator "qemu-aarch64 -L DIR" \
+        --compiler "clang-22 --target=aarch64-linux-gnu"
 
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
 --linked also with -ffunction-sections, and linked with --gc-sections. Programs with a test run it,
@@ -118,11 +120,13 @@ def build(
     root: Path = BUILD,
     *,
     linked: bool = False,
+    compiler: Sequence[str] = ("clang-22",),
+    emulator: Sequence[str] = (),
 ) -> Build:
     """Compile it, link, run its test; its sources lie in `root`. `linked`: these objects have a
     section for each function, so that they say what --gc-sections leaves."""
     began, spent = time.perf_counter(), cpu()
-    compiled = compile_program(program, folder / "objects", flags=flags, jobs=jobs, build=root)
+    compiled = compile_program(program, folder / "objects", compiler, flags, jobs, root)
     wall, used = time.perf_counter() - began, cpu() - spent
     made = Build({i.source: file_executable_bytes(i.object) for i in compiled}, wall, used)
     made.fallbacks = fallback_warnings(compiled)
@@ -134,8 +138,8 @@ def build(
     if linked:
         made.linked = linked_size(program, compiled, folder)
     if program.test:
-        link_program(program, compiled, folder / "bin")
-        made.output = run_test(program, folder / "bin", folder / "work", root)
+        link_program(program, compiled, folder / "bin", compiler)
+        made.output = run_test(program, folder / "bin", folder / "work", root, emulator)
     return made
 
 
@@ -212,7 +216,16 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
     builds: dict[str, Build] = {}
     for name, flags in ways(options).items():
         once = options.linked and bool(options.way)
-        builds[name] = build(program, flags, folder / name, options.jobs, root, linked=once)
+        builds[name] = build(
+            program,
+            flags,
+            folder / name,
+            options.jobs,
+            root,
+            linked=once,
+            compiler=shlex.split(options.compiler),
+            emulator=shlex.split(options.emulator),
+        )
         if options.linked and not once:
             linked = linked_bytes(program, flags, folder / name, options.jobs, root)
             builds[name].linked = linked
@@ -322,6 +335,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
     parser.add_argument("--shares", action="store_true", help="where compile time goes")
     parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
+    parser.add_argument("--compiler", default="clang-22", help="with flags for linking as well")
+    parser.add_argument("--emulator", default="", metavar="COMMAND", help="what runs programs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)
@@ -329,6 +344,8 @@ def main(arguments: list[str]) -> int:
         parser.error("--way: expected NAME=FLAGS")
     if not options.way and (options.spills or options.level != "Oz"):
         parser.error("--spills and --level need a --way")
+    if options.emulator and (options.linked or options.runs):
+        parser.error("--emulator goes with neither --linked nor --runs")
     found: dict[str, dict[str, Build]] = {}
     wrong: list[str] = []
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Build programs by their own build systems, with and without the model, and run their checks.
 
-    python3 -m programs.own_builds [--kill-server | --transports] [NAME ...]
+    python3 -m programs.own_builds [--kill-server | --transports | --flags=FLAGS] [NAME ...]
 
 Each is what `mlbridge validate` does, with CFLAGS=-Oz, made in parallel. Writes its report,
 build/programs/own-builds/report.json. Exits with 1 if a build or check fails, no decision was made,
@@ -9,6 +9,9 @@ or the code is more than 3 % larger in geometric mean.
 
 With --kill-server the second build asks a Python server that is killed once some files are
 compiled; the build must be complete and pass its check, the other files be plain -Oz.
+
+With --flags these are added to the compilers in place of the model's; objects must change, and the
+checks pass.
 
 With --transports one program (zstd unless named) is built in turns with the model in every
 compiler's own process, and in one server that all compilers ask over each transport. Decisions and
@@ -21,6 +24,7 @@ import argparse
 import json
 import math
 import os
+import shlex
 import statistics
 import sys
 import threading
@@ -169,6 +173,21 @@ def build_with_killed_server(entry: OwnBuild, after: int = 3) -> list[str]:
     return [f"{entry.name}: {text}" for text in wrong]
 
 
+def build_with_flags(entry: OwnBuild, flags: Sequence[str]) -> list[str]:
+    """Build it with compilers that have these flags as well; what is wrong."""
+    trial = entry.trial()
+    plain = trial.build(PLAIN)
+    way = Way("flags", lambda _: nullcontext(flags))
+    made = trial.build(way)
+    ran, _ = trial.run(way, entry.tree().runs[0])
+    wrong = [] if ran.code == 0 else [f"its check ended with {ran.code}:\n{ran.stdout.text}"]
+    changed = len(plain.different(made))
+    if not changed or plain.objects.keys() != made.objects.keys():
+        wrong.append("no object has changed, or they are not the same ones")
+    print(f"{entry.name:8s} {len(plain.objects):4d} objects, {changed} changed", flush=True)
+    return [f"{entry.name}: {text}" for text in wrong]
+
+
 def compare(plain: Built, asked: Built) -> list[str]:
     """What is wrong with a build whose server was killed."""
     wrong: list[str] = []
@@ -236,6 +255,7 @@ def main(arguments: list[str]) -> int:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--kill-server", action="store_true")
     way.add_argument("--transports", action="store_true")
+    way.add_argument("--flags", help="of the compiler")
     parser.add_argument("--jobs", type=int, help="default: all cores; with --transports 8")
     options = parser.parse_args(arguments)
     names = options.names or (["zstd"] if options.transports else [])
@@ -251,6 +271,9 @@ def main(arguments: list[str]) -> int:
         OUTPUT.mkdir(parents=True, exist_ok=True)
         if options.transports:
             wrong = compare_transports(chosen[0], jobs)
+        elif options.flags:
+            flags = shlex.split(options.flags)
+            wrong = [text for entry in chosen for text in build_with_flags(entry, flags)]
         elif options.kill_server:
             wrong = [text for entry in chosen for text in build_with_killed_server(entry)]
         else:

@@ -26,6 +26,9 @@ from common import BUILD, PYTHON, ROOT, jobs, run_logged
 
 RESULTS = BUILD / "nightly"
 RANDOM_NETWORKS = ROOT / "tests/random-networks/run.py"
+COMPARE = (PYTHON, "-m", "programs.compare")
+FEW = ("zlib", "bzip2", "lz4", "byacc", "expat")
+NO_CROSS_COMPILER = "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
 LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of tests of which `make test` runs a sample
 COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
@@ -137,6 +140,16 @@ def thread_soak(log: Path, seconds: float) -> bool:
     return good
 
 
+def flags(optimization: str, *options: str) -> str:
+    """What `mlbridge flags` prints."""
+    command = [str(PYTHON), "-m", "mlbridge", "flags", optimization, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def has_cross_compiler() -> bool:
+    return bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
+
+
 def own_builds(log: Path, _: float) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
     command = [sys.executable, "-m", "programs.own_builds"]
@@ -155,28 +168,53 @@ def loop_distribution(log: Path, _: float) -> bool:
         "nightly",
     ]
     good = run(log, *tests, env={"MLBRIDGE_FIRST_SEED": str(seed)})
-    ways = []
-    for name, model in (("always", "function:always"), ("random", f"function:random?seed={seed}")):
-        command = [str(PYTHON), "-m", "mlbridge", "flags", "loop-distribution", "--model", model]
-        line = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        ways += ["--way", f"{name}={line}"]
-    compare: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "programs.compare",
-        "zlib",
-        "bzip2",
-        "lz4",
-        "byacc",
-        "expat",
+    models = {"always": "function:always", "random": f"function:random?seed={seed}"}
+    ways = [
+        f"--way={name}={flags('loop-distribution', '--model', model)}"
+        for name, model in models.items()
     ]
-    return run(log, *compare, "--level", "O3", *ways) and good
+    return run(log, *COMPARE, *FEW, "--level", "O3", *ways) and good
+
+
+def allocations() -> dict[str, str]:
+    """Flags of agents that allocate registers, the machine verifier behind them."""
+    seed = int(time.time()) // 86400
+    models = {
+        "shipped": [],
+        "heuristic": ["--model", "function:heuristic"],
+        "random": ["--model", f"function:random?seed={seed}"],
+    }
+    asked = {
+        name: flags("register-allocation", *model, "--on-failure", "fail")
+        for name, model in models.items()
+    }
+    return {name: f"{line} -mllvm -verify-machineinstrs" for name, line in asked.items()}
+
+
+def register_allocation(log: Path, _: float) -> bool:
+    """Real programs by four agents: the demo's, also for AArch64, and those of own_builds.toml.
+    All their functions, some thousands, by random agents as well."""
+    ways = allocations()
+    options = ["--level", "O2", *(f"--way={name}={line}" for name, line in ways.items())]
+    good = run(log, *COMPARE, "demo", *options)
+    if has_cross_compiler():
+        cross = [
+            "--compiler=clang-22 --target=aarch64-linux-gnu -I/usr/aarch64-linux-gnu/include",
+            "--emulator=qemu-aarch64 -L /usr/aarch64-linux-gnu",
+        ]
+        good &= run(log, *COMPARE, *FEW, *cross, *options)
+    else:
+        with log.open("a") as to:
+            to.write(f"left out for AArch64: {NO_CROSS_COMPILER}\n")
+    for line in ways.values():
+        good &= run(log, PYTHON, "-m", "programs.own_builds", f"--flags={line}")
+    return good
 
 
 def aarch64(log: Path, _: float) -> bool | str:
     """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
-    if not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
-        return "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
+    if not has_cross_compiler():
+        return NO_CROSS_COMPILER
     test = ["-m", "pytest", "tests/install/compile_model_test.py", "-k", "another_machine"]
     return (
         build("dev", []) == 0
@@ -200,6 +238,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "thread-soak": (thread_soak, 0.1),
     "own-builds": (own_builds, 0.15),
     "loop-distribution": (loop_distribution, 0.05),
+    "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
 }
 

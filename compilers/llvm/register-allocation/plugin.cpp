@@ -316,6 +316,8 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
   if (Flags.given())
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
+  // Finds nothing to do, and reports what the allocation costs, to compare it.
+  Passes->insertPass(&RABasicID, &RAGreedyLegacyID);
 });
 
 } // namespace
