@@ -76,7 +76,8 @@ def main() -> int:
             WHEELS,
             source,
         ]
-        code = code or run_logged(LOG, *make, seconds=3600)
+        # By the names that presets call them, so that ccache has their results for these as well.
+        code = code or run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"})
         install = [*pip, "install", "--no-deps", "--force-reinstall"]
         code = code or run_logged(LOG, *install, *WHEELS.glob(f"{name}-*.whl"), seconds=3600)
     if code != 0:

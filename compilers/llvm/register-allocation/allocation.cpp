@@ -285,6 +285,7 @@ void Allocation::split(size_t Range, const Point &At) {
   const SmallPtrSet<const MachineInstr *, 16> IsPart(At.Uses.begin(), At.Uses.end());
   for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
     Operand.setReg(IsPart.contains(Operand.getParent()) ? Part : Rest);
+  SmallVector<MachineInstr *, 4> Copies, Dead;
   for (const Point::Copy &Copy : At.Copies) {
     const DebugLoc Where = Copy.Block->findDebugLoc(Copy.Before);
     MachineInstr *const Made =
@@ -292,6 +293,7 @@ void Allocation::split(size_t Range, const Point &At) {
                 MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Copy.Into ? Part : Rest)
             .addReg(Copy.Into ? Rest : Part);
     Its.Intervals.InsertMachineInstrInMaps(*Made);
+    Copies.push_back(Made);
   }
   for (const Register New : {Rest, Part}) {
     Registers.clearKillFlags(New);
@@ -301,6 +303,10 @@ void Allocation::split(size_t Range, const Point &At) {
     for (const LiveInterval *Other : Apart)
       Its.Map.setIsSplitFromReg(Other->reg(), Its.Map.getOriginal(Old));
   }
+  // Spilled, one that nothing uses would be a load that doesn't say so.
+  copy_if(Copies, std::back_inserter(Dead),
+          [](MachineInstr *Copy) { return Copy->allDefsAreDead(); });
+  Edit.eliminateDeadDefs(Dead);
   Edit.calculateRegClassAndHint(MF, Weights);
   // The old interval stays, without a use: the spiller looks up the original's values.
   Its.Variables.splitRegister(Old, Edit.regs(), Its.Intervals);
