@@ -165,7 +165,9 @@ def test_agents_may_have_models_of_their_own(
     assert main([*command, "unix:s", "--vocabulary", file]) == 0
     assert f"-register-allocation-vocabulary={file}" in capsys.readouterr().out
     said = refused(capsys, "inliner", *command[2:], "unix:s", "--vocabulary", file)
-    assert "--vocabulary is for one of phase-ordering and register-allocation" in said
+    assert (
+        "--vocabulary is for one of phase-ordering, register-allocation, loop-distribution" in said
+    )
 
 
 def test_several_optimizations(

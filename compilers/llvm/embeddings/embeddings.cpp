@@ -81,15 +81,33 @@ const Expected<Vocabulary> &Vocabulary::builtin() {
 
 size_t Vocabulary::dimension() const { return Seeds->getDimension(); }
 
+float asFloat(double Sum) {
+  constexpr double Most = std::numeric_limits<float>::max();
+  return std::isnan(Sum) ? 0.0F : float(std::min(std::max(Sum, -Most), Most));
+}
+
 void Vocabulary::embed(const Module &M, Kind How, MutableArrayRef<float> Out) const {
   const IR2VecKind Wanted = How == Kind::Symbolic ? IR2VecKind::Symbolic : IR2VecKind::FlowAware;
   Embedding Sum(dimension(), 0);
   for (const Function &F : M)
     if (!F.isDeclaration())
       Sum += ir2vec::Embedder::create(Wanted, F, *Seeds)->getFunctionVector();
-  constexpr double Most = std::numeric_limits<float>::max();
   for (const auto &[To, From] : zip_equal(Out, Sum))
-    To = std::isnan(From) ? 0.0F : float(std::min(std::max(From, -Most), Most));
+    To = asFloat(From);
+}
+
+std::vector<double> Vocabulary::embed(ArrayRef<Instruction *> Of) const {
+  std::vector<double> Made;
+  if (Of.empty())
+    return Made;
+  Made.reserve(Of.size() * dimension());
+  const auto Its =
+      ir2vec::Embedder::create(IR2VecKind::Symbolic, *Of.front()->getFunction(), *Seeds);
+  for (const Instruction *Next : Of) {
+    const Embedding Vector = Its->getInstVector(*Next);
+    Made.insert(Made.end(), Vector.begin(), Vector.end());
+  }
+  return Made;
 }
 
 } // namespace mlbridge::embeddings
@@ -109,6 +127,8 @@ const Expected<Vocabulary> &Vocabulary::builtin() {
 }
 size_t Vocabulary::dimension() const { return 0; }
 void Vocabulary::embed(const llvm::Module &, Kind, llvm::MutableArrayRef<float>) const {}
+std::vector<double> Vocabulary::embed(llvm::ArrayRef<llvm::Instruction *>) const { return {}; }
+float asFloat(double) { return 0; }
 
 } // namespace mlbridge::embeddings
 

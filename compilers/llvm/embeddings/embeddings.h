@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm::ir2vec {
 class Vocabulary;
@@ -22,6 +23,9 @@ enum class Kind {
   Symbolic,  ///< an instruction is its opcode, type and operands
   FlowAware, ///< an operand is the whole vector of the instruction that computes it
 };
+
+/// The nearest number that a float holds; 0 for what is none.
+float asFloat(double Sum);
 
 /// Seed vectors of opcodes, types and operands. Copies share them; threads may use one at once.
 class Vocabulary {
@@ -45,6 +49,10 @@ public:
   /// that no float holds become the largest one; what is not a number, 0. Depends on nothing but
   /// the IR, without debug instructions. `Out` has dimension() values.
   void embed(const llvm::Module &M, Kind How, llvm::MutableArrayRef<float> Out) const;
+
+  /// The symbolic vectors of instructions of one function, as doubles: for each dimension()
+  /// numbers.
+  std::vector<double> embed(llvm::ArrayRef<llvm::Instruction *> Of) const;
 
 private:
   Vocabulary() = default;

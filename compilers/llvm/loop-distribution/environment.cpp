@@ -26,6 +26,42 @@ Span<const AgentSpec> DistributionEnvironment::specs() {
   return Agents;
 }
 
+/// Inputs with embeddings: of nodes, or of a node; and of the loop to which nodes are added.
+static const char *nameFor(size_t Agent) {
+  return Agent == DistributionEnvironment::Select ? "embeddings" : "embedding";
+}
+static constexpr const char *OfPrevious = "previous_embedding";
+
+bool DistributionEnvironment::wantsEmbeddings(size_t Agent, const Model &Policy) {
+  const Signature *Own = Policy.modelSignature();
+  return Own && (Own->findInput(nameFor(Agent)) >= 0 || Own->findInput(OfPrevious) >= 0);
+}
+
+std::vector<TensorSpec> DistributionEnvironment::embeddingsFor(size_t Agent, size_t Dimension) {
+  const auto Length = static_cast<int64_t>(Dimension);
+  return {Agent == Select ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxNodes, 0})
+                          : TensorSpec::of<float>(nameFor(Agent), {Length}),
+          TensorSpec::of<float>(OfPrevious, {Length})};
+}
+
+Status DistributionEnvironment::embed(Observation &To, Agent For) {
+  if (Specs[For].signature.findInput(nameFor(For)) < 0)
+    return Status();
+  if (For == Select) {
+    auto Rows = To.resize<float>(nameFor(For), {static_cast<int64_t>(Of.nodes().size()),
+                                                static_cast<int64_t>(Vectors->dimension())});
+    if (!Rows)
+      return Rows.status();
+    for (size_t I = 0; I < Of.nodes().size(); ++I)
+      Vectors->sum(Of.nodes()[I].Needs, Rows->data() + I * Vectors->dimension());
+  } else {
+    Vectors->sum(Of.nodes()[Order.back()].Needs, To.input<float>(nameFor(For)).data());
+  }
+  const llvm::BitVector Before = Loops.empty() ? llvm::BitVector() : Of.needs(Loops.back());
+  Vectors->sum(Before, To.input<float>(OfPrevious).data());
+  return Status();
+}
+
 size_t DistributionEnvironment::loopOf(unsigned Node) const {
   return static_cast<size_t>(
       llvm::find_if(Loops, [&](const llvm::BitVector &Its) { return Its.test(Node); }) -
@@ -72,6 +108,8 @@ Status DistributionEnvironment::proceed(Observation &Next) {
     (*Edges)[2 * I] = Of.edges()[I].first;
     (*Edges)[2 * I + 1] = Of.edges()[I].second;
   }
+  if (Status Embedded = embed(To, Select); !Embedded)
+    return Embedded;
   return To.set("previous", Previous);
 }
 
@@ -90,6 +128,7 @@ Status DistributionEnvironment::select(unsigned Which, Observation &Next) {
   Together.set(Which);
   Mask = {1, 1};
   (void)To.set("action_mask", {true, true});
+  (void)embed(To, Distribute);
   (void)To.set("node", Of.nodes()[Which].Description);
   (void)To.set("previous", Previous);
   (void)To.set("together", Of.describe(Of.needs(Together)));

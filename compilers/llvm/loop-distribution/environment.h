@@ -4,9 +4,10 @@
 #ifndef MLBRIDGE_LOOP_DISTRIBUTION_ENVIRONMENT_H
 #define MLBRIDGE_LOOP_DISTRIBUTION_ENVIRONMENT_H
 
-#include "graph.h"
+#include "loop_embeddings.h"
 
 #include <mlbridge/environment.h>
+#include <mlbridge/model.h>
 
 #include <vector>
 
@@ -16,12 +17,19 @@ class DistributionEnvironment final : public Environment {
 public:
   enum Agent : size_t { Select, Distribute };
 
+  /// Without embeddings.
   static Span<const AgentSpec> specs();
+  /// Whether an agent's model asks for embeddings, and the inputs that the agent then has.
+  static bool wantsEmbeddings(size_t Agent, const Model &Policy);
+  static std::vector<TensorSpec> embeddingsFor(size_t Agent, size_t Dimension);
 
-  /// Of a loop with at least one node.
-  explicit DistributionEnvironment(const LoopGraph &Of) : Of(Of) {}
+  /// Of a loop with at least one node. `Specs` is specs(), with embeddings for some of the agents;
+  /// these come from `Vectors`, which may be null if none has.
+  DistributionEnvironment(const LoopGraph &Of, Span<const AgentSpec> Specs,
+                          const LoopEmbeddings *Vectors)
+      : Of(Of), Specs(Specs), Vectors(Vectors) {}
 
-  Span<const AgentSpec> agents() const override { return specs(); }
+  Span<const AgentSpec> agents() const override { return Specs; }
   Status reset(Observation &First) override;
   Status step(const Action &Taken, Observation &Next) override;
 
@@ -36,8 +44,12 @@ private:
   Status proceed(Observation &Next);
   Status select(unsigned Which, Observation &Next);
   void put(bool InNewLoop);
+  /// Writes the embeddings that this agent has asked for.
+  Status embed(Observation &To, Agent For);
 
   const LoopGraph &Of;
+  const Span<const AgentSpec> Specs;
+  const LoopEmbeddings *const Vectors;
   std::vector<llvm::BitVector> Loops;
   std::vector<unsigned> Order;
   llvm::BitVector Waiting;

@@ -5,6 +5,7 @@
 //   opt-22 -load-pass-plugin=mlbridge-loop-distribution.so -passes=mlbridge-loop-distribution
 #include "advice/flags.h"
 #include "agents.h"
+#include "asked_vocabulary.h"
 #include "distribution.h"
 #include "environment.h"
 #include "levels.h"
@@ -25,13 +26,25 @@ namespace {
 
 constexpr const char *PassName = "loop-distribution";
 
-const advice::Flags Flags(PassName, "The models that distribute loops: one URI, or AGENT=URI;...",
-                          "O2,O3");
+class DistributionFlags final : public advice::Flags {
+public:
+  DistributionFlags()
+      : Flags(PassName, "The models that distribute loops: one URI, or AGENT=URI;...", "O2,O3"),
+        Vocabulary("loop-distribution-vocabulary", cl::value_desc("FILE"),
+                   cl::desc("The vocabulary for embeddings instead of the built-in one")) {}
+
+  std::string vocabulary() const { return value(Vocabulary); }
+
+private:
+  cl::opt<std::string> Vocabulary;
+};
+const DistributionFlags Flags;
 
 /// The agents of one pipeline, opened when there is a loop for them.
 struct Decider {
   advice::Settings Options = Flags.settings();
   std::optional<Agents> Models;
+  std::optional<embeddings::Vocabulary> Words; ///< if a model asks for embeddings
   bool Checked = false, Failed = false;
 
   /// Whether they may be asked.
@@ -52,9 +65,23 @@ struct Decider {
       Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
       Opening.sharedBudget = true;
       Opening.context = F.getParent()->getSourceFileName();
-      Models.emplace(Agents::open(DistributionEnvironment::specs(), Options.Model, Opening));
+      Models.emplace(Agents::open(
+          DistributionEnvironment::specs(), Options.Model, Opening,
+          [this](size_t Agent, const Model &Policy) { return signatureFor(Agent, Policy); }));
     }
     return *Models;
+  }
+
+  /// With embeddings, if the model asks for them.
+  Expected<Signature> signatureFor(size_t Agent, const Model &Policy) {
+    Signature Its = DistributionEnvironment::specs()[Agent].signature;
+    if (!DistributionEnvironment::wantsEmbeddings(Agent, Policy))
+      return Its;
+    if (const Status Read = embeddings::readFor(Policy, PassName, Flags.vocabulary(), Words); !Read)
+      return Read;
+    for (TensorSpec &Next : DistributionEnvironment::embeddingsFor(Agent, Words->dimension()))
+      Its.inputs.push_back(std::move(Next));
+    return Its;
   }
 };
 
@@ -126,10 +153,14 @@ private:
       return Leave("it can't be divided");
     if (Count > MaxNodes)
       return Leave("it has more than " + Twine(MaxNodes) + " nodes");
-    DistributionEnvironment Environment(Graph);
+    Agents &Models = Asked->agents(F);
+    std::optional<LoopEmbeddings> Vectors;
+    if (Asked->Words)
+      Vectors.emplace(Graph, *Asked->Words);
+    DistributionEnvironment Environment(Graph, Models.specs(), Vectors ? &*Vectors : nullptr);
     EpisodeOptions Episode;
     Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
-    const EpisodeResult Result = mlbridge::run(Environment, Asked->agents(F), Episode);
+    const EpisodeResult Result = mlbridge::run(Environment, Models, Episode);
     if (!Result.status) {
       Asked->Failed = true;
       advice::giveUp(

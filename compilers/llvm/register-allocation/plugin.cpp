@@ -6,6 +6,7 @@
 //     -Xclang -register-allocation-model=URIS
 #include "advice/flags.h"
 #include "agents.h"
+#include "asked_vocabulary.h"
 #include "environment.h"
 #include "mir_triplets.h"
 #include "trials/allocation_trials.h"
@@ -225,20 +226,10 @@ private:
     Signature Its = AllocationEnvironment::specs()[Agent].signature;
     if (!AllocationEnvironment::wantsEmbedding(Agent, Policy))
       return Its;
-    const std::string File = Flags.vocabulary();
-    if (!Words) {
-      auto Read = File.empty() ? embeddings::MachineVocabulary::builtin()
-                               : embeddings::MachineVocabulary::read(File);
-      if (!Read)
-        return Read.status();
-      Words.emplace(*Read);
-    }
-    const std::optional<std::string> Digest = Policy.metadata("register-allocation.vocabulary");
-    if (Digest && *Digest != Words->digest())
-      return Status(
-          Code::Mismatch,
-          "register-allocation.vocabulary: " + (File.empty() ? "the one in this plugin" : File) +
-              " has the digest " + Words->digest() + ", the model wants '" + *Digest + "'");
+    if (const Status Read =
+            embeddings::readFor(Policy, "register-allocation", Flags.vocabulary(), Words);
+        !Read)
+      return Read;
     Its.inputs.push_back(AllocationEnvironment::embeddingFor(Agent, Words->dimension()));
     return Its;
   }

@@ -29,6 +29,8 @@ SCHEMES = {
 PHASES = "phase-ordering"
 EVICTION = "regalloc-eviction"
 ALLOCATION = "register-allocation"
+#: Whose models may ask for embeddings.
+EMBEDDING = (PHASES, ALLOCATION, "loop-distribution")
 #: In a URI for several agents, this is the name of each.
 AGENT = "{agent}"
 #: How many others each compares with what the compiler does, if nothing is said.
@@ -322,9 +324,9 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
     for option in ("objective", "max_steps"):
         if getattr(options, option) is not None and PHASES not in named:
             raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
-    embedding = [name for name in named if name in (PHASES, ALLOCATION)]
+    embedding = [name for name in named if name in EMBEDDING]
     if options.vocabulary is not None and len(embedding) != 1:
-        raise CommandError(f"--vocabulary is for one of {PHASES} and {ALLOCATION}")
+        raise CommandError(f"--vocabulary is for one of {', '.join(EMBEDDING)}")
     if options.effort is not None and not set(named) & set(EFFORTS):
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
     if options.missing is not None and not any(map(takes_missing, named)):
@@ -430,7 +432,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
     for one in asked:
         told = told_to_all(options, one)
         told["effort"] = effort_of(options, one.optimization) or None
-        if one.optimization in (PHASES, ALLOCATION):
+        if one.optimization in EMBEDDING:
             told["vocabulary"] = next(iter(vocabulary_of(options)), None)
         if one.optimization == PHASES:
             told |= {
