@@ -15,10 +15,10 @@ and must give what the -Oz build gives; --runs times the catalog's `work`, in tu
 once more with logs of where time goes. With --way, -Oz, or another --level, is compared with these
 flags added to it in place of the efforts, all compiled with -ffunction-sections; --spills also
 compares the allocator's weighted spills, reloads and copies (each program's plus one, so that there
-is a ratio). Ratios are geometric means over programs, with the 95 % interval of a bootstrap over
-programs (10 000 samples, seed 0). The file records all of it, with the versions of compiler and
-candidates. Exits with 1 if an effort makes an object larger than -Oz, a compiler falls back, or an
-output differs.
+is a ratio), which --chart FILE.svg draws for each function. Ratios are geometric means over
+programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
+records all of it, with the versions of compiler and candidates. Exits with 1 if an effort makes an
+object larger than -Oz, a compiler falls back, or an output differs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Build:
     wall_seconds: float
     cpu_seconds: float
     linked: int | None = None
-    spill_cost: float | None = None
+    #: Of each function, by file and name.
+    spill_costs: dict[str, float] | None = None
     digests: dict[str, str] = field(default_factory=dict)
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
@@ -83,6 +84,10 @@ class Build:
     @property
     def bytes(self) -> int:
         return sum(self.sizes.values())
+
+    @property
+    def spill_cost(self) -> float | None:
+        return None if self.spill_costs is None else sum(self.spill_costs.values())
 
 
 def bootstrap(ratios: Iterable[float]) -> Ratio:
@@ -131,8 +136,11 @@ def build(
     made = Build({i.source: file_executable_bytes(i.object) for i in compiled}, wall, used)
     made.fallbacks = fallback_warnings(compiled)
     if set(RECORD) <= set(flags):
-        records = [i.object.with_suffix(SUFFIX) for i in compiled]
-        made.spill_cost = sum(sum(spill_costs(record).values()) for record in records)
+        made.spill_costs = {
+            f"{item.source}:{function}": cost
+            for item in compiled
+            for function, cost in spill_costs(item.object.with_suffix(SUFFIX)).items()
+        }
     for item in compiled:
         made.digests[item.source] = hashlib.sha256(item.object.read_bytes()).hexdigest()
     if linked:
@@ -314,6 +322,29 @@ def print_summary(made: dict[str, dict[str, Any]]) -> None:
             print(f"{way}: of {spent['all']:.1f} s of a processor, {', '.join(list(parts)[:-1])}")
 
 
+def draw(found: dict[str, dict[str, Build]], file: Path) -> None:
+    """Each function's cost of spills by the first way, and by the others."""
+    from matplotlib.figure import Figure
+
+    usual, *ways = next(iter(found.values()))
+    figure = Figure(figsize=(5 * len(ways), 5), layout="constrained")
+    for axes, way in zip(figure.subplots(1, len(ways), squeeze=False)[0], ways, strict=True):
+        pairs = [
+            (before.get(function, 0.0), after.get(function, 0.0))
+            for builds in found.values()
+            for before, after in [(builds[usual].spill_costs or {}, builds[way].spill_costs or {})]
+            for function in sorted(before.keys() | after.keys())
+        ]
+        less, more = (sum(sign * b < sign * a for a, b in pairs) for sign in (1, -1))
+        most = max((max(pair) for pair in pairs), default=1.0)
+        axes.plot([0, most], [0, most], color="grey", linewidth=0.8)
+        axes.scatter(*zip(*pairs, strict=True) if pairs else ([], []), s=4, alpha=0.5)
+        axes.set(xscale="symlog", yscale="symlog", xlabel=usual, ylabel=way)
+        axes.set_title(f"{len(pairs)} functions: {less} cost less, {more} more")
+    figure.suptitle("spills, reloads and copies executed for each call of a function")
+    figure.savefig(file)
+
+
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(
@@ -332,6 +363,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--level", choices=["O1", "O2", "O3", "Os", "Oz"], default="Oz")
     parser.add_argument("--spills", action="store_true", help="also the cost of spills")
+    parser.add_argument(
+        "--chart", type=Path, metavar="FILE", help="of each function's, as an image"
+    )
     parser.add_argument("--linked", action="store_true", help="also link with --gc-sections")
     parser.add_argument("--shares", action="store_true", help="where compile time goes")
     parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
@@ -344,6 +378,8 @@ def main(arguments: list[str]) -> int:
         parser.error("--way: expected NAME=FLAGS")
     if not options.way and (options.spills or options.level != "Oz"):
         parser.error("--spills and --level need a --way")
+    if options.chart and not options.spills:
+        parser.error("--chart needs --spills")
     if options.emulator and (options.linked or options.runs):
         parser.error("--emulator goes with neither --linked nor --runs")
     found: dict[str, dict[str, Build]] = {}
@@ -358,6 +394,8 @@ def main(arguments: list[str]) -> int:
         return 1
     made = summary(found)
     print_summary(made)
+    if options.chart:
+        draw(found, options.chart)
     if options.output:
         listed = candidates_file(options.objective).read_bytes()
         record = {

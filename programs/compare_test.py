@@ -14,6 +14,7 @@ from programs.compare import (
     bootstrap,
     build,
     compare,
+    draw,
     linked_bytes,
     print_summary,
     problems,
@@ -52,7 +53,15 @@ def root(tmp_path: Path) -> Path:
 
 def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = argparse.Namespace(
-        effort=[1, 3], objective="size", jobs=2, linked=True, runs=2, shares=True, way=[]
+        effort=[1, 3],
+        objective="size",
+        jobs=2,
+        compiler="clang-22",
+        emulator="",
+        linked=True,
+        runs=2,
+        shares=True,
+        way=[],
     )
     builds = compare(PROGRAM, options, root)
     assert list(builds) == ["-Oz", "outliner", "effort 1", "effort 3"]
@@ -76,6 +85,8 @@ def test_ways_that_are_stated(root: Path) -> None:
     options = argparse.Namespace(
         way=[("never", "-mllvm -inline-threshold=-1000"), ("O3", "-O3")],
         jobs=2,
+        compiler="clang-22",
+        emulator="",
         linked=True,
         runs=0,
         shares=False,
@@ -88,6 +99,8 @@ def test_ways_that_are_stated(root: Path) -> None:
     assert builds["O3"].bytes > builds["-Oz"].bytes
     assert builds["-Oz"].linked == linked_bytes(PROGRAM, ["-Oz"], root / "a", 1, root)
     assert problems("small", builds) == []
+    draw({"small": builds}, root / "chart.svg")
+    assert "functions: " in (root / "chart.svg").read_text()
 
 
 def test_what_nothing_calls_is_not_linked(root: Path) -> None:
