@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import onnx
 from common import ROOT
-from onnx import TensorProto, helper, numpy_helper
+from networks import BOOL, FLOAT, INT64, model
+from onnx import helper
 from policy_search import Policy, Weights, arguments, llc, sample, search
 
 MODEL = ROOT / "models" / "register-allocation"
@@ -45,6 +46,9 @@ NAMES = (
     "task.executions",
     "split.count",
 )
+
+
+Shape = list[int | str]
 
 
 class Graph:
@@ -80,25 +84,15 @@ class Graph:
             total = self("Add", total, term) if total else term
         return total
 
-    def made(self, name: str, score: str, inputs: Mapping[str, list[Any]], types: Any) -> Any:
+    def made(self, name: str, score: str, inputs: Mapping[str, Shape]) -> onnx.ModelProto:
         """The highest score among what is allowed."""
         never = self.number(-3e38)
         best = self("Where", "action_mask", score, never)
         self.nodes.append(helper.make_node("ArgMax", [best], [name], axis=0, keepdims=0))
-        tensor = helper.make_tensor_value_info
-        graph = helper.make_graph(
-            self.nodes,
-            name,
-            [
-                tensor(key, types.get(key, TensorProto.FLOAT), shape)
-                for key, shape in inputs.items()
-            ],
-            [tensor(name, TensorProto.INT64, [])],
-            [numpy_helper.from_array(value, key) for key, value in self.constants.items()],
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        onnx.checker.check_model(model)
-        return model
+        specs = {
+            key: (BOOL if key == "action_mask" else FLOAT, shape) for key, shape in inputs.items()
+        }
+        return model(name, self.nodes, specs, {name: (INT64, [])}, self.constants)
 
 
 def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
@@ -106,8 +100,6 @@ def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
 
     def of(name: str) -> float:
         return weights.get(name, 0.0)
-
-    mask = {"action_mask": TensorProto.BOOL}
 
     node = Graph()
     terms = []
@@ -125,7 +117,7 @@ def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
         factor = node("Add", node.sum(terms), node.number(1))
         score = node("Mul", score, factor)
     urgent = node("Mul", node.column("annotations", 0), node.number(1e30))
-    made: dict[str, tuple[str, Graph, str, dict[str, list[Any]]]] = {
+    made: dict[str, tuple[str, Graph, str, dict[str, Shape]]] = {
         "node": (
             "node",
             node,
@@ -186,7 +178,7 @@ def networks(weights: Mapping[str, float]) -> dict[str, onnx.ModelProto]:
     )
     made["split"] = ("point", split_, score, {"action_mask": ["P"], "points": ["P", 3]})
     return {
-        agent: graph.made(name, score, inputs, mask)
+        agent: graph.made(name, score, inputs)
         for agent, (name, graph, score, inputs) in made.items()
     }
 

@@ -19,10 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import networks
 import numpy as np
 import onnx
 from common import ROOT
-from onnx import TensorProto, helper, numpy_helper
+from networks import BOOL, FLOAT, INT64
+from onnx import helper
 from policy_search import Policy, Weights, arguments, llc, sample, search
 
 MODEL = ROOT / "models" / "regalloc-eviction"
@@ -58,7 +60,7 @@ def network(weights: Mapping[str, float]) -> onnx.ModelProto:
     }
     nodes = [
         helper.make_node("Equal", ["positions", "eviction_default"], ["chosen"]),
-        helper.make_node("Cast", ["chosen"], ["bonus"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["chosen"], ["bonus"], to=FLOAT),
         helper.make_node("Add", ["bonus", "self"], ["sum"]),
     ]
     total = "sum"
@@ -67,7 +69,7 @@ def network(weights: Mapping[str, float]) -> onnx.ModelProto:
         value = name
         if name in INTEGERS:
             value = f"{name}_float"
-            nodes.append(helper.make_node("Cast", [name], [value], to=TensorProto.FLOAT))
+            nodes.append(helper.make_node("Cast", [name], [value], to=FLOAT))
         elif name == "use_def_density":  # NaN where it is infinite
             constants |= {"none": np.float32(0), "one": np.float32(1)}
             nodes.append(helper.make_node("IsNaN", [name], ["endless"]))
@@ -79,29 +81,20 @@ def network(weights: Mapping[str, float]) -> onnx.ModelProto:
         nodes.append(helper.make_node("Add", [total, f"{name}_term"], [f"{name}_sum"]))
         total = f"{name}_sum"
     nodes += [
-        helper.make_node("Cast", ["mask"], ["allowed"], to=TensorProto.BOOL),
+        helper.make_node("Cast", ["mask"], ["allowed"], to=BOOL),
         helper.make_node("Where", ["allowed", total, "never"], ["score"]),
         helper.make_node("ArgMax", ["score"], ["index_to_evict"], axis=1, keepdims=0),
     ]
-    tensor = helper.make_tensor_value_info
-    inputs = [
-        tensor("mask", TensorProto.INT64, [1, WIDTH]),
-        tensor("eviction_default", TensorProto.INT64, [1]),
-    ]
-    for name in used:
-        kind = TensorProto.INT64 if name in INTEGERS else TensorProto.FLOAT
-        inputs.append(tensor(name, kind, [1, WIDTH]))
-    graph = helper.make_graph(
-        nodes,
+    inputs = {"mask": (INT64, [1, WIDTH]), "eviction_default": (INT64, [1])}
+    inputs |= {name: (INT64 if name in INTEGERS else FLOAT, [1, WIDTH]) for name in used}
+    return networks.model(
         "regalloc-eviction",
+        nodes,
         inputs,
-        [tensor("index_to_evict", TensorProto.INT64, [1])],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+        {"index_to_evict": (INT64, [1])},
+        constants,
+        {"mlbridge.weights": json.dumps(dict(weights))},
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(made, {"mlbridge.weights": json.dumps(dict(weights))})
-    onnx.checker.check_model(made)
-    return made
 
 
 class Watching:

@@ -25,10 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import networks
 import numpy as np
 import onnx
 from common import BUILD, ROOT, jobs
-from onnx import TensorProto, helper, numpy_helper
+from networks import BOOL, INT64
+from onnx import helper
 
 MODEL = ROOT / "models" / "inliner-size"
 CORPUS = BUILD / "programs" / "corpus"
@@ -48,37 +50,34 @@ def network(table: Table, users: Sequence[int]) -> onnx.ModelProto:
     own limit and LLVM would leave for later."""
     nodes = [
         helper.make_node("GreaterOrEqual", ["callee_users", "users"], ["reached"]),
-        helper.make_node("Cast", ["reached"], ["ones"], to=TensorProto.INT64),
+        helper.make_node("Cast", ["reached"], ["ones"], to=INT64),
         helper.make_node("ReduceSum", ["ones", "first"], ["column"], keepdims=0),
         helper.make_node("Mul", ["is_multiple_blocks", "width"], ["row"]),
         helper.make_node("Add", ["row", "column"], ["place"]),
         helper.make_node("Gather", ["limits", "place"], ["limit"]),
         helper.make_node("Less", ["cost_estimate", "limit"], ["below"]),
         helper.make_node("Less", ["cost_estimate", "usual"], ["cheap"]),
-        helper.make_node("Cast", ["inlining_default"], ["default"], to=TensorProto.BOOL),
+        helper.make_node("Cast", ["inlining_default"], ["default"], to=BOOL),
         helper.make_node("Not", ["cheap"], ["dear"]),
         helper.make_node("Or", ["default", "dear"], ["wanted"]),
         helper.make_node("And", ["wanted", "below"], ["inline"]),
-        helper.make_node("Cast", ["inline"], ["inlining_decision"], to=TensorProto.INT64),
+        helper.make_node("Cast", ["inline"], ["inlining_decision"], to=INT64),
     ]
     constants = {
-        "users": list(users),
+        "users": users,
         "usual": [USUAL],
         "first": [0],
         "width": [len(users) + 1],
         "limits": [limit for row in table for limit in row],
     }
-    graph = helper.make_graph(
-        nodes,
+    return networks.model(
         "inliner-size",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in INPUTS],
-        [helper.make_tensor_value_info("inlining_decision", TensorProto.INT64, [1])],
-        [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in constants.items()],
+        nodes,
+        dict.fromkeys(INPUTS, (INT64, [1])),
+        {"inlining_decision": (INT64, [1])},
+        {name: np.array(value, np.int64) for name, value in constants.items()},
+        {"mlbridge.table": json.dumps({"users": users, "limits": table})},
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(made, {"mlbridge.table": json.dumps({"users": users, "limits": table})})
-    onnx.checker.check_model(made)
-    return made
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import networks
 import numpy as np
 import onnx
 import training_loops
 from common import ROOT
-from onnx import TensorProto, helper, numpy_helper
+from networks import BOOL, FLOAT, INT64
+from onnx import helper
 
 MODEL = ROOT / "models" / "loop-distribution"
 COLUMNS = 26
@@ -85,24 +87,22 @@ def score(x: Any, trees: Mapping[str, Any]) -> Any:
 
 def node_network() -> onnx.ModelProto:
     """The first node that may come and that is vectorizable as the loop before is, or isn't."""
-    column = numpy_helper.from_array(np.asarray(BLOCKS), "blocks")
     nodes = [
         helper.make_node("Gather", ["nodes", "blocks"], ["of_nodes"], axis=1),
         helper.make_node("Gather", ["previous", "blocks"], ["of_loop"], axis=0),
         helper.make_node("Equal", ["of_nodes", "of_loop"], ["alike"]),
         helper.make_node("And", ["alike", "action_mask"], ["best"]),
-        helper.make_node("Cast", ["best"], ["one"], to=TensorProto.FLOAT),
-        helper.make_node("Cast", ["action_mask"], ["other"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["best"], ["one"], to=FLOAT),
+        helper.make_node("Cast", ["action_mask"], ["other"], to=FLOAT),
         helper.make_node("Add", ["one", "other"], ["score"]),
         helper.make_node("ArgMax", ["score"], ["node"], axis=0, keepdims=0),
     ]
-    tensor = helper.make_tensor_value_info
-    inputs = [
-        tensor("action_mask", TensorProto.BOOL, ["n"]),
-        tensor("nodes", TensorProto.FLOAT, ["n", COLUMNS]),
-        tensor("previous", TensorProto.FLOAT, [COLUMNS]),
-    ]
-    return finished("node", nodes, inputs, [column])
+    inputs = {
+        "action_mask": (BOOL, ["n"]),
+        "nodes": (FLOAT, ["n", COLUMNS]),
+        "previous": (FLOAT, [COLUMNS]),
+    }
+    return finished("node", nodes, inputs, {"blocks": BLOCKS})
 
 
 def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
@@ -144,10 +144,10 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     parts = add("Add", cycles_of("previous"), cycles_of("rest"))
     gain = add("Div", parts, add("Add", cycles_of("whole"), "one"))
     waits = add("Div", of("whole", "latency"), add("Add", computing("whole"), "one"))
-    checks = add("Reshape", add("Cast", "checks", to=TensorProto.FLOAT), "first")
+    checks = add("Reshape", add("Cast", "checks", to=FLOAT), "first")
     x = add("Concat", *PARTS, checks, gain, waits, axis=0)
     greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")
-    bits = add("Cast", greater, to=TensorProto.INT64)
+    bits = add("Cast", greater, to=INT64)
     at = ""
     for depth in range(DEPTH):
         if depth == 0:
@@ -164,22 +164,17 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     refused = add("Greater", add("Squeeze", of("whole", "blocks")), "zero")
     allowed = add("And", refused, add("Not", few))
     answer = add("And", add("Less", total, "limit"), allowed)
-    nodes.append(helper.make_node("Cast", [answer], ["distribute"], to=TensorProto.INT64))
-    tensor = helper.make_tensor_value_info
-    taken = [tensor(name, TensorProto.FLOAT, [COLUMNS]) for name in PARTS]
-    taken.append(tensor("checks", TensorProto.INT64, []))
-    made = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
-    return finished("distribute", nodes, taken, made)
+    nodes.append(helper.make_node("Cast", [answer], ["distribute"], to=INT64))
+    inputs = {name: (FLOAT, [COLUMNS]) for name in PARTS} | {"checks": (INT64, [])}
+    return finished("distribute", nodes, inputs, constants)
 
 
 def finished(
-    name: str, nodes: list[Any], inputs: list[Any], constants: list[Any]
+    name: str, nodes: Sequence[onnx.NodeProto], inputs: Any, constants: Mapping[str, Any]
 ) -> onnx.ModelProto:
-    output = helper.make_tensor_value_info(name, TensorProto.INT64, [])
-    graph = helper.make_graph(nodes, f"loop-distribution-{name}", inputs, [output], constants)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(made, full_check=True)
-    return made
+    return networks.model(
+        f"loop-distribution-{name}", nodes, inputs, {name: (INT64, [])}, constants
+    )
 
 
 def make(trees: Mapping[str, Any], folder: Path) -> None:
