@@ -24,12 +24,12 @@ def model(
     metadata: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
     """Checked, for opset 17, which all runners of ONNX files that Debian or PyPI have know."""
-    tensors = [
-        [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in some.items()]
-        for some in (inputs, outputs)
-    ]
+
+    def tensors(of: Mapping[str, Spec]) -> list[onnx.ValueInfoProto]:
+        return [helper.make_tensor_value_info(key, *spec) for key, spec in of.items()]
+
     values = [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()]
-    graph = helper.make_graph(nodes, name, *tensors, values)
+    graph = helper.make_graph(nodes, name, tensors(inputs), tensors(outputs), values)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     if metadata:
         helper.set_model_props(made, dict(metadata))
