@@ -54,7 +54,7 @@ from programs.build import (
     run_test,
 )
 from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version, run
+from programs.fetch import BUILD, fetch, fetched_version, run, source_tree
 from programs.plugin import candidate_flags, candidates_file
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
@@ -218,6 +218,15 @@ def time_work(
             builds[name].run_seconds.append(time.perf_counter() - began)
 
 
+def sampled(program: Program, count: int, root: Path = BUILD) -> Program:
+    """With at most `count` of its files, drawn by its name; then it has no test."""
+    files = sorted(program.sources(source_tree(program, root)))
+    if len(files) <= count:
+        return program
+    drawn = random.Random(program.name).sample(files, count)
+    return replace(program, files=tuple(drawn), test=(), work=(), executables=())
+
+
 def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -> dict[str, Build]:
     """All ways of one program."""
     folder = root / "compared" / program.name
@@ -371,6 +380,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=0, help="time the programs' work so often")
     parser.add_argument("--compiler", default="clang-22", help="with flags for linking as well")
     parser.add_argument("--emulator", default="", metavar="COMMAND", help="what runs programs")
+    parser.add_argument("--files", type=int, help="of each program only so many, drawn, not linked")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)
@@ -387,7 +397,8 @@ def main(arguments: list[str]) -> int:
     try:
         programs = fetch(select(load(), options.names or ["demo"]))
         for program in tqdm(programs, unit="program", file=sys.stderr):
-            found[program.name] = compare(program, options)
+            some = sampled(program, options.files) if options.files else program
+            found[program.name] = compare(some, options)
             wrong += problems(program.name, found[program.name], never_larger=not options.way)
     except ProgramsError as error:
         print(f"compare: {error}", file=sys.stderr)

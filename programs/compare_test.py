@@ -18,6 +18,7 @@ from programs.compare import (
     linked_bytes,
     print_summary,
     problems,
+    sampled,
     summary,
 )
 from programs.fetch import source_tree
@@ -101,6 +102,13 @@ def test_ways_that_are_stated(root: Path) -> None:
     assert problems("small", builds) == []
     draw({"small": builds}, root / "chart.svg")
     assert "functions: " in (root / "chart.svg").read_text()
+
+
+def test_some_files_of_a_program(root: Path) -> None:
+    assert sampled(PROGRAM, 2, root) == PROGRAM
+    few = sampled(PROGRAM, 1, root)
+    assert few == sampled(PROGRAM, 1, root)
+    assert set(build(few, ["-O1"], root / "few", 1, root).sizes) < {"main.c", "library.c"}
 
 
 def test_what_nothing_calls_is_not_linked(root: Path) -> None:
