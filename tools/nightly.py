@@ -180,7 +180,7 @@ def allocations() -> dict[str, str]:
     """Flags of agents that allocate registers, the machine verifier behind them."""
     seed = int(time.time()) // 86400
     models = {
-        "shipped": [],
+        "shipped": ["--effort", "0"],
         "heuristic": ["--model", "function:heuristic"],
         "random": ["--model", f"function:random?seed={seed}"],
     }

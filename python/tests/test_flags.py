@@ -159,7 +159,9 @@ def test_agents_may_have_models_of_their_own(
     assert f"-register-allocation-model=native:{place}/{{agent}}.onnx " in capsys.readouterr().out
     assert main(command[:-1]) == 0  # the shipped ones
     shipped = files.shipped_agents("register-allocation")
-    assert f"-register-allocation-model=native:{shipped} " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"-register-allocation-model=native:{shipped} " in said
+    assert "-register-allocation-effort=1 " in said
     assert "--missing" in refused(capsys, *command[1:], "unix:s", "--missing", "zero")
     file = str(place / "colour.onnx")
     assert main([*command, "unix:s", "--vocabulary", file]) == 0

@@ -34,7 +34,7 @@ EMBEDDING = (PHASES, ALLOCATION, "loop-distribution")
 #: In a URI for several agents, this is the name of each.
 AGENT = "{agent}"
 #: How many others each compares with what the compiler does, if nothing is said.
-EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 0}
+EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 1}
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 SCRIPT = """\

@@ -179,8 +179,8 @@ def parser() -> Parser:
         "--effort N",
         "compare N ways with what the compiler itself does, and keep the best: of the passes for a "
         "file that of the smallest code, of a function's register allocations that of the least "
-        "spills, reloads and copies (default: 1 for files, 3 for functions, 0 with a --model of "
-        "one's own); 0: believe the model",
+        "spills, reloads and copies (default: 1, for eviction 3, and 0 with a --model of one's "
+        "own); 0: believe the model",
         type=effort,
     )
     model.option(
