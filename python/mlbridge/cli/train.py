@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import Error
 from .common import DONE, CommandError, UsageError, assignment
 
+NEED_CORPUS = ("phase-ordering", "register-allocation", "loop-distribution")
 PATHS = ("actions", "cache", "corpus", "vocabulary")  # options of environments that are files
 
 
@@ -59,8 +60,9 @@ def settings_of(options: argparse.Namespace) -> Any:
     if options.corpus:
         places = [os.path.abspath(p) if os.path.exists(p) else p for p in options.corpus]
         asked["options"]["corpus"] = places[0] if len(places) == 1 else places
-    elif asked["environment"] == "phase-ordering" and "corpus" not in asked["options"]:
-        raise UsageError("phase-ordering needs --corpus: modules, or a folder of them")
+    elif asked["environment"] in NEED_CORPUS and "corpus" not in asked["options"]:
+        needs = asked["environment"]
+        raise UsageError(f"{needs} needs --corpus: modules, or a folder of them")
     if options.observation:
         asked["options"]["observation"] = options.observation
     if options.vocabulary:

@@ -64,8 +64,9 @@ class _Learner(APPOTorchLearner):
         return found
 
 
-class _Runner(SingleAgentEnvRunner):
-    """Keeps the error of its environment, of which RLlib's ends, to be started again for ever."""
+class KeepsError:
+    """Of an env runner: keeps the error of its environment, of which RLlib's ends, to be started
+    again for ever."""
 
     error: Error | None = None
 
@@ -77,6 +78,10 @@ class _Runner(SingleAgentEnvRunner):
             why = error.__cause__ or error  # RLlib's own says nothing of a step
             self.error = why if isinstance(why, Error) else PolicyFailed(said("env runner", why))
             raise
+
+
+class _Runner(KeepsError, SingleAgentEnvRunner):
+    pass
 
 
 def said(who: str, error: BaseException) -> str:
@@ -110,6 +115,13 @@ class _Watched:
         else:
             time.sleep(0.5)
         return restored
+
+
+def watched(config: AlgorithmConfig) -> AlgorithmConfig:
+    """Of an algorithm that ends if nothing can come any more."""
+    of_rllib = config.algo_class
+    config.algo_class = type(of_rllib.__name__, (_Watched, of_rllib), {})
+    return config
 
 
 class _Ended(RLlibCallback):
@@ -214,9 +226,7 @@ class Trainer:
             if self.example.has_mask:
                 module = RLModuleSpec(module_class=MASKED[algorithm])
                 config = config.rl_module(rl_module_spec=module)
-            of_rllib = config.algo_class
-            config.algo_class = type(of_rllib.__name__, (_Watched, of_rllib), {})
-            self._algo = config.build_algo()
+            self._algo = watched(config).build_algo()
             started.callback(self._algo.stop)
             self._started = started.pop_all()
         buffer = getattr(self._algo, "local_replay_buffer", None)

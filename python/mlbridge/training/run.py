@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
 from .checks import ACTIVATIONS, named, one_line
 from .folder import Folder, Row, plot, replace
+from .optimizations import OPTIMIZATIONS
 
 LIGHT = "maskable-ppo"
 IMITATION = "imitation"
@@ -52,7 +53,8 @@ class Settings:
             expect(name, value, isinstance(value, Mapping), "an object")
         uri, algorithm = self.environment, self.algorithm
         expect("environment", uri, isinstance(uri, str), "phase-ordering or a URI")
-        expect("algorithm", algorithm, algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
+        known = ("ppo",) if uri in OPTIMIZATIONS else ALGORITHMS
+        expect("algorithm", algorithm, algorithm in known, f"one of {', '.join(known)}")
         widths = self.settings.get("hiddens", [])
         are_widths = isinstance(widths, list | tuple) and all(is_number(w, 1) for w in widths)
         expect("hiddens", widths, are_widths, "a list of numbers, such as [64,64]")
@@ -72,7 +74,7 @@ class Trainer(Protocol):
     def close(self) -> None: ...
 
 
-def trainer(settings: Settings, address: str) -> Trainer:
+def trainer(settings: Settings, address: str) -> Any:
     """Starts it. NotFound says what to install, InvalidArgument what it does not take."""
     common: dict[str, Any] = {
         "workers": settings.workers,
@@ -80,9 +82,11 @@ def trainer(settings: Settings, address: str) -> Trainer:
         "settings": settings.settings,
     }
     if settings.algorithm not in (LIGHT, IMITATION):
-        common |= {"algorithm": settings.algorithm, "address": address}
+        common["address"] = address
+        if settings.environment not in OPTIMIZATIONS:
+            common["algorithm"] = settings.algorithm
     with named(f"{settings.algorithm} on {settings.environment}"):
-        made: Trainer = _module(settings.algorithm).Trainer(
+        made = _module(settings).Trainer(
             settings.environment, settings.options, **common
         )
     return made
@@ -90,16 +94,18 @@ def trainer(settings: Settings, address: str) -> Trainer:
 
 def check(settings: Settings) -> None:
     """InvalidArgument for settings that the algorithm does not have; starts nothing."""
-    module, given = _module(settings.algorithm), settings.settings
+    module, given = _module(settings), settings.settings
     with named(settings.algorithm):
-        if settings.algorithm in (LIGHT, IMITATION):
+        if settings.algorithm in (LIGHT, IMITATION) or settings.environment in OPTIMIZATIONS:
             module.configured(given)
         else:
             module.configured(settings.algorithm, given)
 
 
-def _module(algorithm: str) -> Any:
-    name = {LIGHT: "sb3", IMITATION: "imitation"}.get(algorithm, "rllib")
+def _module(settings: Settings) -> Any:
+    name = {LIGHT: "sb3", IMITATION: "imitation"}.get(settings.algorithm, "rllib")
+    if settings.environment in OPTIMIZATIONS:
+        name = "multi_agent"
     try:
         return importlib.import_module(f".{name}", __package__)
     except ImportError as error:
@@ -195,20 +201,22 @@ def _events(path: Path) -> Iterator[Callable[[Row], None]]:
 def _exported(settings: Settings, of: Trainer, rows: list[Row], path: Path) -> Path:
     from .export import export
 
+    made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
+    metadata = {"mlbridge.training": made}
+    if settings.environment in OPTIMIZATIONS:
+        more = of.export(path, metadata)
+        replace(path / "README.md", card(settings, rows, more))
+        return path / "{agent}.onnx"
     env = of.example
     signature = env.unwrapped.layout.signature
-    metadata = dict(getattr(env.unwrapped, "model_metadata", {}))
-    last = rows[-1]
-    metadata["mlbridge.training"] = (
-        f"{settings.algorithm}, seed {settings.seed}, {last['steps']} steps"
-    )
+    metadata = dict(getattr(env.unwrapped, "model_metadata", {})) | metadata
     file = path / "policy.onnx"
     export(of.network(), signature, env.parts, metadata, file, env.compressed)
     replace(path / "README.md", card(settings, rows))
     return file
 
 
-def card(settings: Settings, rows: list[Row]) -> str:
+def card(settings: Settings, rows: list[Row], more: Sequence[str] = ()) -> str:
     """What the policy is, as Markdown."""
     last = rows[-1]
     result = (
@@ -227,6 +235,8 @@ def card(settings: Settings, rows: list[Row]) -> str:
         result + " These figures are of training: they say nothing of programs that it has not"
         " seen (`mlbridge validate`).",
         "",
+        *more,
+        *([""] if more else []),
         "| setting | value |",
         "|---|---|",
         *(

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What an iteration of a module's innermost loops costs, vectorized or not."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from ..errors import InvalidArgument
+from ..measuring import run
+
+_FUNCTION = re.compile(r"^define .*?@\"?([^\"(]+)\"?\(")
+_BLOCK = re.compile(r"^\"?([^\s\":]+)\"?:")
+_STEP = re.compile(r"^  %index\.next\d* = add (?:nuw )?(?:nsw )?i\d+ %index\d*, (\d+)$")
+_LOOP = re.compile(r"^  br .*!llvm\.loop (!\d+)")
+_MADE = re.compile(r"# -- Begin function (\S+)")
+_LABEL = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:# %(\S+))?")
+_INNER = "=>This Inner Loop Header"
+_ITERATIONS = 100
+
+
+def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
+    """Cycles that llvm-mca predicts for one iteration of each innermost loop of one block, in all.
+
+    `module`: text, for x86-64, as LLVM's vectorizer left it, with names for all blocks (instnamer).
+    The cycles of a vectorized loop's block are divided by the elements that it does at once; the
+    loops that do what is left of its iterations, and those for when a comparison of addresses
+    fails, count nothing. No cache misses, and all loops count alike: it compares versions of the
+    same loops. InvalidArgument if a tool fails.
+    """
+    elements = _elements(module.read_text())
+    with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
+
+        def tool(*command: str) -> None:
+            ran = run(command, folder, timeout=timeout)
+            if ran.code:
+                reason = f"{command[0]} ended with {ran.code}: {ran.reason}"
+                raise InvalidArgument(f"{module}: {reason}")
+
+        tool("llc-22", "-O3", str(module.absolute()), "-o", "out.s")
+        marked, at_once = _regions(Path(folder, "out.s").read_text(), elements)
+        if not at_once:
+            return 0.0
+        Path(folder, "marked.s").write_text(marked)
+        mca = ("llvm-mca-22", "-mtriple=x86_64", "-mcpu=generic", f"-iterations={_ITERATIONS}")
+        tool(*mca, "-json", "marked.s", "-o", "report")
+        regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]
+    cycles = (region["SummaryView"]["TotalCycles"] / _ITERATIONS for region in regions)
+    return sum(its / count for its, count in zip(cycles, at_once, strict=True))
+
+
+def _elements(text: str) -> dict[tuple[str, str], int]:
+    """How many iterations a block's loop does at once, 0 if it counts nothing."""
+    nodes = dict(re.findall(r"^(!\d+) = distinct (!\{.*\})$", text, re.MULTILINE))
+    marks = re.findall(r'^(!\d+) = !\{!"llvm\.loop\.isvectorized"', text, re.MULTILINE)
+    found: dict[tuple[str, str], int] = {}
+    function = block = ""
+    step = 1
+    for line in text.splitlines():
+        if of := _FUNCTION.match(line):
+            function, block, step = of[1], "", 1
+        elif of := _BLOCK.match(line):
+            block, step = of[1], 1
+        elif of := _STEP.match(line):
+            step = int(of[1])
+        elif of := _LOOP.match(line):
+            parts = re.findall(r"!\d+", nodes.get(of[1], ""))
+            is_main = block.startswith("vector.body")
+            is_rest = not is_main and any(mark in parts for mark in marks)
+            found[function, block] = 0 if is_rest or "lver.orig" in block else step
+    return found
+
+
+def _regions(assembly: str, elements: dict[tuple[str, str], int]) -> tuple[str, list[int]]:
+    """The assembly with those loops marked for llvm-mca, and what each does at once."""
+    lines: list[str] = []
+    at_once: list[int] = []
+    function = block = ""
+    is_open = False
+    for line in assembly.splitlines():
+        if of := _MADE.search(line):
+            function = of[1]
+        of = _LABEL.match(line)
+        if is_open and (of or line.startswith(".Lfunc_end")):
+            lines.append(f"# LLVM-MCA-END {len(at_once)}")
+            is_open = False
+        if of:
+            block = of[1] or ""
+        lines.append(line)
+        count = elements.get((function, block), 0)
+        if _INNER in line and count and not is_open:
+            at_once.append(count)
+            lines.append(f"# LLVM-MCA-BEGIN {len(at_once)}")
+            is_open = True
+    return "\n".join(lines) + "\n", at_once

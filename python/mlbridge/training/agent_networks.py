@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The networks of agents that choose among rows: what they see, their imitation, their files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._core import Signature
+from ..errors import InvalidModel
+from ..gym.layout import MASK
+from ..recording import Tensors
+
+FORBIDDEN = -1.0e9
+BLOCKS = 21  # of loop distribution's columns: whether the vectorizer is likely to refuse
+Inputs = Mapping[str, Tensor]
+
+
+def _beside(rows: Tensor, *vectors: Tensor) -> Tensor:
+    """Each row with the same vectors after it."""
+    zeros = rows[:, :1] * 0
+    return torch.cat([rows, *(zeros + vector[None] for vector in vectors)], 1)
+
+
+def _earlier(mask: Tensor) -> Tensor:
+    """How many rows are allowed up to each: the heuristics take the first of equals."""
+    return torch.cumsum(mask.float(), 0)[:, None]
+
+
+def _two(second: Tensor) -> Tensor:
+    """Of two choices: the one is nothing, the other has what is seen."""
+    row = torch.cat([torch.ones(1), second])[None]
+    return torch.cat([row * 0, row])
+
+
+def _range(seen: Inputs) -> Tensor:
+    weights = seen["spill_weights"][:, None]
+    return torch.cat([weights, seen["annotations"], _earlier(seen[MASK])], 1)
+
+
+def _task(seen: Inputs) -> Tensor:
+    its = seen["node_properties"]
+    executions, evicts, saved = its[6:7], its[7:8], its[8:9]
+    least = torch.where(evicts < 0, executions, torch.minimum(evicts, executions))
+    return _two(torch.cat([least - (executions - saved), its]))
+
+
+def _colour(seen: Inputs) -> Tensor:
+    rows, its = seen["registers"], seen["node_properties"]
+    is_stack = torch.zeros(rows.shape[0], 1)
+    is_stack[0] = 1
+    has_free = (its[0:1] > 0).float()[None]
+    lost = rows[:, 4:5] + is_stack * its[4:5][None]
+    first = _earlier(seen[MASK])
+    return _beside(torch.cat([is_stack, is_stack * has_free, lost, rows, first], 1), its)
+
+
+def _point(seen: Inputs) -> Tensor:
+    points = seen["points"]
+    return torch.cat([points[:, 0:1] - points[:, 2:3], points, _earlier(seen[MASK])], 1)
+
+
+def _part(seen: Inputs) -> Tensor:
+    nodes, previous = seen["nodes"], seen["previous"]
+    of_nodes, of_loop = nodes[:, BLOCKS : BLOCKS + 1], previous[BLOCKS : BLOCKS + 1][None]
+    alike = (torch.abs(of_nodes - of_loop) < 0.5).float()
+    return _beside(torch.cat([alike, nodes, _earlier(seen[MASK])], 1), previous)
+
+
+def _distribute(seen: Inputs) -> Tensor:
+    differs = torch.abs(seen["node"][BLOCKS : BLOCKS + 1] - seen["previous"][BLOCKS : BLOCKS + 1])
+    vectors = [seen[name] for name in ("node", "previous", "together", "rest", "whole")]
+    return _two(torch.cat([differs, *vectors, seen["checks"].float().reshape(1)]))
+
+
+#: What an agent sees of each choice, from the inputs of the plugin.
+ROWS: dict[str, dict[str, Callable[[Inputs], Tensor]]] = {
+    "register-allocation": {"node": _range, "task": _task, "colour": _colour, "split": _point},
+    "loop-distribution": {"node": _part, "distribute": _distribute},
+}
+
+
+def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
+    """What a network is given in training, float32 [most, columns + 1]: the rows, and in the last
+    column whether one is allowed; zeros after the last."""
+    given = {name: torch.from_numpy(np.array(value)) for name, value in seen.items()}
+    made = rows(given).numpy()
+    out = np.zeros((most, made.shape[1] + 1), np.float32)
+    out[: len(made), :-1] = made
+    out[: len(made), -1] = seen[MASK]
+    return out
+
+
+def squashed(rows: Tensor) -> Tensor:
+    """Columns of any size, such as executions: their logarithms with a sign."""
+    return torch.sign(rows) * torch.log(1 + 1000 * torch.clamp(torch.abs(rows), max=1e30))
+
+
+def _layers(columns: int, hiddens: Sequence[int]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for width in hiddens:
+        layers += [nn.Linear(columns, width), nn.ReLU()]
+        columns = width
+    return nn.Sequential(*layers)
+
+
+class Scores(nn.Module):
+    """A score for each row, by the same layers, and a sum of its columns beside them: what orders
+    rows by one of them, as heuristics do, has then not to be found by layers."""
+
+    def __init__(self, columns: int, hiddens: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = _layers(columns, hiddens)
+        self.last = nn.Linear(hiddens[-1], 1)
+        self.beside = nn.Linear(columns, 1, bias=False)
+        nn.init.zeros_(self.beside.weight)
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Of [..., rows, columns]: [..., rows]."""
+        seen = squashed(rows)
+        scores: Tensor = (self.last(self.layers(0.1 * seen)) + self.beside(seen)).squeeze(-1)
+        return scores
+
+    def forward(self, given: Tensor) -> Tensor:
+        """Of what `packed` gives."""
+        return torch.where(given[..., -1] > 0, self.scores(given[..., :-1]), FORBIDDEN)
+
+
+class Value(nn.Module):
+    """What a state is worth: of the mean and the most of its allowed rows' layers."""
+
+    def __init__(self, columns: int, hiddens: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = _layers(columns, hiddens)
+        self.last = nn.Linear(2 * hiddens[-1], 1)
+
+    def forward(self, given: Tensor) -> Tensor:
+        """Of what `packed` gives."""
+        allowed = given[..., -1:]
+        seen = self.layers(0.1 * squashed(given[..., :-1])) * allowed
+        mean = seen.sum(-2) / torch.clamp(allowed.sum(-2), min=1)
+        value: Tensor = self.last(torch.cat([mean, seen.amax(-2)], -1)).squeeze(-1)
+        return value
+
+
+def batches(given: Any, actions: Any, size: int, order: np.random.Generator) -> Any:
+    """In random order, without the rows that none of a batch has."""
+    for part in np.array_split(order.permutation(len(actions)), math.ceil(len(actions) / size)):
+        most = int(given[part, :, -1].any(0).nonzero()[0].max()) + 1
+        yield torch.from_numpy(given[part, :most]), torch.from_numpy(actions[part])
+
+
+def imitate(network: Scores, given: Any, actions: Any, epochs: int, seed: int) -> None:
+    """Learns decisions, `packed`."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    steps = epochs * math.ceil(len(actions) / 128)
+    slower = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    order = np.random.default_rng(seed)
+    for _ in range(epochs):
+        for seen, chosen in batches(given, actions, 128, order):
+            optimizer.zero_grad()
+            loss: Any = nn.functional.cross_entropy(network(seen), chosen)
+            loss.backward()
+            optimizer.step()
+            slower.step()
+
+
+def agreement(network: Scores, given: Any, actions: Any) -> int:
+    """How many decisions the network makes as they were."""
+    same = 0
+    with torch.no_grad():
+        for seen, chosen in batches(given, actions, 128, np.random.default_rng(0)):
+            same += int((network(seen).argmax(-1) == chosen).sum())
+    return same
+
+
+class _Policy(nn.Module):
+    """The inputs of the plugin by name in, the number of the best allowed row out."""
+
+    def __init__(
+        self, network: Scores, rows: Callable[[Inputs], Tensor], names: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self.network, self.rows, self.names = network, rows, names
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The action."""
+        given = dict(zip(self.names, inputs, strict=True))
+        return torch.argmax(self.scores(given), dim=0)
+
+    def scores(self, given: Inputs) -> Tensor:
+        """Of all rows."""
+        return torch.where(given[MASK], self.network.scores(self.rows(given)), -3e38)
+
+
+def export(
+    network: Scores,
+    rows: Callable[[Inputs], Tensor],
+    signature: Signature,
+    examples: Sequence[Tensors],
+    metadata: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Writes the file, if ONNX Runtime decides as PyTorch does in the examples, or takes what is as
+    good but for rounding."""
+    import onnx
+    import onnxruntime
+
+    names = [spec.name for spec in signature.inputs if spec.name != "edges"]
+    policy = _Policy(network.eval().cpu(), rows, names).eval()
+    shapes = {spec.name: spec.shape for spec in signature.inputs}
+    dynamic = {name: {0: "rows"} for name in names if shapes[name] and shapes[name][0] < 0}
+    output = signature.outputs[0].name
+    fresh = path.with_name(path.name + ".part")
+
+    def tensors(seen: Tensors) -> tuple[Tensor, ...]:
+        return tuple(torch.from_numpy(np.array(seen[name])) for name in names)
+
+    with torch.no_grad():
+        torch.onnx.export(
+            policy, tensors(examples[0]), os.fspath(fresh), dynamo=False, opset_version=17,
+            input_names=names, output_names=[output], dynamic_axes=dynamic,
+        )  # fmt: skip
+    model = onnx.load(fresh)
+    onnx.helper.set_model_props(model, dict(metadata))
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, fresh)
+    session = onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
+    taken = {one.name for one in session.get_inputs()}
+    for seen in examples:
+        with torch.no_grad():
+            scores = policy.scores(dict(zip(names, tensors(seen), strict=True)))
+        [got] = session.run(None, {name: seen[name] for name in names if name in taken})
+        best = int(scores.argmax())
+        if scores[int(got)] < scores[best] - 1e-4 * max(1.0, abs(float(scores[best]))):
+            raise InvalidModel(f"{fresh}: decides {int(got)}, PyTorch {best}")
+    fresh.replace(path)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What agents are trained on: single functions, what stock LLVM's code for them costs, and what the
+built-in heuristic decides in them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..corpus.places import module_files, opened
+from ..errors import DeadlineExceeded, InvalidArgument, PolicyFailed
+from ..measuring import run
+from ..recording import Episode, Recording, Tensors
+from .optimizations import Optimization
+
+HEURISTIC = "function:heuristic"
+LIMIT = 60.0  # seconds for one compile
+#: Of programs or modules, one in so many is kept apart.
+APART = 5
+#: At most so many functions of one module, so that there are several.
+SHARE = 8
+#: At most so many decisions in one function; of one agent, in all.
+LONGEST, MOST = 400, 20_000
+#: For each function that is wanted, at most so many are compiled.
+TRIES = 4
+FAILED = (PolicyFailed, DeadlineExceeded, InvalidArgument)
+
+
+@dataclass
+class Part:
+    """Functions as modules of their own with stock LLVM's cost of each, and an agent's decisions:
+    what it was shown, and what it chose."""
+
+    functions: dict[str, float] = field(default_factory=dict)
+    decisions: dict[str, list[tuple[Tensors, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+
+@dataclass
+class Prepared:
+    """What is trained on, what is kept apart, and how much was left out, and why."""
+
+    training: Part = field(default_factory=Part)
+    apart: Part = field(default_factory=Part)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def compiled(its: Optimization, module: str, uri: str, folder: Path) -> float:
+    """What the code costs; PolicyFailed if the compiler fails."""
+    ran = run(its.command(module, uri), folder, timeout=LIMIT)
+    if ran.code:
+        raise PolicyFailed(f"{module}: the compiler ended with {ran.code}: {ran.reason}")
+    return its.cost(folder)
+
+
+def prepare(
+    its: Optimization,
+    corpus: Any,
+    folder: Path,
+    *,
+    part: str = "",
+    functions: int = 64,
+    rows: int = 256,
+    seed: int = 0,
+) -> Prepared:
+    """Functions in `folder` in which agents decide, with at most `rows` choices for a decision; at
+    most `functions` to train on, and a fourth of that apart. Modules that don't compile are left
+    out; InvalidArgument if nothing is left."""
+    folder.mkdir()
+    found = Prepared()
+    modules = list(_modules(corpus, part))
+    groups = sorted({group for group, _ in modules})
+    order = np.random.default_rng(seed)
+    order.shuffle(groups)
+    kept_apart = set(groups[APART - 1 :: APART] or groups[1:2])
+    for number, at in enumerate(order.permutation(len(modules))):
+        group, read = modules[at]
+        to, most = found.training, functions
+        if group in kept_apart:
+            to, most = found.apart, max(1, functions // 4)
+        if len(to.functions) < most:
+            work = folder / str(number)
+            work.mkdir()
+            left = min(most - len(to.functions), max(1, most // SHARE))
+            try:
+                _add(its, read(work), work, left, rows, to, found.left_out)
+            except FAILED as error:
+                found.left_out[f"modules: {type(error).__name__}"] += 1
+    if not found.training.functions:
+        raise InvalidArgument(
+            f"{corpus}: there is no function in which the agents of {its.name} decide"
+            + "".join(f"; {count} {why}" for why, count in found.left_out.items())
+        )
+    return found
+
+
+def _modules(corpus: Any, part: str) -> Iterator[tuple[str, Any]]:
+    """Of each module a name of what it is like, and how its file is had in a folder."""
+    one = corpus[0] if isinstance(corpus, (list, tuple)) and len(corpus) == 1 else corpus
+    collection = opened(one, part) if not isinstance(one, (list, tuple)) else None
+    if collection is None:
+        for file in module_files(corpus):
+            yield file, lambda folder, file=file: file
+        return
+    modules = list(collection)
+    programs = {module.program for module in modules}
+    for module in modules:
+        group = module.program if len(programs) > 1 else module.hash
+        yield group, lambda folder, module=module: str(collection.extract(module, folder))
+
+
+def _tool(*command: str) -> str:
+    ran = run(command, timeout=LIMIT)
+    if ran.code:
+        raise PolicyFailed(f"{command[0]} ended with {ran.code}: {ran.reason}")
+    return ran.stdout.text
+
+
+def _add(
+    its: Optimization,
+    module: str,
+    work: Path,
+    most: int,
+    rows: int,
+    to: Part,
+    left_out: Counter[str],
+) -> None:
+    """The functions of one module with most decisions, if they cost anything; the decisions of
+    all."""
+    whole, recordings = str(work / "whole.bc"), work / "recordings"
+    _tool("opt-22", *its.pipeline, module, "-o", whole)
+    compiled(its, whole, f"{HEURISTIC}?record={recordings}", work)
+    of_function: defaultdict[str, list[Episode]] = defaultdict(list)
+    for file in sorted(recordings.iterdir()) if recordings.is_dir() else ():
+        for episode in Recording(file).episodes():
+            if len(episode):
+                of_function[episode.context.rpartition(":")[2]].append(episode)
+        file.unlink()
+    eligible = {}
+    for function, episodes in of_function.items():
+        if sum(map(len, episodes)) > LONGEST or max(map(_widest, episodes)) > rows:
+            left_out["functions with too many choices"] += 1
+        else:
+            eligible[function] = episodes
+    longest = sorted(eligible, key=lambda name: -sum(map(len, eligible[name])))
+    for number, function in enumerate(longest):
+        for episode in eligible[function]:
+            _keep(to, episode)
+        if number < TRIES * most and most:
+            file = str(work / f"{number}.bc")
+            try:
+                _tool("llvm-extract-22", f"--func={function}", whole, "-o", file)
+                cost = compiled(its, file, "", work)
+            except FAILED:
+                left_out["functions that can't be extracted"] += 1
+                continue
+            if cost > 0:
+                to.functions[file] = cost
+                most -= 1
+            else:
+                left_out["functions that cost nothing"] += 1
+
+
+def _widest(episode: Episode) -> int:
+    return max(seen["action_mask"].size for seen in episode.observations)
+
+
+def _keep(to: Part, episode: Episode) -> None:
+    for seen, action in zip(episode.observations, episode.actions, strict=True):
+        [choice] = action.values()
+        if len(to.decisions[episode.agent]) < MOST:
+            to.decisions[episode.agent].append((seen, int(choice)))
+
+
+def reward(its: Optimization, stock: float, cost: float) -> float:
+    """0 for what stock LLVM's code costs, 0.1 for a tenth less or so."""
+    return float(np.log((stock + its.least) / (cost + its.least)))
+
+
+def costs(its: Optimization, functions: Mapping[str, float], uri: str, folder: Path) -> list[float]:
+    """Of each function with the agents at the URI; twice stock LLVM's if the compiler fails."""
+    found = []
+    for file, stock in functions.items():
+        try:
+            found.append(compiled(its, file, uri, folder))
+        except FAILED:
+            found.append(2 * stock)
+    return found
