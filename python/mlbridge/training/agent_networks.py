@@ -34,6 +34,12 @@ def _earlier(mask: Tensor) -> Tensor:
     return torch.cumsum(mask.float(), 0)[:, None]
 
 
+def _best(column: Tensor, mask: Tensor) -> Tensor:
+    """1 for the most of the allowed rows, by which the heuristics choose, 0 for the others."""
+    most = torch.where(mask[:, None], column, -1e30).amax(0, keepdim=True)
+    return (column >= most).float()
+
+
 def _two(second: Tensor) -> Tensor:
     """Of two choices: the one is nothing, the other has what is seen."""
     row = torch.cat([torch.ones(1), second])[None]
@@ -41,8 +47,10 @@ def _two(second: Tensor) -> Tensor:
 
 
 def _range(seen: Inputs) -> Tensor:
-    weights = seen["spill_weights"][:, None]
-    return torch.cat([weights, seen["annotations"], _earlier(seen[MASK])], 1)
+    weights, notes = seen["spill_weights"][:, None], seen["annotations"]
+    urgent = torch.where(notes[:, 0:1] > 0, 1e9, weights)  # what can't be spilled
+    mask = seen[MASK]
+    return torch.cat([_best(urgent, mask), urgent, notes, _earlier(mask)], 1)
 
 
 def _task(seen: Inputs) -> Tensor:
@@ -63,8 +71,9 @@ def _colour(seen: Inputs) -> Tensor:
 
 
 def _point(seen: Inputs) -> Tensor:
-    points = seen["points"]
-    return torch.cat([points[:, 0:1] - points[:, 2:3], points, _earlier(seen[MASK])], 1)
+    points, mask = seen["points"], seen[MASK]
+    saved = points[:, 0:1] - points[:, 2:3]
+    return torch.cat([_best(saved, mask), saved, points, _earlier(mask)], 1)
 
 
 def _part(seen: Inputs) -> Tensor:
@@ -100,7 +109,7 @@ def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
 
 def squashed(rows: Tensor) -> Tensor:
     """Columns of any size, such as executions: their logarithms with a sign."""
-    return torch.sign(rows) * torch.log(1 + 1000 * torch.clamp(torch.abs(rows), max=1e30))
+    return torch.sign(rows) * torch.log(1 + 1e5 * torch.clamp(torch.abs(rows), max=1e30))
 
 
 def _layers(columns: int, hiddens: Sequence[int]) -> nn.Sequential:
@@ -120,7 +129,8 @@ class Scores(nn.Module):
         self.layers = _layers(columns, hiddens)
         self.last = nn.Linear(hiddens[-1], 1)
         self.beside = nn.Linear(columns, 1, bias=False)
-        nn.init.zeros_(self.beside.weight)
+        for start in (self.beside.weight, self.last.weight, self.last.bias):
+            nn.init.zeros_(start)
 
     def scores(self, rows: Tensor) -> Tensor:
         """Of [..., rows, columns]: [..., rows]."""
@@ -159,7 +169,9 @@ def batches(given: Any, actions: Any, size: int, order: np.random.Generator) -> 
 
 def imitate(network: Scores, given: Any, actions: Any, epochs: int, seed: int) -> None:
     """Learns decisions, `packed`."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    layers = [*network.layers.parameters(), *network.last.parameters()]
+    sums = {"params": list(network.beside.parameters()), "lr": 0.1}
+    optimizer = torch.optim.Adam([{"params": layers}, sums], lr=1e-3)
     steps = epochs * math.ceil(len(actions) / 128)
     slower = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     order = np.random.default_rng(seed)

@@ -37,7 +37,7 @@ from .cluster import connect
 from .decisions import HEURISTIC, Part, costs, prepare, reward
 from .optimizations import OPTIMIZATIONS, Optimization
 
-OWN = {"hiddens": [64, 64], "imitation_epochs": 40}
+OWN = {"hiddens": [32, 32], "imitation_epochs": 20}
 #: Compilers that fail one after another end the training.
 MOST_FAILURES = 20
 #: Decisions with which exported networks are compared.
