@@ -14,47 +14,13 @@ import pytest
 from pettingzoo.test import api_test
 
 import mlbridge
-from mlbridge import Signature, TensorSpec, Turn
+from mlbridge import Turn
 from mlbridge.compiling import Compiling
 from mlbridge.files import plugin
 from mlbridge.gym.pettingzoo import CompilerAEC
 from mlbridge.spills import spill_costs
+from mlbridge.training.optimizations import REGISTER_ALLOCATION as AGENTS
 
-
-def _spec(name: str, kind: str, shape: list[int | None], most: list[int] | None = None) -> Any:
-    return TensorSpec(name, kind, shape, most) if most else TensorSpec(name, kind, shape)
-
-
-AGENTS = {
-    "node": Signature(
-        [
-            _spec("action_mask", "bool", [None], [2048]),
-            _spec("spill_weights", "float32", [None], [2048]),
-            _spec("annotations", "float32", [None, 5], [2048, 0]),
-            _spec("edges", "int32", [None, 2], [65536, 0]),
-        ],
-        [TensorSpec("node", "int64")],
-    ),
-    "task": Signature(
-        [_spec("action_mask", "bool", [2]), _spec("node_properties", "float32", [9])],
-        [TensorSpec("task", "int64")],
-    ),
-    "colour": Signature(
-        [
-            _spec("action_mask", "bool", [33]),
-            _spec("node_properties", "float32", [5]),
-            _spec("registers", "float32", [33, 5]),
-        ],
-        [TensorSpec("colour", "int64")],
-    ),
-    "split": Signature(
-        [
-            _spec("action_mask", "bool", [None], [200]),
-            _spec("points", "float32", [None, 3], [200, 0]),
-        ],
-        [TensorSpec("point", "int64")],
-    ),
-}
 SUM = """
 define i32 @sum(i32 %a, i32 %b, i32 %c) {
   %x = mul i32 %a, %b

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import below
 
 from mlbridge import Unavailable
 from mlbridge.training.run import Settings, train
@@ -115,18 +115,7 @@ def test_killed_and_resumed(module: Path, tmp_path: Path) -> None:
 
 def workers_of(trainer: int) -> list[int]:
     """The processes below it that have started an opt."""
-    parent, names = {}, {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            before, _, after = file.read_text().rpartition(")")
-            pid = int(file.parent.name)
-            parent[pid], names[pid] = int(after.split()[1]), before.partition("(")[2]
-
-    def below(pid: int) -> bool:
-        return pid in parent and (parent[pid] == trainer or below(parent[pid]))
-
-    above = {parent[pid] for pid, name in names.items() if name == "opt-22" and below(pid)}
-    return sorted(above - {trainer})
+    return sorted({parent for _, parent in below(trainer, "opt-22")} - {trainer})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ _STEP = re.compile(r"^  %index\.next\d* = add (?:nuw )?(?:nsw )?i\d+ %index\d*, 
 _LOOP = re.compile(r"^  br .*!llvm\.loop (!\d+)")
 _MADE = re.compile(r"# -- Begin function (\S+)")
 _LABEL = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:# %(\S+))?")
-_INNER = "=>This Inner Loop Header"
+_INNER = re.compile(r"# => *This Inner Loop Header")
 _ITERATIONS = 100
 
 
@@ -90,7 +90,7 @@ def _regions(assembly: str, elements: dict[tuple[str, str], int]) -> tuple[str, 
             block = of[1] or ""
         lines.append(line)
         count = elements.get((function, block), 0)
-        if _INNER in line and count and not is_open:
+        if _INNER.search(line) and count and not is_open:
             at_once.append(count)
             lines.append(f"# LLVM-MCA-BEGIN {len(at_once)}")
             is_open = True

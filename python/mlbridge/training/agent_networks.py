@@ -107,6 +107,14 @@ def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
     return out
 
 
+def learned(
+    rows: Callable[[Inputs], Tensor], made: Sequence[tuple[Tensors, int]], most: int
+) -> tuple[Any, Any]:
+    """What was shown, `packed`, and what was chosen: of all decisions."""
+    shown = [packed(rows, seen, most) for seen, _ in made]
+    return np.array(shown), np.array([choice for _, choice in made], np.int64)
+
+
 def squashed(rows: Tensor) -> Tensor:
     """Columns of any size, such as executions: their logarithms with a sign."""
     return torch.sign(rows) * torch.log(1 + 1e5 * torch.clamp(torch.abs(rows), max=1e30))

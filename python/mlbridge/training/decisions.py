@@ -4,6 +4,7 @@ built-in heuristic decides in them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ def prepare(
         if len(to.functions) < most:
             work = folder / str(number)
             work.mkdir()
-            left = min(most - len(to.functions), max(1, most // SHARE))
+            left = min(most - len(to.functions), math.ceil(most / min(SHARE, len(groups))))
             try:
                 _add(its, read(work), work, left, rows, to, found.left_out)
             except FAILED as error:

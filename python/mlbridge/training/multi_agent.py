@@ -174,9 +174,7 @@ class _Runner(rllib.KeepsError, MultiAgentEnvRunner):
 class _Ended(rllib.RLlibCallback):
     """Collects what the episodes came to."""
 
-    def on_episode_end(
-        self, *, env: Any, env_index: int, metrics_logger: Any, **_: Any
-    ) -> None:
+    def on_episode_end(self, *, env: Any, env_index: int, metrics_logger: Any, **_: Any) -> None:
         """Of one episode."""
         for key, value in env.envs[env_index].unwrapped.totals.items():
             metrics_logger.log_value(f"{rllib.OURS}{key}", value, reduce="sum")
@@ -271,11 +269,9 @@ class Trainer(rllib.Trainer):
             started.callback(self._algo.stop)
             self._started = started.pop_all()
 
-    def _packed(self, part: Part, agent: str) -> tuple[Any, Any]:
+    def _learned(self, part: Part, agent: str) -> tuple[Any, Any]:
         rows = networks.ROWS[self._its.name][agent]
-        made = part.decisions[agent]
-        shown = [networks.packed(rows, seen, self._most[agent]) for seen, _ in made]
-        return np.array(shown), np.array([choice for _, choice in made], np.int64)
+        return networks.learned(rows, part.decisions[agent], self._most[agent])
 
     def iterate(self) -> tuple[int, dict[str, float]]:
         """As of rllib.Trainer; of the imitation `agreement` is the share of decisions of functions
@@ -287,10 +283,10 @@ class Trainer(rllib.Trainer):
             if not self.prepared.training.decisions[name]:
                 continue
             scores = self._module(name).scores
-            given = self._packed(self.prepared.training, name)
+            given = self._learned(self.prepared.training, name)
             networks.imitate(scores, *given, self._own["imitation_epochs"], self._seed)
             if self.prepared.apart.decisions[name]:
-                given = self._packed(self.prepared.apart, name)
+                given = self._learned(self.prepared.apart, name)
             same += networks.agreement(scores, *given)
             count += len(given[1])
         self._algo.env_runner_group.sync_weights(

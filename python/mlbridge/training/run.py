@@ -86,9 +86,7 @@ def trainer(settings: Settings, address: str) -> Any:
         if settings.environment not in OPTIMIZATIONS:
             common["algorithm"] = settings.algorithm
     with named(f"{settings.algorithm} on {settings.environment}"):
-        made = _module(settings).Trainer(
-            settings.environment, settings.options, **common
-        )
+        made: Any = _module(settings).Trainer(settings.environment, settings.options, **common)
     return made
 
 
