@@ -22,6 +22,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environment": 5}, "environment is 5"),
     ({"algorithm": []}, r"algorithm is \[\]"),
     ({"algorithm": "genetic"}, "algorithm is 'genetic'"),
+    (
+        {"environment": "register-allocation", "algorithm": "dqn"},
+        "algorithm is 'dqn'; expected one of ppo",
+    ),
     ({"options": []}, r"options is \[\]"),
     ({"options": None}, "options is None"),
     ({"settings": 5}, "settings is 5"),

@@ -24,6 +24,7 @@ SEARCH = ["--search", "learning_rate=1e-5..1e-2", "--search", "hiddens=[16],[32,
     [
         (SETTINGS, {}, "nothing to search"),
         (Settings("phase-ordering", workers=2), {"lr": "1,2"}, "workers"),
+        (Settings("register-allocation"), {"lr": "1,2"}, "several agents"),
     ],
 )
 def test_what_cannot_be_searched(

@@ -426,8 +426,9 @@ example:
         """\
 Trains a policy in the folder DIR: settings.json, progress.jsonl, checkpoints, TensorBoard's events,
 curve.png, README.md and in the end policy.onnx, which every runner takes. ENV is `phase-ordering`,
-which starts stock opt-22, or the URI of an environment with one agent. After a kill, --resume loses
-at most the iteration that was running. Needs pip install 'mlbridge[train]'.""",
+which starts stock opt-22, `register-allocation` or `loop-distribution`, which have a network for
+each agent, or the URI of an environment with one agent. After a kill, --resume loses at most the
+iteration that was running. Needs pip install 'mlbridge[train]'.""",
         """\
 example:
   mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
@@ -551,7 +552,10 @@ example:
 def training_options(train: Parser) -> None:
     """Of `mlbridge train` and `mlbridge tune`."""
     train.add_argument(
-        "environment", metavar="ENV", nargs="?", help="phase-ordering, or a URI (also in FILE)"
+        "environment",
+        metavar="ENV",
+        nargs="?",
+        help="phase-ordering, register-allocation, loop-distribution, or a URI (also in FILE)",
     )
     train.option(
         "--config FILE",

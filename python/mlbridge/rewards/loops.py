@@ -47,8 +47,8 @@ def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
         mca = ("llvm-mca-22", "-mtriple=x86_64", "-mcpu=generic", f"-iterations={_ITERATIONS}")
         tool(*mca, "-json", "marked.s", "-o", "report")
         regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]
-    cycles = (region["SummaryView"]["TotalCycles"] / _ITERATIONS for region in regions)
-    return sum(its / count for its, count in zip(cycles, at_once, strict=True))
+    cycles = [float(region["SummaryView"]["TotalCycles"]) for region in regions]
+    return sum(its / _ITERATIONS / count for its, count in zip(cycles, at_once, strict=True))
 
 
 def _elements(text: str) -> dict[tuple[str, str], int]:

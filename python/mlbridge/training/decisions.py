@@ -154,15 +154,15 @@ def _add(
         for episode in eligible[function]:
             _keep(to, episode)
         if number < TRIES * most and most:
-            file = str(work / f"{number}.bc")
+            alone = str(work / f"{number}.bc")
             try:
-                _tool("llvm-extract-22", f"--func={function}", whole, "-o", file)
-                cost = compiled(its, file, "", work)
+                _tool("llvm-extract-22", f"--func={function}", whole, "-o", alone)
+                cost = compiled(its, alone, "", work)
             except FAILED:
                 left_out["functions that can't be extracted"] += 1
                 continue
             if cost > 0:
-                to.functions[file] = cost
+                to.functions[alone] = cost
                 most -= 1
             else:
                 left_out["functions that cost nothing"] += 1

@@ -196,7 +196,7 @@ def _events(path: Path) -> Iterator[Callable[[Row], None]]:
         yield write
 
 
-def _exported(settings: Settings, of: Trainer, rows: list[Row], path: Path) -> Path:
+def _exported(settings: Settings, of: Any, rows: list[Row], path: Path) -> Path:
     from .export import export
 
     made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, NotFound, PolicyFailed
 from .folder import SETTINGS, Folder, replace, same
+from .optimizations import OPTIMIZATIONS
 from .run import Settings, check, train
 
 TRIALS, BEST = "trials", "best.json"
@@ -115,6 +116,8 @@ def search(
         raise InvalidArgument("a trial has no workers: run more trials at once instead")
     if not drawn:
         raise InvalidArgument("there is nothing to search")
+    if settings.environment in OPTIMIZATIONS:
+        raise InvalidArgument(f"{settings.environment} has several agents, for which is no search")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # the other one prints at any verbosity
     try:
         import ray
