@@ -102,7 +102,7 @@ def test_the_imitation_decides_as_the_heuristic(name: str, tmp_path: Path) -> No
     import torch
 
     from mlbridge.training import agent_networks as networks
-    from mlbridge.training.decisions import prepare
+    from mlbridge.training.preparing import prepare
     from mlbridge.training.optimizations import OPTIMIZATIONS
 
     torch.manual_seed(0)
@@ -186,3 +186,24 @@ def test_a_corpus_without_decisions(tmp_path: Path) -> None:
     said = done.stderr.splitlines()[-1]
     assert "there is no function in which the agents of loop-distribution decide" in said
     assert "1 modules: PolicyFailed" in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["--set", "imitation_epochs=0"], "imitation_epochs is 0; expected a number from 1"),
+        (["--set", "hiddens=[]"], "hiddens is []; expected a layer at least"),
+        (["--set", "lr=abc"], "lr is 'abc'; expected a number"),
+        (["--set", "nosuch=1"], "nosuch"),
+        (["--option", "functions=0"], "functions is 0; expected a number from 2"),
+        (["--option", "nosuch=1"], "register-allocation has no 'nosuch'; it has corpus, part,"),
+    ],
+)
+def test_what_it_does_not_take(asked: list[str], message: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [*command("register-allocation", tmp_path, out, 100), *asked],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ import ray
 import torch
 from gymnasium import spaces
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
@@ -34,10 +36,10 @@ from . import agent_networks as networks
 from . import rllib
 from .checks import checked
 from .cluster import connect
-from .decisions import HEURISTIC, Part, costs, prepare, reward
+from .preparing import HEURISTIC, Costs, Part, prepare, reward, rewards
 from .optimizations import OPTIMIZATIONS, Optimization
 
-OWN = {"hiddens": [32, 32], "imitation_epochs": 20}
+OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20}
 #: Compilers that fail one after another end the training.
 MOST_FAILURES = 20
 #: Decisions with which exported networks are compared.
@@ -46,17 +48,19 @@ EXAMPLES = 200
 
 class CompilerAgents(MultiAgentEnv):
     """An episode is the compile of a function. Only the agent that decides observes; all that have
-    decided get the same reward at the end. A compile that fails, or has more choices than fit, is
-    truncated with the reward 0 and `faults`."""
+    decided get the same reward at the end, less that of the heuristic, so that functions in which
+    more can be gained are no noise; `totals` has it whole. A compile that fails, or has more
+    choices than fit, is truncated with the reward 0 and `faults`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """`config`: `optimization`, `functions` with their costs, `rows`, `seed`."""
         super().__init__()
         its = self._its = OPTIMIZATIONS[config["optimization"]]
-        self._functions = list(config["functions"].items())
+        self._costs: dict[str, Costs] = config["functions"]
         worker = int(getattr(config, "worker_index", 0))
         self._random = np.random.default_rng((config["seed"], worker))
-        self._waiting: list[int] = []
+        self._waiting: list[str] = []
+        self._plain = 0.0
         self._most = rows_of(its, config["rows"])
         self.possible_agents = self.agents = list(its.agents)
         self.observation_spaces, self.action_spaces = spaces_of(its, self._most)
@@ -69,7 +73,9 @@ class CompilerAgents(MultiAgentEnv):
         self.totals: dict[str, float] = {}
 
     def _measured(self, module: str, folder: Path) -> float:
-        return reward(self._its, dict(self._functions)[module], self._its.cost(folder))
+        known, cost = self._costs[module], self._its.cost(folder)
+        self._plain = reward(self._its, known.stock, cost)
+        return self._plain - reward(self._its, known.stock, known.heuristic)
 
     def _shown(self, turn: Any) -> dict[str, Any]:
         most, rows = self._most[turn.agent], networks.ROWS[self._its.name][turn.agent]
@@ -85,11 +91,10 @@ class CompilerAgents(MultiAgentEnv):
         """The next function, in an order that is new in each round."""
         for failed in range(MOST_FAILURES):
             if not self._waiting:
-                self._waiting = list(self._random.permutation(len(self._functions)))
-            self._seen = {}
+                self._waiting = list(self._random.permutation(list(self._costs)))
+            self._seen, self._plain = {}, 0.0
             try:
-                module, _ = self._functions[self._waiting.pop()]
-                return self._shown(self._compiling.reset(module, 0)), {}
+                return self._shown(self._compiling.reset(str(self._waiting.pop()), 0)), {}
             except Error:
                 if failed == MOST_FAILURES - 1:
                     raise
@@ -110,7 +115,7 @@ class CompilerAgents(MultiAgentEnv):
         except Error:
             self._compiling.close()
             fault = True
-        self.totals = {"episodes": 1.0, "rewards": total, "faults": float(fault)}
+        self.totals = {"episodes": 1.0, "rewards": self._plain, "faults": float(fault)}
         seen = self._seen
         given = dict.fromkeys(seen, total)
         ends = [*seen, "__all__"]
@@ -127,7 +132,7 @@ def rows_of(its: Optimization, most: int) -> dict[str, int]:
     for name, signature in its.agents.items():
         [mask] = [spec for spec in signature.inputs if spec.name == "action_mask"]
         length = mask.shape[0]
-        found[name] = length if length > 0 else min(most, mask.maximum[0])
+        found[name] = length if length > 0 else min(most, (mask.maximum or (most,))[0])
     return found
 
 
@@ -171,7 +176,7 @@ class _Runner(rllib.KeepsError, MultiAgentEnvRunner):
     pass
 
 
-class _Ended(rllib.RLlibCallback):
+class _Ended(RLlibCallback):
     """Collects what the episodes came to."""
 
     def on_episode_end(self, *, env: Any, env_index: int, metrics_logger: Any, **_: Any) -> None:
@@ -186,6 +191,11 @@ def configured(settings: Mapping[str, Any]) -> PPOConfig:
         train_batch_size_per_learner=2048, minibatch_size=256, num_epochs=4, lr=1e-4, gamma=1.0,
         lambda_=1.0, clip_param=0.1, grad_clip=1.0, entropy_coeff=0.0,
     )  # fmt: skip
+    epochs = settings.get("imitation_epochs", 1)
+    if type(epochs) is not int or epochs < 1:
+        raise InvalidArgument(f"imitation_epochs is {epochs!r}; expected a number from 1")
+    if "hiddens" in settings and not settings["hiddens"]:
+        raise InvalidArgument("hiddens is []; expected a layer at least, such as [32,32]")
     given = {name: value for name, value in settings.items() if name not in OWN}
     for name, value in given.items():
         if isinstance(getattr(config, name, None), int | float) and isinstance(value, str):
@@ -216,6 +226,9 @@ class Trainer(rllib.Trainer):
         """As of rllib.Trainer; `environment` is the name of an optimization."""
         checked(_options, options, environment)
         of, self._steps, self._seed = _options(**options), 0, seed
+        for name in ("functions", "rows"):
+            if of[name] < 2:
+                raise InvalidArgument(f"{name} is {of[name]}; expected a number from 2")
         self._own = OWN | {name: settings[name] for name in OWN if name in settings}
         config = configured(settings)
         self._its = its = OPTIMIZATIONS[environment]
@@ -346,10 +359,8 @@ class Trainer(rllib.Trainer):
             for what, part in parts.items():
                 cells = []
                 for uri in uris.values():
-                    found = costs(self._its, part.functions, uri, Path(folder))
-                    stock, least = part.functions.values(), self._its.least
-                    pairs = zip(found, stock, strict=True)
-                    ratio = Ratio.of((max(a, 1e-9) + least) / (b + least) for a, b in pairs)
+                    found = rewards(self._its, part, uri, Path(folder))
+                    ratio = Ratio.of(math.exp(-its) for its in found)
                     cells.append(str(ratio) if ratio else "none")
                 lines.append(f"| {len(part.functions)} {what} | {' | '.join(cells)} |")
         return lines

@@ -77,7 +77,7 @@ LOOP_DISTRIBUTION = {
 class Optimization:
     """`pipeline` makes of a module what the optimization gets. `command` compiles a module with the
     agents at a URI, or as stock LLVM does if that is "", in the folder of which `cost` then tells
-    what the code costs: of functions by their names, or in all."""
+    what the code costs, in `unit`."""
 
     name: str
     agents: Mapping[str, Signature]
@@ -87,10 +87,6 @@ class Optimization:
     #: What is added to both costs, so that there is a ratio.
     least: float
     unit: str
-
-    def prefix(self) -> str:
-        """Of the plugin's options."""
-        return f"-{self.name}"
 
 
 def _asking(name: str, uri: str) -> list[str]:

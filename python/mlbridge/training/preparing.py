@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,15 +29,24 @@ SHARE = 8
 LONGEST, MOST = 400, 20_000
 #: For each function that is wanted, at most so many are compiled.
 TRIES = 4
+#: Instead of a cost of 0, of which there is no logarithm.
+TINY = 1e-6
 FAILED = (PolicyFailed, DeadlineExceeded, InvalidArgument)
+
+
+class Costs(NamedTuple):
+    """Of a function's code by stock LLVM, and with the heuristic."""
+
+    stock: float
+    heuristic: float
 
 
 @dataclass
 class Part:
-    """Functions as modules of their own with stock LLVM's cost of each, and an agent's decisions:
-    what it was shown, and what it chose."""
+    """Functions as modules of their own, and an agent's decisions: what it was shown, and what it
+    chose."""
 
-    functions: dict[str, float] = field(default_factory=dict)
+    functions: dict[str, Costs] = field(default_factory=dict)
     decisions: dict[str, list[tuple[Tensors, int]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -157,12 +166,12 @@ def _add(
             alone = str(work / f"{number}.bc")
             try:
                 _tool("llvm-extract-22", f"--func={function}", whole, "-o", alone)
-                cost = compiled(its, alone, "", work)
+                its_costs = Costs(*(compiled(its, alone, uri, work) for uri in ("", HEURISTIC)))
             except FAILED:
                 left_out["functions that can't be extracted"] += 1
                 continue
-            if cost > 0:
-                to.functions[alone] = cost
+            if its_costs.stock > 0:
+                to.functions[alone] = its_costs
                 most -= 1
             else:
                 left_out["functions that cost nothing"] += 1
@@ -181,15 +190,17 @@ def _keep(to: Part, episode: Episode) -> None:
 
 def reward(its: Optimization, stock: float, cost: float) -> float:
     """0 for what stock LLVM's code costs, 0.1 for a tenth less or so."""
-    return float(np.log((stock + its.least) / (cost + its.least)))
+    return math.log((stock + its.least) / (max(cost, TINY) + its.least))
 
 
-def costs(its: Optimization, functions: Mapping[str, float], uri: str, folder: Path) -> list[float]:
-    """Of each function with the agents at the URI; twice stock LLVM's if the compiler fails."""
+def rewards(its: Optimization, part: Part, uri: str, folder: Path) -> list[float]:
+    """Of each function with the agents at the URI; as for twice stock LLVM's cost if the compiler
+    fails."""
     found = []
-    for file, stock in functions.items():
+    for file, known in part.functions.items():
         try:
-            found.append(compiled(its, file, uri, folder))
+            cost = compiled(its, file, uri, folder)
         except FAILED:
-            found.append(2 * stock)
+            cost = 2 * known.stock
+        found.append(reward(its, known.stock, cost))
     return found
