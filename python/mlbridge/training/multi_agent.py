@@ -36,8 +36,8 @@ from . import agent_networks as networks
 from . import rllib
 from .checks import checked
 from .cluster import connect
-from .preparing import HEURISTIC, Costs, Part, prepare, reward, rewards
 from .optimizations import OPTIMIZATIONS, Optimization
+from .preparing import HEURISTIC, Costs, Part, prepare, reward, rewards
 
 OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20}
 #: Compilers that fail one after another end the training.
