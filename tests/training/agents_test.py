@@ -61,11 +61,12 @@ each = pytest.mark.parametrize("name", PROGRAMS)
 
 
 def made(name: str, folder: Path, files: int = 6) -> Path:
+    """A corpus."""
     folder.mkdir()
     for number in range(files):
         of = random.Random(number)
         source = folder / f"{number}.c"
-        source.write_text("".join(PROGRAMS[name](of, i) for i in range(8)))
+        source.write_text("".join(PROGRAMS[name](of, i) for i in range(4)))
         unoptimized(source, "-O2")
     return folder
 
@@ -106,7 +107,7 @@ def test_the_imitation_decides_as_the_heuristic(name: str, tmp_path: Path) -> No
     from mlbridge.training.preparing import prepare
 
     torch.manual_seed(0)
-    corpus = made(name, tmp_path / "corpus", 12)
+    corpus = made(name, tmp_path / "corpus", 6 if name == "register-allocation" else 12)
     prepared = prepare(OPTIMIZATIONS[name], str(corpus), tmp_path / "functions", functions=80)
     same = count = 0
     for agent in OPTIMIZATIONS[name].agents:

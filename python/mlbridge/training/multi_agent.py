@@ -188,8 +188,8 @@ class _Ended(RLlibCallback):
 def configured(settings: Mapping[str, Any]) -> PPOConfig:
     """With the settings, but OWN. RLlib raises TypeError for names that it does not have."""
     config = PPOConfig().training(
-        train_batch_size_per_learner=2048, minibatch_size=256, num_epochs=4, lr=1e-4, gamma=1.0,
-        lambda_=1.0, clip_param=0.1, grad_clip=1.0, entropy_coeff=0.0,
+        train_batch_size_per_learner=2048, num_epochs=4, lr=3e-4, gamma=1.0, lambda_=1.0,
+        clip_param=0.1, grad_clip=1.0, entropy_coeff=0.0,
     )  # fmt: skip
     epochs = settings.get("imitation_epochs", 1)
     if type(epochs) is not int or epochs < 1:
@@ -200,7 +200,8 @@ def configured(settings: Mapping[str, Any]) -> PPOConfig:
     for name, value in given.items():
         if isinstance(getattr(config, name, None), int | float) and isinstance(value, str):
             raise InvalidArgument(f"{name} is {value!r}; expected a number")
-    return config.training(**given)
+    batch = given.get("train_batch_size_per_learner", config.train_batch_size_per_learner)
+    return config.training(**{"minibatch_size": min(256, batch), **given})
 
 
 def _options(

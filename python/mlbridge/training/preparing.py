@@ -26,7 +26,7 @@ APART = 5
 #: At most so many functions of one module, so that there are several.
 SHARE = 8
 #: At most so many decisions in one function; of one agent, in all.
-LONGEST, MOST = 400, 20_000
+LONGEST, MOST = 400, 5_000
 #: For each function that is wanted, at most so many are compiled.
 TRIES = 4
 #: Instead of a cost of 0, of which there is no logarithm.
