@@ -162,18 +162,32 @@ def training(tmp_path: Path) -> Iterator[Any]:
         process.kill()
 
 
-@pytest.mark.parametrize("whom", ["compiler", "worker"])
-def test_a_process_that_is_killed_does_not_end_the_training(
-    training: Any, whom: str, tmp_path: Path
-) -> None:
+def test_a_worker_that_is_killed_does_not_end_the_training(training: Any, tmp_path: Path) -> None:
     while not (found := below(training.pid, "llc-22")):
         assert training.poll() is None
-    compiler, worker = found[0]
-    os.kill(compiler if whom == "compiler" else worker, signal.SIGKILL)
+    os.kill(found[0][1], signal.SIGKILL)
+    ended(training, tmp_path / "out")
+
+
+def test_compilers_that_are_killed_are_counted(training: Any, tmp_path: Path) -> None:
+    """Some of them, as RLlib drops an episode when it updates."""
+    killed: set[int] = set()
+    while len(killed) < 5:
+        assert training.poll() is None
+        for compiler, _ in below(training.pid, "llc-22"):
+            if compiler not in killed:
+                os.kill(compiler, signal.SIGKILL)
+                killed.add(compiler)
+    ended(training, tmp_path / "out")
+    assert 1 <= sum(row["faults"] for row in rows(tmp_path / "out")) <= 5
+
+
+def ended(training: Any, out: Path) -> None:
+    """As it should."""
     _, said = training.communicate(timeout=600)
     assert training.returncode == 0, said[-3000:]
-    assert rows(tmp_path / "out")[-1]["steps"] >= 1500
-    assert sum(row["faults"] for row in rows(tmp_path / "out")) == (whom == "compiler")
+    assert rows(out)[-1]["steps"] >= 1500
+    assert (out / "node.onnx").exists()
 
 
 def test_a_corpus_without_decisions(tmp_path: Path) -> None:

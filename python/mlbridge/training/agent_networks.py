@@ -192,6 +192,21 @@ def imitate(network: Scores, given: Any, actions: Any, epochs: int, seed: int) -
             slower.step()
 
 
+def temper(network: Scores, given: Any, certainty: float) -> None:
+    """Scales scores, so that the best choices of these states have this probability in the mean:
+    what is always certain explores nothing."""
+    with torch.no_grad():
+        parts = np.array_split(given, math.ceil(len(given) / 128))
+        scores = torch.cat([network(torch.from_numpy(part)) for part in parts])
+        low, high, scale = 1e-4, 1e2, 1.0
+        for _ in range(40):
+            scale = math.sqrt(low * high)
+            is_below = torch.softmax(scale * scores, -1).amax(-1).mean() < certainty
+            low, high = (scale, high) if is_below else (low, scale)
+        for part in (network.last.weight, network.last.bias, network.beside.weight):
+            part *= scale
+
+
 def agreement(network: Scores, given: Any, actions: Any) -> int:
     """How many decisions the network makes as they were."""
     same = 0

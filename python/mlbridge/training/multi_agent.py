@@ -39,7 +39,7 @@ from .cluster import connect
 from .optimizations import OPTIMIZATIONS, Optimization
 from .preparing import HEURISTIC, Costs, Part, prepare, reward, rewards
 
-OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20}
+OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20, "certainty": 0.98}
 #: Compilers that fail one after another end the training.
 MOST_FAILURES = 20
 #: Decisions with which exported networks are compared.
@@ -69,6 +69,7 @@ class CompilerAgents(MultiAgentEnv):
         )
         self._acting = ""
         self._seen: dict[str, Any] = {}
+        self._failed = 0  # compiles of which no episode has come, until the next episode ends
         #: Of the last episode.
         self.totals: dict[str, float] = {}
 
@@ -96,6 +97,7 @@ class CompilerAgents(MultiAgentEnv):
             try:
                 return self._shown(self._compiling.reset(str(self._waiting.pop()), 0)), {}
             except Error:
+                self._failed += 1
                 if failed == MOST_FAILURES - 1:
                     raise
         raise AssertionError
@@ -115,7 +117,8 @@ class CompilerAgents(MultiAgentEnv):
         except Error:
             self._compiling.close()
             fault = True
-        self.totals = {"episodes": 1.0, "rewards": self._plain, "faults": float(fault)}
+        faults, self._failed = self._failed + fault, 0
+        self.totals = {"episodes": 1.0, "rewards": self._plain, "faults": float(faults)}
         seen = self._seen
         given = dict.fromkeys(seen, total)
         ends = [*seen, "__all__"]
@@ -194,6 +197,9 @@ def configured(settings: Mapping[str, Any]) -> PPOConfig:
     epochs = settings.get("imitation_epochs", 1)
     if type(epochs) is not int or epochs < 1:
         raise InvalidArgument(f"imitation_epochs is {epochs!r}; expected a number from 1")
+    certainty = settings.get("certainty", 0.5)
+    if not isinstance(certainty, float) or not 0 < certainty < 1:
+        raise InvalidArgument(f"certainty is {certainty!r}; expected a number between 0 and 1")
     if "hiddens" in settings and not settings["hiddens"]:
         raise InvalidArgument("hiddens is []; expected a layer at least, such as [32,32]")
     given = {name: value for name, value in settings.items() if name not in OWN}
@@ -299,6 +305,7 @@ class Trainer(rllib.Trainer):
             scores = self._module(name).scores
             given = self._learned(self.prepared.training, name)
             networks.imitate(scores, *given, self._own["imitation_epochs"], self._seed)
+            networks.temper(scores, given[0], self._own["certainty"])
             if self.prepared.apart.decisions[name]:
                 given = self._learned(self.prepared.apart, name)
             same += networks.agreement(scores, *given)
