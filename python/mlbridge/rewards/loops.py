@@ -24,7 +24,8 @@ _ITERATIONS = 100
 def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
     """Cycles that llvm-mca predicts for one iteration of each innermost loop of one block, in all.
 
-    `module`: text, for x86-64, as LLVM's vectorizer left it, with names for all blocks (instnamer).
+    `module`: text, for x86-64, as LLVM's vectorizer left it, with names for all blocks (instnamer),
+    which those that were there before loop distribution had then.
     The cycles of a vectorized loop's block are divided by the elements that it does at once; the
     loops that do what is left of its iterations, and those for when a comparison of addresses
     fails, count nothing. No cache misses, and all loops count alike: it compares versions of the

@@ -106,8 +106,9 @@ def _distribute(module: str, uri: str) -> list[str]:
     asked = "mlbridge-loop-distribution," if uri else ""
     return [
         *("opt-22", "-load-pass-plugin", plugin("loop-distribution"), module, "-S", "-o", "out.ll"),
-        f"-passes=loop-simplify,lcssa,loop(loop-rotate),{asked}loop-vectorize,instcombine,"
-        "simplifycfg,instnamer",
+        # Only what has a name keeps it in the loop for when comparisons of addresses fail.
+        f"-passes=loop-simplify,lcssa,loop(loop-rotate),instnamer,{asked}loop-vectorize,"
+        "instcombine,simplifycfg,instnamer",
         *_asking("loop-distribution", uri),
     ]
 

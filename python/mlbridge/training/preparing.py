@@ -26,7 +26,7 @@ APART = 5
 #: At most so many functions of one module, so that there are several.
 SHARE = 8
 #: At most so many decisions in one function; of one agent, in all.
-LONGEST, MOST = 400, 5_000
+LONGEST, MOST = 600, 5_000
 #: For each function that is wanted, at most so many are compiled.
 TRIES = 4
 #: Instead of a cost of 0, of which there is no logarithm.
@@ -141,8 +141,8 @@ def _add(
     to: Part,
     left_out: Counter[str],
 ) -> None:
-    """The functions of one module with most decisions, if they cost anything; the decisions of
-    all."""
+    """The functions of one module in which most is decided, if they cost anything; the decisions
+    of all."""
     whole, recordings = str(work / "whole.bc"), work / "recordings"
     _tool("opt-22", *its.pipeline, module, "-o", whole)
     compiled(its, whole, f"{HEURISTIC}?record={recordings}", work)
@@ -158,8 +158,7 @@ def _add(
             left_out["functions with too many choices"] += 1
         else:
             eligible[function] = episodes
-    longest = sorted(eligible, key=lambda name: -sum(map(len, eligible[name])))
-    for number, function in enumerate(longest):
+    for number, function in enumerate(sorted(eligible, key=lambda name: _rank(eligible[name]))):
         for episode in eligible[function]:
             _keep(to, episode)
         if number < TRIES * most and most:
@@ -175,6 +174,11 @@ def _add(
                 most -= 1
             else:
                 left_out["functions that cost nothing"] += 1
+
+
+def _rank(episodes: list[Episode]) -> tuple[int, int]:
+    """Those first in which most agents are asked: without pressure none can do better."""
+    return -len({episode.agent for episode in episodes}), -sum(map(len, episodes))
 
 
 def _widest(episode: Episode) -> int:
