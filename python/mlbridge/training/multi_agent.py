@@ -371,4 +371,6 @@ class Trainer(rllib.Trainer):
                     ratio = Ratio.of(math.exp(-its) for its in found)
                     cells.append(str(ratio) if ratio else "none")
                 lines.append(f"| {len(part.functions)} {what} | {' | '.join(cells)} |")
+        if out := self.prepared.left_out:
+            lines += ["", "Left out: " + "; ".join(f"{n} {why}" for why, n in out.items()) + "."]
         return lines
