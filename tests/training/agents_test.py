@@ -107,7 +107,7 @@ def test_the_imitation_decides_as_the_heuristic(name: str, tmp_path: Path) -> No
     from mlbridge.training.preparing import prepare
 
     torch.manual_seed(0)
-    corpus = made(name, tmp_path / "corpus", 6 if name == "register-allocation" else 12)
+    corpus = made(name, tmp_path / "corpus", 6 if name == "register-allocation" else 24)
     prepared = prepare(OPTIMIZATIONS[name], str(corpus), tmp_path / "functions", functions=80)
     same = count = 0
     for agent in OPTIMIZATIONS[name].agents:
