@@ -16,7 +16,9 @@ from blocks import TESTED, Block, blocks, commands, fits
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES += [ROOT / "examples/sqlite/README.md", ROOT / "compilers/gcc/README.md"]
+PAGES += [
+    ROOT / f"{at}/README.md" for at in ("examples/sqlite", "examples/tiling", "compilers/gcc")
+]
 
 BODY = """
 #include <mlbridge/environment.h>

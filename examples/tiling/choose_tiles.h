@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * Tile sizes that a model chooses, for polyhedral compilers in C. One thread at a time. */
+#ifndef CHOOSE_TILES_H
+#define CHOOSE_TILES_H
+
+#include <mlbridge/c/mlbridge.h>
+
+enum { TILES_LOOPS = 8, TILES_FEATURES = 6, TILES_LARGEST = 4096 };
+
+/* A dimension of a band of loops that can be tiled. */
+typedef struct tiles_loop {
+  int64_t trips; /* 0: not known */
+  int parallel;  /* 1 if its iterations may run in any order */
+  int accesses;  /* of memory, in all statements */
+  int temporal;  /* of these, whose address doesn't depend on it */
+  int spatial;   /* whose address grows by an element with it */
+  int statements;
+} tiles_loop;
+
+typedef struct tiles_chooser tiles_chooser;
+
+/* Opens the model at a URI, which takes "loops", float32 [8, 6], a row for each loop with its
+ * members in their order, zeros after the last, and gives "sizes", int64 [8]. NULL if there is no
+ * memory. Whether it could be opened says the first choose_tiles. */
+tiles_chooser *tiles_open(const char *uri);
+
+/* Chooses for 1 to 8 loops, outermost first; blocks until the model has answered, at most 5 s. A
+ * size is between 1, which leaves a loop as it is, and 4096, and no larger than the loop's trips.
+ * If it isn't MLBRIDGE_OK, `sizes` are as before, and tiles_message says why. */
+mlbridge_code choose_tiles(tiles_chooser *chooser, const tiles_loop *loops, int count,
+                           int64_t *sizes);
+
+/* Of the last choose_tiles; valid until the next. */
+const char *tiles_message(const tiles_chooser *chooser);
+
+void tiles_close(tiles_chooser *chooser); /* or NULL */
+
+#endif
