@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import onnx
 from common import ROOT
-from networks import BOOL, FLOAT, INT64, model
 from onnx import helper
+from policy_networks import BOOL, FLOAT, INT64, model
 from policy_search import Policy, Weights, arguments, llc, sample, search
 
 MODEL = ROOT / "models" / "register-allocation"

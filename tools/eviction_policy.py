@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
 import onnx
+import policy_networks as networks
 from common import ROOT
-from networks import BOOL, FLOAT, INT64
 from onnx import helper
+from policy_networks import BOOL, FLOAT, INT64
 from policy_search import Policy, Weights, arguments, llc, sample, search
 
 MODEL = ROOT / "models" / "regalloc-eviction"

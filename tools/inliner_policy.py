@@ -25,12 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import networks
 import numpy as np
 import onnx
+import policy_networks as networks
 from common import BUILD, ROOT, jobs
-from networks import BOOL, INT64
 from onnx import helper
+from policy_networks import BOOL, INT64
 
 MODEL = ROOT / "models" / "inliner-size"
 CORPUS = BUILD / "programs" / "corpus"

@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
 import onnx
+import policy_networks as networks
 import training_loops
 from common import ROOT
-from networks import BOOL, FLOAT, INT64
 from onnx import helper
+from policy_networks import BOOL, FLOAT, INT64
 
 MODEL = ROOT / "models" / "loop-distribution"
 COLUMNS = 26

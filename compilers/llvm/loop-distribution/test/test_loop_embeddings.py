@@ -33,7 +33,7 @@ def agents(dimension: int, *, embeds: bool = True) -> dict[str, Signature]:
     of_nodes = TensorSpec("embeddings", "float32", [None, dimension])
     of_node = TensorSpec("embedding", "float32", [dimension])
     previous = TensorSpec("previous_embedding", "float32", [dimension])
-    mask = {"node": [None], "distribute": [2]}
+    mask: dict[str, list[int | None]] = {"node": [None], "distribute": [2]}
     more = {"node": [of_nodes, previous], "distribute": [of_node, previous]}
     return {
         name: Signature(
