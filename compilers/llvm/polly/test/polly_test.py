@@ -19,9 +19,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from affine_programs import program
 from beyond_llvm import RUNNERS, asked, record
 from building import DEV
-from affine_programs import program
 from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
