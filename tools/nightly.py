@@ -176,6 +176,12 @@ def loop_distribution(log: Path, _: float) -> bool:
     return run(log, *COMPARE, *FEW, "--level", "O3", *ways) and good
 
 
+def beyond_llvm(log: Path, _: float) -> bool:
+    """Real programs by GCC and by Polly, with a network that chooses at random."""
+    tests = ["compilers/gcc/test", "compilers/llvm/polly/test"]
+    return build("dev", []) == 0 and run(log, PYTHON, "-m", "pytest", *tests, "-m", "nightly")
+
+
 def allocations() -> dict[str, str]:
     """Flags of agents that allocate registers, the machine verifier behind them."""
     seed = int(time.time()) // 86400
@@ -239,6 +245,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "own-builds": (own_builds, 0.15),
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
+    "beyond-llvm": (beyond_llvm, 0.0),
     "aarch64": (aarch64, 0.05),
 }
 

@@ -9,14 +9,14 @@ struct tiles_chooser {
   char message[160]; /* of an answer that can't be used */
 };
 
-tiles_chooser *tiles_open(const char *uri) {
+tiles_chooser *tiles_open(const char *uri, const mlbridge_open_options *options) {
   const mlbridge_tensor_spec in[] = {
       MLBRIDGE_TENSOR("loops", MLBRIDGE_FLOAT32, TILES_LOOPS, TILES_FEATURES)};
   const mlbridge_tensor_spec out[] = {MLBRIDGE_TENSOR("sizes", MLBRIDGE_INT64, TILES_LOOPS)};
   const mlbridge_signature signature = MLBRIDGE_SIGNATURE(in, out);
   tiles_chooser *made = calloc(1, sizeof *made);
   if (made)
-    made->runner = mlbridge_open(uri, &signature, NULL);
+    made->runner = mlbridge_open(uri, &signature, options);
   return made;
 }
 

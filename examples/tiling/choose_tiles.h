@@ -5,6 +5,10 @@
 
 #include <mlbridge/c/mlbridge.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { TILES_LOOPS = 8, TILES_FEATURES = 6, TILES_LARGEST = 4096 };
 
 /* A dimension of a band of loops that can be tiled. */
@@ -20,12 +24,13 @@ typedef struct tiles_loop {
 typedef struct tiles_chooser tiles_chooser;
 
 /* Opens the model at a URI, which takes "loops", float32 [8, 6], a row for each loop with its
- * members in their order, zeros after the last, and gives "sizes", int64 [8]. NULL if there is no
- * memory. Whether it could be opened says the first choose_tiles. */
-tiles_chooser *tiles_open(const char *uri);
+ * members in their order, zeros after the last, and gives "sizes", int64 [8]. `options` may be
+ * null. Gives NULL if there is no memory. Whether it could be opened says the first choose_tiles.
+ */
+tiles_chooser *tiles_open(const char *uri, const mlbridge_open_options *options);
 
-/* Chooses for 1 to 8 loops, outermost first; blocks until the model has answered, at most 5 s. A
- * size is between 1, which leaves a loop as it is, and 4096, and no larger than the loop's trips.
+/* Chooses for 1 to 8 loops, outermost first; blocks until the model has answered, or the deadline.
+ * A size is between 1, which leaves a loop as it is, and 4096, and no larger than the loop's trips.
  * If it isn't MLBRIDGE_OK, `sizes` are as before, and tiles_message says why. */
 mlbridge_code choose_tiles(tiles_chooser *chooser, const tiles_loop *loops, int count,
                            int64_t *sizes);
@@ -34,5 +39,9 @@ mlbridge_code choose_tiles(tiles_chooser *chooser, const tiles_loop *loops, int 
 const char *tiles_message(const tiles_chooser *chooser);
 
 void tiles_close(tiles_chooser *chooser); /* or NULL */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
   const size_t bytes = (size_t)(n * n) * sizeof *a;
   int64_t *expected = malloc(bytes);
   a = malloc(bytes), b = malloc(bytes), c = malloc(bytes);
-  tiles_chooser *chooser = tiles_open(argv[1]);
+  tiles_chooser *chooser = tiles_open(argv[1], NULL);
   if (!a || !b || !c || !expected || !chooser)
     return fprintf(stderr, "out of memory\n"), 2;
   for (int64_t i = 0; i < n * n; ++i)

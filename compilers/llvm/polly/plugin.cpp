@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// For stock clang-22 and opt-22 with Polly: models decide of each function whether Polly runs on
+// it, and with which tile sizes.
+//   clang-22 -O3 -mllvm -polly -Xclang -fpass-plugin=mlbridge-polly-tiling.so -Xclang -mllvm
+//     -Xclang -polly-tiling-model=URI
+#include "advice/flags.h"
+#include "band.h"
+#include "versions/pass_plugin.h"
+
+#include <mlbridge/uri.h>
+
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/IR/PassInstrumentation.h"
+#include "llvm/Passes/PassBuilder.h"
+
+using namespace llvm;
+
+namespace mlbridge::polly {
+
+namespace {
+
+constexpr const char *PassName = "polly-tiling", *Sizes = "polly-tile-sizes";
+
+const advice::Flags Flags(PassName, "The model that chooses Polly's tile sizes", "O1,O2,O3");
+
+struct Close {
+  void operator()(tiles_chooser *Of) const { tiles_close(Of); }
+};
+
+/// What is asked before Polly runs on a function.
+class Decider {
+public:
+  void use(FunctionAnalysisManager &Manager) { Analyses = &Manager; }
+
+  /// Whether Polly is to run. Its option holds for the process, so it is set for each function.
+  bool decide(Function &F) {
+    if (!Checked)
+      check(F.getContext());
+    if (Failed || F.hasOptNone() || !Options.wants(advice::levelOf(F, "O3")))
+      return leave();
+    auto &Loops = Analyses->getResult<LoopAnalysis>(F);
+    const std::vector<tiles_loop> Band =
+        bandOf(Loops, Analyses->getResult<ScalarEvolutionAnalysis>(F));
+    if (Band.empty())
+      return leave();
+    if (!Chooser)
+      open(F);
+    std::vector<int64_t> Chosen(Band.size());
+    const mlbridge_code Code =
+        choose_tiles(Chooser.get(), Band.data(), static_cast<int>(Band.size()), Chosen.data());
+    if (Code != MLBRIDGE_OK) {
+      Failed = true;
+      advice::giveUp(Options, F.getContext(),
+                     {static_cast<mlbridge::Code>(Code),
+                      F.getName().str() + ": " + tiles_message(Chooser.get())});
+      return leave();
+    }
+    const bool Runs = any_of(Chosen, [](int64_t Size) { return Size != 1; });
+    std::string Text;
+    for (const int64_t Size : Chosen)
+      Text += (Text.empty() ? "" : ", ") + std::to_string(Size);
+    Analyses->getResult<OptimizationRemarkEmitterAnalysis>(F).emit([&] {
+      return OptimizationRemark(PassName, "Decided",
+                                Loops.getTopLevelLoops().front()->getStartLoc(), &F.getEntryBlock())
+             << (Runs ? "tile sizes " + Text : "Polly is left out of " + F.getName()).str();
+    });
+    return set(Chosen) && Runs;
+  }
+
+private:
+  /// As if there were no plugin.
+  bool leave() {
+    if (Option && IsSet)
+      Option->reset();
+    IsSet = false;
+    return true;
+  }
+
+  bool set(ArrayRef<int64_t> Chosen) {
+    leave();
+    IsSet = true;
+    for (const int64_t Size : Chosen)
+      Option->addOccurrence(1, Sizes, std::to_string(Size));
+    return true;
+  }
+
+  void check(LLVMContext &Context) {
+    Checked = true;
+    Status Right = Options.check();
+    const auto Found = cl::getRegisteredOptions().find(Sizes);
+    if (Found != cl::getRegisteredOptions().end())
+      Option = Found->second;
+    if (Right && !Option)
+      Right = {Code::Unsupported, std::string("this Polly has no option -") + Sizes};
+    if (Right && Option->getNumOccurrences())
+      Right = {Code::InvalidArgument,
+               std::string("-") + Sizes +
+                   " is given as well; expected it, or a model that chooses"};
+    if (!Right) {
+      advice::refuse(Options, Context, Right);
+      Failed = true;
+    }
+  }
+
+  void open(const Function &F) {
+    mlbridge_open_options Opening = {};
+    Opening.size = sizeof Opening;
+    Opening.deadline = parseDuration(Options.Deadline)->count(); // check() has accepted it
+    Opening.shared_budget = true;
+    Opening.context = F.getParent()->getSourceFileName().c_str();
+    Chooser.reset(tiles_open(Options.Model.c_str(), &Opening));
+  }
+
+  const advice::Settings Options = Flags.settings();
+  FunctionAnalysisManager *Analyses = nullptr;
+  std::unique_ptr<tiles_chooser, Close> Chooser;
+  cl::Option *Option = nullptr;
+  bool Checked = false, Failed = false, IsSet = false;
+};
+
+void addTo(PassBuilder &Builder) {
+  PassInstrumentationCallbacks *const Callbacks = Builder.getPassInstrumentationCallbacks();
+  if (!Flags.given() || !Callbacks)
+    return;
+  const auto Asked = std::make_shared<Decider>();
+  Builder.registerAnalysisRegistrationCallback(
+      [Asked](FunctionAnalysisManager &Manager) { Asked->use(Manager); });
+  Callbacks->registerShouldRunOptionalPassCallback([Asked](StringRef Pass, Any On) {
+    const Function *const *F = any_cast<const Function *>(&On);
+    if (!F || Pass != "polly::PollyFunctionPass")
+      return true;
+    return Asked->decide(const_cast<Function &>(**F));
+  });
+}
+
+} // namespace
+
+} // namespace mlbridge::polly
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "PollyTiling", "1", mlbridge::polly::addTo};
+}

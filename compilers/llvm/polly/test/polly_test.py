@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whatever sizes a model chooses, programs do what they did, and a model that fails changes
+nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from affine_programs import program
+from beyond_llvm import RUNNERS, asked, record
+from building import DEV
+from onnx import TensorProto, helper, numpy_helper
+
+import mlbridge
+
+PLUGIN = DEV / "lib" / "mlbridge" / "mlbridge-polly-tiling.so"
+PROGRAMS = 20
+FEW = 4
+PRODUCT = """
+enum { N = 200 };
+void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N]) {
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j)
+      for (int k = 0; k < N; ++k)
+        c[i][j] += a[i][k] * b[k][j];
+}
+int straight(int x) { return x * 3; }
+"""
+
+
+@dataclass
+class Made:
+    code: int
+    said: str
+    path: Path
+
+    @property
+    def object(self) -> bytes:
+        assert self.code == 0, self.said
+        return self.path.read_bytes()
+
+    @property
+    def sizes(self) -> list[str]:
+        return re.findall(r"remark: (tile sizes [\d, ]+|Polly is left out of \w+) \[", self.said)
+
+
+@dataclass
+class Compiler:
+    folder: Path
+
+    def clang(self, text: str, *flags: str, level: str = "-O3", **settings: str) -> Made:
+        """With Polly, and with the plugin if there are settings, which are its options."""
+        source, made = self.folder / "source.c", self.folder / "source.o"
+        source.write_text(text)
+        made.unlink(missing_ok=True)
+        line = ["-Xclang", f"-fpass-plugin={PLUGIN}"] if settings else []
+        for name, value in settings.items():
+            option = f"-polly-tiling-{name.replace('_', '-')}={value}"
+            line += ["-Xclang", "-mllvm", "-Xclang", option]
+        command = ["clang-22", level, "-mllvm", "-polly", "-Rpass=polly-tiling", *line, *flags]
+        done = subprocess.run(
+            [*command, "-fno-caret-diagnostics", "-c", "source.c", "-o", made],
+            cwd=self.folder,
+            env={"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")}
+            | dict(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Made(done.returncode, done.stderr, made)
+
+    def output(self, made: Made) -> str:
+        assert made.code == 0, made.said
+        linked = made.path.with_suffix(".program")
+        subprocess.run(["clang-22", made.path, "-o", linked], check=True)
+        return subprocess.run([linked], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Compiler:
+    assert PLUGIN.is_file(), f"the plugin is not there: {PLUGIN}"
+    return Compiler(tmp_path)
+
+
+def network(path: Path, seed: int = 0, rows: int = 8) -> Path:
+    """Sizes from 1 to 48 by a random sum of the columns."""
+    weights = np.random.default_rng(seed).integers(1, 9, (6, 1)).astype(np.float32)
+    tensor, node = helper.make_tensor_value_info, helper.make_node
+    constants = {
+        "weights": weights,
+        "flat": np.array([-1]),
+        "one": np.float32(1),
+        "period": np.float32(48),
+    }
+    graph = helper.make_graph(
+        [
+            node("MatMul", ["loops", "weights"], ["sum"]),
+            node("Reshape", ["sum", "flat"], ["row"]),
+            node("Mod", ["row", "period"], ["rest"], fmod=1),
+            node("Add", ["rest", "one"], ["size"]),
+            node("Cast", ["size"], ["sizes"], to=TensorProto.INT64),
+        ],
+        "tiles",
+        [tensor("loops", TensorProto.FLOAT, [rows, 6])],
+        [tensor("sizes", TensorProto.INT64, [rows])],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+@contextmanager
+def serving(folder: Path, policy: Callable[[Any, mlbridge.Context], list[int]]) -> Iterator[str]:
+    spec = mlbridge.TensorSpec
+    signature = mlbridge.Signature(
+        [spec("loops", "float32", [8, 6])], [spec("sizes", "int64", [8])]
+    )
+    with mlbridge.Server(f"unix:{folder}/s", signature) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(policy,))
+        thread.start()
+        try:
+            yield f"unix:{folder}/s"
+        finally:
+            server.stop()
+            thread.join()
+
+
+def test_generated_programs_do_the_same(compiler: Compiler) -> None:
+    changed, decisions = 0, 0
+    for seed in range(PROGRAMS):
+        text = program(seed)
+        printed = compiler.output(compiler.clang(text, "-mllvm", "-polly=false"))
+        stock = compiler.clang(text).object
+        path = network(compiler.folder / "tiles.onnx", seed)
+        made = compiler.clang(text, model=f"native:{path}", on_failure="fail")
+        assert compiler.output(made) == printed, seed
+        changed += made.object != stock
+        decisions += len(made.sizes)
+    assert changed > PROGRAMS // 2 and decisions >= 4 * PROGRAMS
+    record("polly", "native", PROGRAMS, decisions, True)
+
+
+@pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
+def test_every_runner_chooses_the_same(compiler: Compiler, runner: str) -> None:
+    path, decisions = network(compiler.folder / "tiles.onnx"), 0
+    with asked(runner, path, compiler.folder) as uri:
+        for seed in range(FEW):
+            expected = compiler.clang(program(seed), model=f"native:{path}", on_failure="fail")
+            before, sizes = expected.object, expected.sizes
+            made = compiler.clang(program(seed), model=uri, on_failure="fail")
+            assert made.object == before and made.sizes == sizes
+            decisions += len(sizes)
+    record("polly", runner, FEW, decisions, True)
+
+
+def test_what_a_model_sees_and_decides(compiler: Compiler) -> None:
+    seen: list[Any] = []
+    stock = compiler.clang(PRODUCT).object
+    plain = compiler.clang(PRODUCT, "-mllvm", "-polly=false").object
+    fixed = compiler.clang(PRODUCT, "-mllvm", "-polly-tile-sizes=16,24,32").object
+    answers: Iterator[list[int]] = iter([[16, 24, 32], [1, 1, 1], [32, 32, 32]])
+
+    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+        seen.append(np.array(observation["loops"]))
+        return [*next(answers), 0, 0, 0, 0, 0]
+
+    with serving(compiler.folder, policy) as uri:
+        made = compiler.clang(PRODUCT, model=uri, on_failure="fail")
+        assert made.sizes == ["tile sizes 16, 24, 32"] and made.object == fixed != stock
+        left = compiler.clang(PRODUCT, model=uri, on_failure="fail")
+        assert left.sizes == ["Polly is left out of product"] and left.object == plain != stock
+        assert compiler.clang(PRODUCT, model=uri, on_failure="fail").object == stock
+    assert len(seen) == 3, "a function without loops is not asked about"
+    assert seen[0][:, 0].tolist() == [200, 200, 200, 0, 0, 0, 0, 0]
+    assert seen[0][:3, 1].tolist() == [1, 1, 0]
+    assert not seen[0][3:].any() and (seen[0][:3, 5] == 1).all()
+
+
+def test_sizes_are_of_one_function(compiler: Compiler) -> None:
+    """The option is the process's: what the last function got must not reach the next one."""
+    two = PRODUCT + PRODUCT.replace("product", "again").replace("straight", "other").replace(
+        "enum { N = 200 };", ""
+    )
+    answers = iter([[16, 24, 32], [32, 32, 32]])
+    with serving(compiler.folder, lambda *_: [*next(answers), 1, 1, 1, 1, 1]) as uri:
+        made = compiler.clang(two, "-fno-inline", model=uri, on_failure="fail")
+    assert made.sizes == ["tile sizes 16, 24, 32", "tile sizes 32, 32, 32"]
+    lengths = re.findall(
+        r"\w+ ([0-9a-f]+) T (again|product)\n".replace("\\w+ ", ""),
+        subprocess.run(
+            ["llvm-nm-22", "-S", made.path], capture_output=True, text=True, check=True
+        ).stdout,
+    )
+    assert len(lengths) == 2 and lengths[0][0] != lengths[1][0]
+
+
+@pytest.mark.parametrize("sizes", [[0] * 8, [-1] * 8, [4097] * 8])
+@pytest.mark.parametrize("on_failure", ["stock", "fail"])
+def test_sizes_that_cannot_be_used(compiler: Compiler, sizes: list[int], on_failure: str) -> None:
+    stock = compiler.clang(PRODUCT).object
+    with serving(compiler.folder, lambda *_: sizes) as uri:
+        made = compiler.clang(PRODUCT, "-Werror", model=uri, on_failure=on_failure)
+        relaxed = compiler.clang(PRODUCT, model=uri, on_failure=on_failure)
+    assert f"sizes: {sizes[0]} for loop 0" in relaxed.said
+    if on_failure == "fail":
+        assert made.code != 0 and relaxed.code != 0
+    else:
+        assert relaxed.said.count("warning: ") == 1 and relaxed.object == stock
+
+
+def test_models_that_do_not_fit_and_wrong_options(compiler: Compiler) -> None:
+    stock = compiler.clang(PRODUCT).object
+    other = network(compiler.folder / "other.onnx", rows=4)
+    (compiler.folder / "damaged.onnx").write_bytes(b"\x08")
+    for uri in (f"native:{other}", f"native:{compiler.folder}/damaged.onnx", "unix:nobody"):
+        made = compiler.clang(PRODUCT, model=uri)
+        assert made.said.count("warning: ") == 1 and made.object == stock
+    good = f"native:{network(compiler.folder / 'tiles.onnx')}"
+    for wrong in ({"deadline": "soon"}, {"on_failure": "cry"}, {"levels": "O9"}):
+        made = compiler.clang(PRODUCT, model=good, **wrong)
+        assert made.code != 0 and "-polly-tiling-" in made.said
+    made = compiler.clang(PRODUCT, "-mllvm", "-polly-tile-sizes=8", model=good)
+    assert made.code != 0 and "-polly-tile-sizes is given as well" in made.said
+
+
+def test_without_polly_or_optimization_nothing_is_asked(compiler: Compiler) -> None:
+    nobody = {"model": "unix:nobody", "on_failure": "fail"}
+    for level, flags in (("-O3", ["-mllvm", "-polly=false"]), ("-O0", []), ("-Os", [])):
+        made = compiler.clang(PRODUCT, *flags, level=level, **nobody)
+        assert made.object == compiler.clang(PRODUCT, *flags, level=level).object
+
+
+def test_a_server_that_dies(compiler: Compiler) -> None:
+    stock = compiler.clang(program(1)).object
+    script = (
+        "import os, sys, mlbridge\n"
+        "s = mlbridge.TensorSpec\n"
+        "g = mlbridge.Signature([s('loops','float32',[8,6])], [s('sizes','int64',[8])])\n"
+        "def policy(observation, context): os.kill(os.getpid(), 9)\n"
+        "with mlbridge.Server('unix:' + sys.argv[1], g) as server:\n"
+        "    print('ready', flush=True)\n"
+        "    server.serve_forever(policy)\n"
+    )
+    command = [sys.executable, "-c", script, f"{compiler.folder}/s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout and server.stdout.readline() == "ready\n"
+        made = compiler.clang(program(1), model=f"unix:{compiler.folder}/s", deadline="20s")
+        server.wait(timeout=60)
+    assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+@pytest.mark.nightly
+def test_real_programs_do_the_same(tmp_path: Path) -> None:
+    from programs.build import compile_program, link_program, run_test
+    from programs.catalog import load, select
+    from programs.fetch import fetch
+
+    path = network(tmp_path / "tiles.onnx", seed=1)
+    line = ["-mllvm", "-polly", "-Xclang", f"-fpass-plugin={PLUGIN}"]
+    for option in (f"model=native:{path}", "on-failure=fail"):
+        line += ["-Xclang", "-mllvm", "-Xclang", f"-polly-tiling-{option}"]
+    names = ["zlib", "bzip2", "lz4", "cjson", "expat"]
+    for program_ in fetch(select(load(), names)):
+        outputs = []
+        for way, flags in (("stock", []), ("asked", line)):
+            folder = tmp_path / program_.name / way
+            made = compile_program(program_, folder, flags=["-O3", *flags])
+            link_program(program_, made, folder)
+            outputs.append(run_test(program_, folder, tmp_path / "work"))
+        assert outputs[0] == outputs[1], program_.name
+    record("polly, real programs", "native", len(names), 0, True)
