@@ -24,7 +24,7 @@ from programs.fetch import BUILD, Ran, fetch, run, source_tree
 
 COMPILE_TIMEOUT = 300.0
 TEST_TIMEOUT = 60.0
-# Warnings of other people's code are no news, but the compiler plugin's are.
+# Clang's: warnings of other people's code are no news, but the compiler plugin's are.
 WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 
@@ -51,7 +51,8 @@ def compile_command(
     """What compiles one file, in the top of the program's sources."""
     standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
     include = [f"-I{program.config}"] if program.config.is_dir() else []
-    return [*compiler, standard, *WARNINGS, *include, *program.flags, *flags, "-c", source]
+    warnings = WARNINGS if "clang" in compiler[0] else ()
+    return [*compiler, standard, *warnings, *include, *program.flags, *flags, "-c", source]
 
 
 def compile_file(
