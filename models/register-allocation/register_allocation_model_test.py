@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What users of the four networks rely on: they decide as the plugin's heuristic does."""
+"""What users of the four networks rely on: they decide as the plugin's heuristic does, by every
+engine."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import mlbridge
 from mlbridge.files import plugin, shipped_agents
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,3 +32,38 @@ def test_they_are_the_heuristic(level: str, tmp_path: Path) -> None:
         made[model] = path.read_bytes()
     heuristic, networks, stock = made.values()
     assert networks == heuristic != stock
+
+
+@pytest.mark.parametrize("agent", ["task", "colour"])
+def test_every_engine_answers_alike(agent: str, tmp_path: Path) -> None:
+    """Also what compilers make of the network, which they see whole."""
+    file, shared = ROOT / "models/register-allocation" / f"{agent}.onnx", tmp_path / "agent.so"
+    command = [
+        sys.executable,
+        "-m",
+        "mlbridge",
+        "compile",
+        str(file),
+        "--shared",
+        "-o",
+        str(shared),
+    ]
+    subprocess.run(command, check=True)
+    draw = np.random.default_rng(0)
+    count, columns = {"task": (2, 9), "colour": (33, 5)}[agent]
+    with ExitStack() as opened:
+        engines = [
+            opened.enter_context(mlbridge.open(uri))
+            for uri in (f"native:{file}", f"onnx:{file}", f"aot:{shared}")
+        ]
+        chosen = set()
+        for _ in range(300):
+            given = {"node_properties": draw.integers(-1, 4, columns).astype(np.float32) / 2}
+            given["action_mask"] = draw.random(count) < 0.7
+            given["action_mask"][draw.integers(count)] = True
+            if agent == "colour":
+                given["registers"] = draw.integers(0, 3, (count, 5)).astype(np.float32)
+            answers = {int(engine.evaluate(given)[agent]) for engine in engines}
+            assert len(answers) == 1, given
+            chosen |= answers
+    assert len(chosen) == count

@@ -56,7 +56,7 @@ def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]
     if not LONG:
         return {source.name: small}
     return {
-        name: lambda compiler, folder, name=name: real(name, [*compiler, level], folder)  # type: ignore[misc]
+        name: lambda compiler, folder, name=name: real(name, compiler, folder, level)  # type: ignore[misc]
         for name in REAL
     }
 

@@ -45,14 +45,14 @@ def small(source: Path, compiler: Sequence[str], folder: Path) -> list[bytes]:
     return [target.read_bytes()]
 
 
-def real(name: str, compiler: Sequence[str], folder: Path) -> list[bytes]:
+def real(name: str, compiler: Sequence[str], folder: Path, level: str = "-Oz") -> list[bytes]:
     from programs.build import compile_program
     from programs.catalog import load as catalog
     from programs.catalog import select
     from programs.fetch import fetch
 
     (program,) = fetch(select(catalog(), [name]))
-    made = compile_program(program, folder / "objects", compiler=compiler)
+    made = compile_program(program, folder / "objects", compiler, (level,))
     return [item.object.read_bytes() for item in made]
 
 

@@ -115,6 +115,12 @@ template <class Body> MLBRIDGE_INLINE void withWidth(std::int64_t width, const B
   }
 }
 
+/// From one element to another. Of their type T is only the width: read or written as a T, an
+/// element would be another one for what the compiler knows of types.
+template <class T> MLBRIDGE_INLINE void moveAs(T *y, const T *x) {
+  __builtin_memcpy(y, x, sizeof(T));
+}
+
 /// One element of a width.
 MLBRIDGE_INLINE void moveOne(void *y, const void *x, std::int64_t width) {
   withWidth(width, [&](auto element) { __builtin_memcpy(y, x, sizeof element); });
@@ -194,7 +200,7 @@ inline void copyRows(T *y, const T *x, std::int64_t rank, const std::int64_t *di
       __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
     else
       for (std::int64_t i = 0; i < n; ++i)
-        to[i * sy] = from[i * sx];
+        moveAs(to + i * sy, from + i * sx);
   });
 }
 
@@ -204,7 +210,7 @@ inline void CopyStrided(void *const *o, const std::int64_t *p) {
     auto *y = static_cast<T *>(o[0]) + p[1];
     const auto *x = static_cast<const T *>(o[1]) + p[2];
     if (p[3] == 0)
-      *y = *x;
+      moveAs(y, x);
     else
       copyRows(y, x, p[3], p + 4);
   });
@@ -221,8 +227,11 @@ template <class T>
 MLBRIDGE_INLINE void whereRow(T *y, const std::uint8_t *c, const T *a, const T *b, std::int64_t n,
                               std::int64_t sc, std::int64_t sa, std::int64_t sb) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const T one = a[i * sa], other = b[i * sb];
-    y[i] = c[i * sc] ? one : other;
+    T one, other;
+    moveAs(&one, a + i * sa);
+    moveAs(&other, b + i * sb);
+    const T chosen = c[i * sc] ? one : other;
+    moveAs(y + i, &chosen);
   }
 }
 
