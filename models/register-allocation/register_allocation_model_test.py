@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,9 @@ def test_every_engine_answers_alike(agent: str, tmp_path: Path) -> None:
         ]
         chosen = set()
         for _ in range(300):
-            given = {"node_properties": draw.integers(-1, 4, columns).astype(np.float32) / 2}
+            given: dict[str, Any] = {
+                "node_properties": draw.integers(-1, 4, columns).astype(np.float32) / 2
+            }
             given["action_mask"] = draw.random(count) < 0.7
             given["action_mask"][draw.integers(count)] = True
             if agent == "colour":
