@@ -194,7 +194,8 @@ def allocations() -> dict[str, str]:
         name: flags("register-allocation", *model, "--on-failure", "fail")
         for name, model in models.items()
     }
-    return {name: f"{line} -mllvm -verify-machineinstrs" for name, line in asked.items()}
+    verify = "-Xclang -mllvm -Xclang -verify-machineinstrs"
+    return {name: f"{line} {verify}" for name, line in asked.items()}
 
 
 def register_allocation(log: Path, _: float) -> bool:
