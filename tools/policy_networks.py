@@ -23,7 +23,7 @@ def model(
     constants: Mapping[str, Any],
     metadata: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """Checked, for opset 17, which all runners of ONNX files that Debian or PyPI have know."""
+    """Of opset 17, and checked."""
 
     def tensors(of: Mapping[str, Spec]) -> list[onnx.ValueInfoProto]:
         return [helper.make_tensor_value_info(key, *spec) for key, spec in of.items()]

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from beyond_llvm import RUNNERS, asked, record
+from beyond_llvm import RUNNERS, asked, record, tiles_network
 from building import DEV, run
-from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
 
@@ -67,38 +65,9 @@ def tiled(program: Path, uri: str, length: int = 50) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
-def network(path: Path, seed: int = 0, rows: int = 8) -> Path:
-    """Sizes from 1 to 65 by a random sum of the columns."""
-    weights = np.random.default_rng(seed).integers(1, 9, (6, 1)).astype(np.float32)
-    tensor, node = helper.make_tensor_value_info, helper.make_node
-    constants = {
-        "weights": weights,
-        "flat": np.array([-1]),
-        "one": np.float32(1),
-        "period": np.float32(65),
-    }
-    graph = helper.make_graph(
-        [
-            node("MatMul", ["loops", "weights"], ["sum"]),
-            node("Reshape", ["sum", "flat"], ["row"]),
-            node("Mod", ["row", "period"], ["rest"], fmod=1),
-            node("Add", ["rest", "one"], ["size"]),
-            node("Cast", ["size"], ["sizes"], to=TensorProto.INT64),
-        ],
-        "tiles",
-        [tensor("loops", TensorProto.FLOAT, [rows, 6])],
-        [tensor("sizes", TensorProto.INT64, [rows])],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
-
-
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_runner_chooses_the_same(program: Path, tmp_path: Path, runner: str) -> None:
-    path, lengths = network(tmp_path / "tiles.onnx"), range(2, 2 + 3 * PROGRAMS, 3)
+    path, lengths = tiles_network(tmp_path / "tiles.onnx"), range(2, 2 + 3 * PROGRAMS, 3)
     expected = [tiled(program, f"native:{path}", length) for length in lengths]
     assert not any(said for _, said in expected)
     sizes = {" ".join(re.findall(r"\d+", line)) for lines, _ in expected for line in lines}
@@ -160,7 +129,7 @@ def test_sizes_that_cannot_be_used(program: Path, tmp_path: Path, sizes: list[in
 
 
 def test_models_that_do_not_fit(program: Path, tmp_path: Path) -> None:
-    other = network(tmp_path / "other.onnx", rows=4)
+    other = tiles_network(tmp_path / "other.onnx", rows=4)
     (tmp_path / "damaged.onnx").write_bytes(b"\x08")
     for uri, says in (
         (f"native:{other}", "loops"),

@@ -11,7 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
 from building import ROOT, run
+from onnx import TensorProto, helper, numpy_helper
 
 REPORT = ROOT / "build" / "test" / "beyond-llvm.json"
 TRANSPORTS = {
@@ -66,3 +69,32 @@ def record(site: str, runner: str, programs: int, decisions: int, identical: boo
         file.seek(0)
         file.truncate()
         file.write(json.dumps(rows, indent=1) + "\n")
+
+
+def tiles_network(path: Path, seed: int = 0, rows: int = 8) -> Path:
+    """For choose_tiles.c: sizes from 1 to 65 by a random sum of the columns."""
+    weights = np.random.default_rng(seed).integers(1, 9, (6, 1)).astype(np.float32)
+    tensor, node = helper.make_tensor_value_info, helper.make_node
+    constants = {
+        "weights": weights,
+        "flat": np.array([-1]),
+        "one": np.float32(1),
+        "period": np.float32(65),
+    }
+    graph = helper.make_graph(
+        [
+            node("MatMul", ["loops", "weights"], ["sum"]),
+            node("Reshape", ["sum", "flat"], ["row"]),
+            node("Mod", ["row", "period"], ["rest"], fmod=1),
+            node("Add", ["rest", "one"], ["size"]),
+            node("Cast", ["size"], ["sizes"], to=TensorProto.INT64),
+        ],
+        "tiles",
+        [tensor("loops", TensorProto.FLOAT, [rows, 6])],
+        [tensor("sizes", TensorProto.INT64, [rows])],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    return path

@@ -30,6 +30,12 @@ struct Close {
 /// What is asked before Polly runs on a function.
 class Decider {
 public:
+  Decider() = default;
+  Decider(const Decider &) = delete;
+  Decider &operator=(const Decider &) = delete;
+  /// What is compiled next in this process finds Polly's option as it was.
+  ~Decider() { leave(); }
+
   void use(FunctionAnalysisManager &Manager) { Analyses = &Manager; }
 
   /// Whether Polly is to run. Its option holds for the process, so it is set for each function.
@@ -45,6 +51,8 @@ public:
       return leave();
     if (!Chooser)
       open(F);
+    if (!Chooser) // no memory
+      return leave();
     std::vector<int64_t> Chosen(Band.size());
     const mlbridge_code Code =
         choose_tiles(Chooser.get(), Band.data(), static_cast<int>(Band.size()), Chosen.data());
@@ -64,7 +72,8 @@ public:
                                 Loops.getTopLevelLoops().front()->getStartLoc(), &F.getEntryBlock())
              << (Runs ? "tile sizes " + Text : "Polly is left out of " + F.getName()).str();
     });
-    return set(Chosen) && Runs;
+    set(Chosen);
+    return Runs;
   }
 
 private:
@@ -76,12 +85,11 @@ private:
     return true;
   }
 
-  bool set(ArrayRef<int64_t> Chosen) {
+  void set(ArrayRef<int64_t> Chosen) {
     leave();
     IsSet = true;
     for (const int64_t Size : Chosen)
       Option->addOccurrence(1, Sizes, std::to_string(Size));
-    return true;
   }
 
   void check(LLVMContext &Context) {

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from affine_programs import program
-from beyond_llvm import RUNNERS, asked, record
+from beyond_llvm import RUNNERS, asked, record, tiles_network
 from building import DEV
-from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
 
@@ -96,34 +94,6 @@ def compiler(tmp_path: Path) -> Compiler:
     return Compiler(tmp_path)
 
 
-def network(path: Path, seed: int = 0, rows: int = 8) -> Path:
-    """Sizes from 1 to 48 by a random sum of the columns."""
-    weights = np.random.default_rng(seed).integers(1, 9, (6, 1)).astype(np.float32)
-    tensor, node = helper.make_tensor_value_info, helper.make_node
-    constants = {
-        "weights": weights,
-        "flat": np.array([-1]),
-        "one": np.float32(1),
-        "period": np.float32(48),
-    }
-    graph = helper.make_graph(
-        [
-            node("MatMul", ["loops", "weights"], ["sum"]),
-            node("Reshape", ["sum", "flat"], ["row"]),
-            node("Mod", ["row", "period"], ["rest"], fmod=1),
-            node("Add", ["rest", "one"], ["size"]),
-            node("Cast", ["size"], ["sizes"], to=TensorProto.INT64),
-        ],
-        "tiles",
-        [tensor("loops", TensorProto.FLOAT, [rows, 6])],
-        [tensor("sizes", TensorProto.INT64, [rows])],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, path)
-    return path
-
-
 @contextmanager
 def serving(folder: Path, policy: Callable[[Any, mlbridge.Context], list[int]]) -> Iterator[str]:
     spec = mlbridge.TensorSpec
@@ -146,7 +116,7 @@ def test_generated_programs_do_the_same(compiler: Compiler) -> None:
         text = program(seed)
         printed = compiler.output(compiler.clang(text, "-mllvm", "-polly=false"))
         stock = compiler.clang(text).object
-        path = network(compiler.folder / "tiles.onnx", seed)
+        path = tiles_network(compiler.folder / "tiles.onnx", seed)
         made = compiler.clang(text, model=f"native:{path}", on_failure="fail")
         assert compiler.output(made) == printed, seed
         changed += made.object != stock
@@ -157,7 +127,7 @@ def test_generated_programs_do_the_same(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
 def test_every_runner_chooses_the_same(compiler: Compiler, runner: str) -> None:
-    path, decisions = network(compiler.folder / "tiles.onnx"), 0
+    path, decisions = tiles_network(compiler.folder / "tiles.onnx"), 0
     with asked(runner, path, compiler.folder) as uri:
         for seed in range(FEW):
             expected = compiler.clang(program(seed), model=f"native:{path}", on_failure="fail")
@@ -225,12 +195,12 @@ def test_sizes_that_cannot_be_used(compiler: Compiler, sizes: list[int], on_fail
 
 def test_models_that_do_not_fit_and_wrong_options(compiler: Compiler) -> None:
     stock = compiler.clang(PRODUCT).object
-    other = network(compiler.folder / "other.onnx", rows=4)
+    other = tiles_network(compiler.folder / "other.onnx", rows=4)
     (compiler.folder / "damaged.onnx").write_bytes(b"\x08")
     for uri in (f"native:{other}", f"native:{compiler.folder}/damaged.onnx", "unix:nobody"):
         made = compiler.clang(PRODUCT, model=uri)
         assert made.said.count("warning: ") == 1 and made.object == stock
-    good = f"native:{network(compiler.folder / 'tiles.onnx')}"
+    good = f"native:{tiles_network(compiler.folder / 'tiles.onnx')}"
     for wrong in ({"deadline": "soon"}, {"on_failure": "cry"}, {"levels": "O9"}):
         made = compiler.clang(PRODUCT, model=good, **wrong)
         assert made.code != 0 and "-polly-tiling-" in made.said
@@ -270,7 +240,7 @@ def test_real_programs_do_the_same(tmp_path: Path) -> None:
     from programs.catalog import load, select
     from programs.fetch import fetch
 
-    path = network(tmp_path / "tiles.onnx", seed=1)
+    path = tiles_network(tmp_path / "tiles.onnx", seed=1)
     line = ["-mllvm", "-polly", "-Xclang", f"-fpass-plugin={PLUGIN}"]
     for option in (f"model=native:{path}", "on-failure=fail"):
         line += ["-Xclang", "-mllvm", "-Xclang", f"-polly-tiling-{option}"]
