@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,7 +15,7 @@ from typing import Any, Self
 from ._core import Event, EventKind, Signature
 from .driving import Turn
 from .errors import DeadlineExceeded, InvalidArgument, PolicyFailed
-from .processes import bound_to_this
+from .processes import ended_with_this
 from .server import Server
 
 #: From the context, the URI to ask, and an empty folder to work in: the command.
@@ -25,17 +23,6 @@ Command = Callable[[str, str, Path], Sequence[str]]
 #: From the context and that folder, after the compiler: the reward of all agents.
 Measure = Callable[[str, Path], float]
 _TURN = 0.05  # seconds between two looks at a compiler that doesn't ask
-
-
-def _bound() -> Callable[[], None]:
-    """A compiler ends with its trainer, however that ends."""
-    bind = bound_to_this()
-
-    def before() -> None:
-        if not bind(signal.SIGKILL):
-            os._exit(1)
-
-    return before
 
 
 class Compiling:
@@ -79,9 +66,8 @@ class Compiling:
             self._server = Server(uri, self._agents)
             with (folder / "said").open("wb") as said:
                 self._process = subprocess.Popen(
-                    self._command(context, uri, work),
+                    ended_with_this(self._command(context, uri, work)),
                     cwd=work, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                    preexec_fn=_bound(),
                 )  # fmt: skip
             self._rewards.clear()
             turn = self._asked()

@@ -91,6 +91,34 @@ def test_a_compiler_that_fails_fails_the_episode(
         assert environment._process is None
 
 
+def test_grpc_in_the_same_process(tmp_path: Path) -> None:
+    """Its handlers for a fork would abort one compiler in a few."""
+    trainer = tmp_path / "trainer.py"
+    trainer.write_text("""
+import concurrent.futures, sys
+import grpc
+import mlbridge
+from mlbridge.compiling import Compiling
+
+server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+server.add_insecure_port("localhost:0")
+server.start()
+for _ in range(20):
+    try:
+        Compiling(lambda *_: [sys.executable, "-S", "-c", ""], {}).reset("f.c", 0)
+    except mlbridge.InvalidArgument as error:
+        print(error)
+""")
+    done = subprocess.run([sys.executable, trainer], capture_output=True, text=True)
+    assert done.stdout == 20 * "'f.c': the compiler has asked nothing\n", done.stderr
+
+
+def test_a_compiler_that_is_not_there() -> None:
+    environment = Compiling(lambda *_: ["no-such-compiler"], AGENTS)
+    with environment, pytest.raises((OSError, mlbridge.PolicyFailed), match="No such file"):
+        environment.reset("f.c", 0)
+
+
 def test_a_compiler_that_asks_nothing() -> None:
     says = "'f.c': the compiler has asked nothing"
     environment = Compiling(_python(""), AGENTS)
