@@ -63,6 +63,19 @@ void Allocation::begin() {
   connectAll();
 }
 
+bool Allocation::isOnlyCopied(size_t Range) const {
+  const Register Its = Ranges[Range].Register;
+  if (!Ranges[Range].Spillable || MF.getFunction().hasOptSize() || !Registers.hasOneDef(Its) ||
+      Registers.use_nodbg_empty(Its))
+    return false;
+  const MachineInstr &Made = *Registers.def_instr_begin(Its);
+  return Made.getNumDefs() == 1 && !Made.getOperand(0).getSubReg() && !Made.mayLoad() &&
+         MF.getSubtarget().getInstrInfo()->isTriviallyReMaterializable(Made) &&
+         all_of(Registers.use_nodbg_instructions(Its), [](const MachineInstr &Use) {
+           return Use.isFullCopy() && Use.getOperand(0).getReg().isPhysical();
+         });
+}
+
 LiveInterval &Allocation::interval(size_t Range) const {
   return Its.Intervals.getInterval(Ranges[Range].Register);
 }
@@ -237,7 +250,7 @@ float Allocation::frequency(const MachineBasicBlock &Of) const {
 }
 
 void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
-  Its.Remarks.emit([&] {
+  const auto Make = [&] {
     const Register Of = Ranges[Range].Register;
     DebugLoc At;
     MachineBasicBlock *Block = &MF.front();
@@ -251,7 +264,18 @@ void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
     raw_string_ostream(Text) << printReg(Of, &Target) << " of "
                              << Target.getRegClassName(Registers.getRegClass(Of)) << ": " << What;
     return Made << Text;
-  });
+  };
+  if (!Holds)
+    Its.Remarks.emit(Make);
+  else if (Its.Remarks.allowExtraAnalysis("register-allocation"))
+    Held.push_back(Make());
+}
+
+void Allocation::publish() {
+  Holds = false;
+  for (MachineOptimizationRemark &Next : Held)
+    Its.Remarks.emit(Next);
+  Held.clear();
 }
 
 void Allocation::colour(size_t Range, MCRegister With) {
@@ -262,7 +286,10 @@ void Allocation::colour(size_t Range, MCRegister With) {
 }
 
 void Allocation::spill(size_t Range) {
-  remark(Range, "Spill", "spilled");
+  if (isOnlyCopied(Range))
+    remark(Range, "Rematerialize", "computed again for each copy");
+  else
+    remark(Range, "Spill", "spilled");
   SmallVector<Register, 8> Made;
   // The spiller erases it.
   const LiveInterval &Of = interval(Range);

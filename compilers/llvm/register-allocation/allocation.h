@@ -113,6 +113,9 @@ public:
   /// Grows when ranges() and neighbours() change, but for what waits.
   unsigned generation() const { return Generation; }
 
+  /// Whether to spill it saves copies and costs nothing: a constant or an address that is only
+  /// copied to registers, for arguments. It takes the place of each copy, so not in code for size.
+  bool isOnlyCopied(size_t Range) const;
   /// Of the class of a range, in the order of allocation.
   std::vector<Colour> colours(size_t Range);
   /// Where it can be split.
@@ -128,6 +131,9 @@ public:
 
   /// After all have a colour.
   void finish();
+  /// Remarks are held back, until publish(): what they report may be undone.
+  void hold() { Holds = true; }
+  void publish();
   /// Takes all colours back, so that another allocator begins anew. What was spilled and split
   /// stays.
   void giveUp();
@@ -170,6 +176,8 @@ private:
   unsigned Generation = 0;
   /// Colours of ranges that became shorter.
   std::vector<std::pair<llvm::Register, llvm::MCRegister>> Shrunk;
+  bool Holds = false;
+  std::vector<llvm::MachineOptimizationRemark> Held;
   std::vector<std::vector<uint32_t>> Adjacent;  ///< for each range, sorted
   std::vector<const llvm::BitVector *> UnitsOf; ///< for each range: register units of its class
   llvm::DenseMap<const llvm::TargetRegisterClass *, std::unique_ptr<llvm::BitVector>> Units;

@@ -100,7 +100,18 @@ void AllocationEnvironment::select(size_t Which) {
     Points = Of.points(Which);
 }
 
+bool AllocationEnvironment::mayChange() {
+  if (const auto Ask = std::exchange(WhyNot, nullptr))
+    Impossible = Ask();
+  return Impossible.empty();
+}
+
 bool AllocationEnvironment::forced() {
+  if (Of.isOnlyCopied(Selected)) {
+    if (mayChange())
+      Of.spill(Selected);
+    return true;
+  }
   if (!Points.empty())
     return false;
   const bool Spillable = Of.ranges()[Selected].Spillable;
@@ -112,9 +123,10 @@ bool AllocationEnvironment::forced() {
         Of.colour(Selected, One.Register);
         return true;
       }
-  if (Spillable)
-    Of.spill(Selected);
-  else if (!Of.evictFor(Selected))
+  if (Spillable) {
+    if (mayChange())
+      Of.spill(Selected);
+  } else if (!Of.evictFor(Selected))
     Impossible = "no register is left for a live range that can't be spilled";
   return true;
 }
@@ -297,13 +309,14 @@ Status AllocationEnvironment::act(const Action &Taken, Observation &Next) {
     Points.clear();
     return forced() ? proceed(Next) : showColours(Next);
   case Colours:
-    if (Chosen == 0)
-      Of.spill(Selected);
-    else
+    if (Chosen != 0)
       Of.colour(Selected, Registers[Chosen - 1].Register);
+    else if (mayChange())
+      Of.spill(Selected);
     return proceed(Next);
   default:
-    Of.split(Selected, Points[Chosen]);
+    if (mayChange())
+      Of.split(Selected, Points[Chosen]);
     return proceed(Next);
   }
 }

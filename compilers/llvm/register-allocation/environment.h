@@ -12,6 +12,7 @@
 
 #include "llvm/Support/Timer.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,8 +36,11 @@ public:
 
   /// An episode begins with a function whose ranges are all waiting. `Specs` is specs(), with
   /// embeddings for some of the agents; these come from `Vectors`, which may be null if none has.
-  AllocationEnvironment(Allocation &Of, Span<const AgentSpec> Specs, RangeEmbeddings *Vectors)
-      : Of(Of), Specs(Specs), Vectors(Vectors) {}
+  /// `WhyNot`, if there is one, is called once, before what giveUp() doesn't undo; with a reason,
+  /// the function can't be allocated here.
+  AllocationEnvironment(Allocation &Of, Span<const AgentSpec> Specs, RangeEmbeddings *Vectors,
+                        std::function<std::string()> WhyNot = nullptr)
+      : Of(Of), Specs(Specs), Vectors(Vectors), WhyNot(std::move(WhyNot)) {}
 
   Span<const AgentSpec> agents() const override { return Specs; }
   Status reset(Observation &First) override;
@@ -59,10 +63,13 @@ private:
   void select(size_t Which);
   /// Does what needs no decision. Returns whether that was all.
   bool forced();
+  /// Before what giveUp() doesn't undo.
+  bool mayChange();
 
   Allocation &Of;
   const Span<const AgentSpec> Specs;
   RangeEmbeddings *const Vectors;
+  std::function<std::string()> WhyNot;
   size_t Selected = 0;
   std::vector<Colour> Registers; ///< of the selected range
   std::vector<Point> Points;

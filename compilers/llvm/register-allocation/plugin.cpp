@@ -58,6 +58,10 @@ public:
     }
     return trial::effortOf(Effort.ArgStr, value(Effort), Models);
   }
+  bool compares() const {
+    const Expected<unsigned> Its = effort("");
+    return Its && *Its;
+  }
 
 private:
   cl::opt<std::string> Effort, Vocabulary, Triplets;
@@ -76,6 +80,8 @@ advice::Settings settings() {
 class RegisterAllocation : public MachineFunctionPass {
 public:
   static char ID;
+  /// Whether LLVM's basic allocator is to take the function that this pass has left.
+  static thread_local bool UsesBasic;
   explicit RegisterAllocation(char &Which = ID) : MachineFunctionPass(Which) {}
 
 private:
@@ -129,47 +135,91 @@ private:
     if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
       return false;
     auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();
+    UsesBasic = false;
     const auto Leave = [&](StringRef Why) {
       Remarks.emit([&] {
         return MachineOptimizationRemarkMissed("register-allocation", "Left", F.getSubprogram(),
                                                &MF.front())
-               << (F.getName() + " is left to the greedy allocator: " + Why).str();
+               << (F.getName() + " is left to the " + (UsesBasic ? "basic" : "greedy") +
+                   " allocator: " + Why)
+                      .str();
       });
     };
+    VirtRegMap &Map = getAnalysis<VirtRegMapWrapperLegacy>().getVRM();
+    MachineBlockFrequencyInfo &Frequencies =
+        getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI();
     Allocation Its(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(),
-                        getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
+                        Map,
                         getAnalysis<LiveRegMatrixWrapperLegacy>().getLRM(),
                         getAnalysis<LiveStacksWrapperLegacy>().getLS(),
                         getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
                         getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
                         getAnalysis<MachineLoopInfoWrapperPass>().getLI(),
-                        getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(),
+                        Frequencies,
                         getAnalysis<EdgeBundlesWrapperLegacy>().getEdgeBundles(), Remarks});
+    Status Compared;
+    bool IsCompared = !Compares;
+    /// Whether this allocation costs less than the greedy allocator's. Also in processes that try:
+    /// whether that is what they try.
+    const auto IsBetter = [&](std::optional<trial::AllocationCost> Known) {
+      IsCompared = true;
+      std::optional<trial::AllocationCost> Costs[] = {Known, std::nullopt};
+      const Expected<std::optional<size_t>> Tried =
+          trial::tryAllocations(MF, Map, Frequencies, Costs);
+      Compared = Tried.status();
+      if (!Tried)
+        return false;
+      if (*Tried)
+        return **Tried == 0;
+      if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1]))
+        return false;
+      trial::reportAllocation("register-allocation", MF, *Costs[0], *Costs[1]);
+      return true;
+    };
     if (const std::string Why = Its.refusal(); !Why.empty()) {
-      Leave(Why);
+      UsesBasic = Compares && IsBetter(std::nullopt);
+      if (Compared)
+        Leave(Why);
+      else
+        fail(MF, Compared);
       return false;
     }
     if (!Models)
       Models.emplace(open(F));
-    if (Compares && !isBetter(MF, Leave))
-      return false;
     std::optional<RangeEmbeddings> Vectors;
     if (Words)
       Vectors.emplace(MF, *Words);
-    AllocationEnvironment Environment(Its, Models->specs(), Vectors ? &*Vectors : nullptr);
+    const auto WhyNot = [&](std::optional<trial::AllocationCost> Known) -> std::string {
+      if (!IsBetter(Known))
+        return "that does not cost more";
+      Its.publish();
+      return "";
+    };
+    std::function<std::string()> BeforeChanges;
+    if (Compares) {
+      BeforeChanges = [&] { return WhyNot(std::nullopt); };
+      Its.hold();
+    }
+    AllocationEnvironment Environment(Its, Models->specs(), Vectors ? &*Vectors : nullptr,
+                                      std::move(BeforeChanges));
     Its.begin();
     EpisodeOptions Episode;
     Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
     const EpisodeResult Result = run(Environment, *Models, Episode);
+    std::string Why = Environment.impossible();
     if (Result.status) {
       Its.finish();
-      trial::endTrial(MF, getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
-                      getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI());
-      return true;
+      trial::endTrial(MF, Map, Frequencies);
+      if (!IsCompared)
+        Why = WhyNot(trial::costOf(MF, Map, Frequencies));
+      if (Why.empty())
+        return true;
     }
     Its.giveUp();
-    if (!Environment.impossible().empty())
-      Leave(Environment.impossible());
+    if (!Compared)
+      fail(MF, Compared);
+    else if (!Why.empty())
+      Leave(Why);
     else
       fail(MF, Result.status);
     return true;
@@ -181,27 +231,6 @@ private:
       if (!Registers.reg_nodbg_empty(Register::index2VirtReg(I)))
         return true;
     return false;
-  }
-
-  /// Whether the models' allocation costs less than the greedy allocator's. Also in processes that
-  /// try: whether that is what they try.
-  bool isBetter(const MachineFunction &MF, function_ref<void(StringRef)> Leave) {
-    std::optional<trial::AllocationCost> Costs[2];
-    const Expected<std::optional<size_t>> Tried =
-        trial::tryAllocations(MF, getAnalysis<VirtRegMapWrapperLegacy>().getVRM(),
-                              getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI(), Costs);
-    if (!Tried) {
-      fail(MF, Tried.status());
-      return false;
-    }
-    if (*Tried)
-      return **Tried == 0;
-    if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1])) {
-      Leave("that does not cost more");
-      return false;
-    }
-    trial::reportAllocation("register-allocation", MF, *Costs[0], *Costs[1]);
-    return true;
   }
 
   void fail(const MachineFunction &MF, const Status &Why) {
@@ -242,6 +271,7 @@ private:
 };
 
 char RegisterAllocation::ID = 0;
+thread_local bool RegisterAllocation::UsesBasic = false;
 
 /// What -regalloc=mlbridge names, with the greedy allocator behind it.
 class NamedAllocation final : public RegisterAllocation {
@@ -306,9 +336,15 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
     Passes->insertPass(&MachineSchedulerID, new TripletsPass);
   if (Flags.given())
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
+  if (Flags.compares())
+    for (char *After : {&RegisterAllocation::ID, &NamedAllocation::ID})
+      Passes->insertPass(After, createBasicRegisterAllocator([](const auto &...) {
+        return RegisterAllocation::UsesBasic;
+      }));
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
   // Finds nothing to do, and reports what the allocation costs, to compare it.
-  Passes->insertPass(&RABasicID, &RAGreedyLegacyID);
+  if (!Flags.compares())
+    Passes->insertPass(&RABasicID, &RAGreedyLegacyID);
 });
 
 } // namespace

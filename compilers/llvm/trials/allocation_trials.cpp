@@ -67,7 +67,39 @@ MCRegister rewritten(const MachineOperand &Of, const VirtRegMap &Registers,
   return Whole && Of.getSubReg() ? TRI.getSubReg(Whole, Of.getSubReg()) : Whole;
 }
 
-/// Counts as the allocator's own report, whose numbers LLVM keeps to itself.
+/// What a process says of its trial.
+struct Outcome {
+  AllocationCost Cost;
+  bool Known = false;
+  Code Failure = Code::Ok;
+  char Message[1000] = {};
+};
+
+/// Of this process, if it tries.
+Outcome *Mine = nullptr;
+
+struct Unmap {
+  size_t Bytes;
+  void operator()(Outcome *Shared) const { munmap(Shared, Bytes); }
+};
+
+int millisecondsUntil(std::chrono::steady_clock::time_point Then) {
+  const auto Left = Then - std::chrono::steady_clock::now();
+  return int(
+      std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(Left).count()));
+}
+
+/// Whether it has ended by then.
+bool endsBy(std::chrono::steady_clock::time_point Then, const Child &Its) {
+  pollfd End{Its.Alive, POLLIN, 0};
+  int Ready = 0;
+  while ((Ready = poll(&End, 1, millisecondsUntil(Then))) < 0 && errno == EINTR) {
+  }
+  return Ready > 0;
+}
+
+} // namespace
+
 AllocationCost costOf(const MachineFunction &MF, const VirtRegMap &Registers,
                       const MachineBlockFrequencyInfo &Frequencies) {
   const TargetInstrInfo &TII = *MF.getSubtarget().getInstrInfo();
@@ -122,39 +154,6 @@ AllocationCost costOf(const MachineFunction &MF, const VirtRegMap &Registers,
   return Sum;
 }
 
-/// What a process says of its trial.
-struct Outcome {
-  AllocationCost Cost;
-  bool Known = false;
-  Code Failure = Code::Ok;
-  char Message[1000] = {};
-};
-
-/// Of this process, if it tries.
-Outcome *Mine = nullptr;
-
-struct Unmap {
-  size_t Bytes;
-  void operator()(Outcome *Shared) const { munmap(Shared, Bytes); }
-};
-
-int millisecondsUntil(std::chrono::steady_clock::time_point Then) {
-  const auto Left = Then - std::chrono::steady_clock::now();
-  return int(
-      std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(Left).count()));
-}
-
-/// Whether it has ended by then.
-bool endsBy(std::chrono::steady_clock::time_point Then, const Child &Its) {
-  pollfd End{Its.Alive, POLLIN, 0};
-  int Ready = 0;
-  while ((Ready = poll(&End, 1, millisecondsUntil(Then))) < 0 && errno == EINTR) {
-  }
-  return Ready > 0;
-}
-
-} // namespace
-
 Expected<std::optional<size_t>>
 tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
                const MachineBlockFrequencyInfo &Frequencies,
@@ -170,6 +169,8 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
   SmallVector<Child, 2> Trials(Count);
   Status Failed;
   for (size_t I = 0; I < Count && Failed; ++I) {
+    if (Costs[I])
+      continue;
     if (Trials[I].fork()) {
       Mine = Shared.release() + I;
       isolate(Trials[I].Alive);
@@ -182,7 +183,9 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
       Failed = Status(Code::Unavailable,
                       std::string("no process to try an allocation: ") + std::strerror(errno));
   }
-  for (size_t I = 0; I < Count && Trials[I].Id > 0; ++I) {
+  for (size_t I = 0; I < Count; ++I) {
+    if (Trials[I].Id < 0)
+      continue;
     if (!endsBy(Deadline, Trials[I])) {
       Trials[I].end();
       Failed = Status(Code::DeadlineExceeded,
