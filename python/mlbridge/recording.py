@@ -376,7 +376,8 @@ class Recording:
                 episode.observations.append(request.tensors)
                 episode.actions.append(record.tensors)
                 episode.times.append(request.time)
-                episode.waits.append(record.time - request.time)
+                between = record.time - request.time  # and what recording itself takes
+                episode.waits.append(float(record.fields.get("wait", between)))
                 episode._rewards.append(0.0)
             elif record.kind == "reward":
                 of(record)._reward(float(record.fields["reward"]))

@@ -332,3 +332,19 @@ def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
     (tmp_path / "other").write_bytes(b"\x7fELF and so on")
     assert main(["replay", f"{tmp_path}/other", "--at", at]) == 1
     assert "other is not a recording of mlbridge" in capsys.readouterr().err
+
+
+def test_a_wait_that_the_library_has_recorded_is_that_of_the_reply_alone(tmp_path: Path) -> None:
+    """Without the time it takes to write the request."""
+    network = Path(__file__).parents[2] / "models" / "register-allocation" / "task.onnx"
+    with contextlib.closing(mlbridge.open(f"native:{network}?record={tmp_path}")) as model:
+        inputs = {s.name: np.ones(s.shape, s.dtype) for s in model.signature.inputs}
+        for _ in range(20):
+            model.evaluate(**inputs)
+    (file,) = tmp_path.iterdir()
+    recording = Recording(file)
+    came = {r.fields["number"]: r.time for r in recording.records() if r.kind == "request"}
+    replies = [r for r in recording.records() if r.kind == "reply"]
+    (episode,) = recording.episodes()
+    assert episode.waits == [r.fields["wait"] for r in replies]
+    assert all(0 < r.fields["wait"] < r.time - came[r.fields["number"]] for r in replies)

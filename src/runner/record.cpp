@@ -251,7 +251,9 @@ public:
           of.raw("tensors", "[" + text + "]");
         },
         data);
+    const auto asked = std::chrono::steady_clock::now();
     const Status end = inner_->evaluate(left);
+    const std::chrono::duration<double> wait = std::chrono::steady_clock::now() - asked;
     text.clear();
     data.clear();
     for (size_t i = 0; end && i < bound_.outputs.size(); ++i)
@@ -259,6 +261,7 @@ public:
     const std::lock_guard<std::mutex> guard(file_->lock);
     Text answer = file_->timed(end ? "reply" : "error");
     answer.add("number", number);
+    answer.raw("wait", mlbridge::number(wait.count()));
     if (end) {
       answer.raw("tensors", "[" + text + "]");
       ++step_;

@@ -9,8 +9,8 @@ from allocation_runs import Compiler
 from mlbridge.spills import RECORD, SUFFIX, spill_costs
 
 
-def costs(compiler: Compiler, source: str, **settings: str) -> dict[str, float]:
-    made = compiler.clang(source, *RECORD, **settings)
+def costs(compiler: Compiler, source: str, *flags: str, **settings: str) -> dict[str, float]:
+    made = compiler.clang(source, *RECORD, *flags, **settings)
     assert made.code == 0 and not made.said
     return spill_costs(made.path.with_suffix(SUFFIX))
 
@@ -23,6 +23,46 @@ def test_no_function_costs_more(compiler: Compiler, source: str, model: str) -> 
     kept = costs(compiler, source, model=model, on_failure="fail", effort="1")
     assert all(kept.get(name, 0) <= usual[name] for name in usual)
     assert any(believed[name] > usual[name] for name in usual) or kept == believed
+
+
+def test_functions_that_agents_do_not_take_cost_no_more_than_with_the_basic_allocator(
+    compiler: Compiler,
+) -> None:
+    """With exception pads."""
+    source = compiler.folder / "pads.cpp"
+    source.write_text("""
+int call(const char *, int, int, int);
+int guarded(int count) {
+  try {
+    while (count-- > 0)
+      call("text", 1000000, 2000000, 3000000);
+  } catch (int number) {
+    return number;
+  }
+  return 0;
+}
+""")
+    # Without a model the plugin only has the basic allocator's costs reported.
+    alone = ["-Xclang", f"-fpass-plugin={compiler.plugin}", "-Xclang", "-mllvm", "-Xclang"]
+    basic = costs(compiler, str(source), *alone, "-regalloc=basic")
+    usual = costs(compiler, str(source))
+    kept = costs(compiler, str(source), model="function:heuristic", effort="1")
+    assert any(basic[name] < usual[name] for name in basic)
+    assert all(kept.get(name, 0) <= min(basic[name], usual[name]) for name in basic)
+
+
+@pytest.mark.parametrize("effort", ["0", "1"])
+def test_an_argument_is_computed_again_rather_than_copied(compiler: Compiler, effort: str) -> None:
+    source = compiler.folder / "argument.c"
+    source.write_text("""
+int call(const char *);
+void often(int count) { while (count-- > 0) call("text"); }
+""")
+    assert costs(compiler, str(source))["often"] > 10
+    kept = costs(compiler, str(source), model="function:heuristic", effort=effort)
+    assert kept.get("often", 0) < 10
+    small = costs(compiler, str(source), "-Os", model="function:heuristic", effort=effort)
+    assert small["often"] > 10  # it takes more bytes
 
 
 def test_a_function_whose_ranges_are_all_computed_again(compiler: Compiler) -> None:
