@@ -104,9 +104,7 @@ def sqlite(folder: Path, build: Path) -> Site:
 def bare(uri: str, _: Path) -> None:
     """Nothing but the question."""
     with closing(mlbridge.open(uri)) as model:
-        zeros = {
-            spec.name: np.zeros(spec.shape, spec.dtype) for spec in model.signature.inputs
-        }
+        zeros = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in model.signature.inputs}
         for _ in range(QUESTIONS):
             model.evaluate(**zeros)
 
