@@ -225,6 +225,26 @@ def episodes(path: Path, runs: Any) -> list[str]:
     )
 
 
+def sites(path: Path, found: Any) -> list[str]:
+    rows = found["rows"]
+    runners = list(dict.fromkeys(row["runner"] for row in rows))
+    of = {(row["site"], row["runner"]): row for row in rows}
+    return section(
+        "Asked from compilers and SQLite (`make bench`)",
+        f"{measured(path)} Microseconds until the reply is there, medians of"
+        f" {found['questions']} questions: asked from the compiler or the database, and (in"
+        " parentheses) the same question from a program that only asks. What a compiler does"
+        " between two questions empties the processor's caches, and lets a server fall asleep.",
+        table(
+            ["site", *(f"{runner}:" for runner in runners)],
+            [
+                [site, *(f"{(r := of[site, runner])['us']} ({r['bare_us']})" for runner in runners)]
+                for site in dict.fromkeys(row["site"] for row in rows)
+            ],
+        ),
+    )
+
+
 def batching(path: Path, runs: Any) -> list[str]:
     keys = ["clients", "bare_one_per_second", "bare_batch_per_second", "bare_gain"]
     keys += ["one_per_second", "batch_per_second", "server_gain", "ratio"]
@@ -478,6 +498,7 @@ def main() -> int:
         part(compared, "candidates/demo-run.json"),
         part(compared, "candidates/demo-speed-size.json"),
         part(round_trip, "bench/round-trip.json"),
+        part(sites, "bench/sites.json"),
         part(batching, "bench/batching.json"),
         part(gym, "bench/gym.json"),
         part(deployment, "bench/deployment.json"),

@@ -135,7 +135,9 @@ def main() -> int:
         "sqlite": lambda folder: sqlite(folder, arguments.build),
     }
     chosen = [name for name in makers if arguments.only in name]
-    os.environ.setdefault("MLBRIDGE_ONNXRUNTIME", str(mlbridge.files.onnxruntime() or ""))
+    # SQLite's extension is not in the package, beside which these are.
+    os.environ.setdefault("MLBRIDGE_COMPONENT_PATH", str(arguments.build / "lib" / "mlbridge"))
+    os.environ.setdefault("MLBRIDGE_ONNXRUNTIME", str(mlbridge.files.find_onnx_runtime() or ""))
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as name:
         for site in tqdm(chosen, unit="site"):

@@ -217,12 +217,10 @@ std::string ask(const std::vector<cgraph_node *> &nodes, std::vector<int64_t> &c
   const std::string context = main_input_filename ? main_input_filename : "";
   mlbridge_open_options opening = {sizeof opening, 0, false, nullptr, nullptr, context.c_str()};
   mlbridge_model *model = mlbridge_model_open(uri.c_str(), &opening);
-  mlbridge_model_bind(model, &signature);
-  const char *known = mlbridge_model_metadata(model, "settings");
   std::string why;
-  if (mlbridge_model_code(model))
+  if (mlbridge_model_bind(model, &signature))
     why = mlbridge_model_message(model);
-  else if (known && known != names())
+  else if (const char *known = mlbridge_model_metadata(model, "settings"); known && known != names())
     why = Told.model + ": expected a model of the settings " + names() + ", got one of " + known;
   for (size_t i = 0; why.empty() && i < nodes.size(); ++i) {
     const std::string place = context + ":" + nodes[i]->asm_name();

@@ -356,13 +356,22 @@ def test_the_command_line_loads_it(
     run(place.folder / "cc", "-O2", "-Wall", "-c", "program.c", "-o", "wrapped.o", cwd=place.folder)
     assert (place.folder / "wrapped.o").read_bytes() == place.made("-O2", *flags(model))
     for words, says in [
-        (["gcc-settings"], "no model comes with gcc-settings"),
         (["gcc-settings", "inliner", "--model", "unix:/s"], "is for GCC"),
         (["gcc-settings", "--model", model, "--missing", "zero"], "--missing is not for"),
         (["gcc-settings", "--model", f"native:{tmp_path}/none.onnx"], "none.onnx is not there"),
     ]:
         assert main(["flags", *words]) == 1
         assert says in capsys.readouterr().err
+
+
+def test_the_policy_that_is_shipped(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """What nothing in the file calls, and has no loop, is compiled for size."""
+    plain = place.made("-O2")
+    printed = place.output()
+    assert main(["flags", "gcc-settings", "--log", str(place.folder / "log")]) == 0
+    assert place.made("-O2", *capsys.readouterr().out.split()) != plain
+    assert place.output() == printed
+    assert place.decided() == {"sum": 0, "dot": 0, "add": 0, "pick": 0, "main": 1}
 
 
 @pytest.mark.nightly

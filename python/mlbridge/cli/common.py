@@ -46,7 +46,7 @@ OPTIMIZATIONS = {
     "loop-distribution": Optimization(
         "loop-distribution", "loop-distribution", agents=("node", "distribute")
     ),
-    "gcc-settings": Optimization("gcc_settings", versions=(), gcc=12),
+    "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
