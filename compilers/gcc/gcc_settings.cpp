@@ -220,7 +220,8 @@ std::string ask(const std::vector<cgraph_node *> &nodes, std::vector<int64_t> &c
   std::string why;
   if (mlbridge_model_bind(model, &signature))
     why = mlbridge_model_message(model);
-  else if (const char *known = mlbridge_model_metadata(model, "settings"); known && known != names())
+  else if (const char *known = mlbridge_model_metadata(model, "settings");
+           known && known != names())
     why = Told.model + ": expected a model of the settings " + names() + ", got one of " + known;
   for (size_t i = 0; why.empty() && i < nodes.size(); ++i) {
     const std::string place = context + ":" + nodes[i]->asm_name();

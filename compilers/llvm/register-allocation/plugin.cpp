@@ -148,14 +148,12 @@ private:
     VirtRegMap &Map = getAnalysis<VirtRegMapWrapperLegacy>().getVRM();
     MachineBlockFrequencyInfo &Frequencies =
         getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI();
-    Allocation Its(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(),
-                        Map,
+    Allocation Its(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(), Map,
                         getAnalysis<LiveRegMatrixWrapperLegacy>().getLRM(),
                         getAnalysis<LiveStacksWrapperLegacy>().getLS(),
                         getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
                         getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
-                        getAnalysis<MachineLoopInfoWrapperPass>().getLI(),
-                        Frequencies,
+                        getAnalysis<MachineLoopInfoWrapperPass>().getLI(), Frequencies,
                         getAnalysis<EdgeBundlesWrapperLegacy>().getEdgeBundles(), Remarks});
     Status Compared;
     bool IsCompared = !Compares;
@@ -338,9 +336,8 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
   if (Flags.compares())
     for (char *After : {&RegisterAllocation::ID, &NamedAllocation::ID})
-      Passes->insertPass(After, createBasicRegisterAllocator([](const auto &...) {
-        return RegisterAllocation::UsesBasic;
-      }));
+      Passes->insertPass(After, createBasicRegisterAllocator(
+                                    [](const auto &...) { return RegisterAllocation::UsesBasic; }));
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
   // Finds nothing to do, and reports what the allocation costs, to compare it.
   if (!Flags.compares())

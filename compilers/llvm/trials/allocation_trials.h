@@ -37,8 +37,8 @@ AllocationCost costOf(const llvm::MachineFunction &MF, const llvm::VirtRegMap &R
 /// Forks a process for each of `Costs` that isn't known, and returns its number there; the process
 /// goes on with the function, and ends where the greedy allocator is done with it. Returns nothing
 /// in the caller, once all have ended, a minute later at most, with what each allocation costs, or
-/// nothing where LLVM refuses it. Errors, in the caller: Unsupported (whyNot()), Unavailable (there can be no
-/// process), Internal (one ended too early), DeadlineExceeded, and those of endTrial.
+/// nothing where LLVM refuses it. Errors, in the caller: Unsupported (whyNot()), Unavailable (there
+/// can be no process), Internal (one ended too early), DeadlineExceeded, and those of endTrial.
 ///
 /// `Registers` and `Frequencies` are those of the function, and stay.
 Expected<std::optional<size_t>>
