@@ -225,26 +225,6 @@ def episodes(path: Path, runs: Any) -> list[str]:
     )
 
 
-def sites(path: Path, found: Any) -> list[str]:
-    rows = found["rows"]
-    runners = list(dict.fromkeys(row["runner"] for row in rows))
-    of = {(row["site"], row["runner"]): row for row in rows}
-    return section(
-        "Asked from compilers and SQLite (`make bench`)",
-        f"{measured(path)} Microseconds until the reply is there, medians of"
-        f" {found['questions']} questions: asked from the compiler or the database, and (in"
-        " parentheses) the same question from a program that only asks. What a compiler does"
-        " between two questions empties the processor's caches, and lets a server fall asleep.",
-        table(
-            ["site", *(f"{runner}:" for runner in runners)],
-            [
-                [site, *(f"{(r := of[site, runner])['us']} ({r['bare_us']})" for runner in runners)]
-                for site in dict.fromkeys(row["site"] for row in rows)
-            ],
-        ),
-    )
-
-
 def batching(path: Path, runs: Any) -> list[str]:
     keys = ["clients", "bare_one_per_second", "bare_batch_per_second", "bare_gain"]
     keys += ["one_per_second", "batch_per_second", "server_gain", "ratio"]
@@ -474,6 +454,16 @@ def footprint(_: Path, found: Any) -> list[str]:
     return table(["", "KB", "peak MB", "build, CPU s", "compile, CPU s"], rows)
 
 
+def sites(_: Path, found: Any) -> list[str]:
+    of = {(row["site"], row["runner"]): row for row in found["rows"]}
+    names, runners = (list(dict.fromkeys(key[at] for key in of)) for at in (0, 1))
+    rows = []
+    for name in names:
+        asked = [of[name, runner] for runner in runners]
+        rows.append([name, *(f"{row['us']} ({row['bare_us']})" for row in asked)])
+    return table(["", *(f"`{runner}:`" for runner in runners)], rows)
+
+
 def replaced(text: str, name: str, lines: list[str]) -> str:
     begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
     start, stop = text.index(begin) + len(begin), text.index(end)
@@ -489,6 +479,8 @@ def main() -> int:
         return int(after != before)
     if added := part(footprint, "bench/footprint.json"):
         after = replaced(after, "footprint", added)
+    if added := part(sites, "bench/sites.json"):
+        after = replaced(after, "sites", added)
     CHOOSING.write_text(after)
     campaign = "nightly" if (BUILD / "nightly/faults.json").is_file() else "test"
     parts = [
@@ -498,7 +490,6 @@ def main() -> int:
         part(compared, "candidates/demo-run.json"),
         part(compared, "candidates/demo-speed-size.json"),
         part(round_trip, "bench/round-trip.json"),
-        part(sites, "bench/sites.json"),
         part(batching, "bench/batching.json"),
         part(gym, "bench/gym.json"),
         part(deployment, "bench/deployment.json"),
