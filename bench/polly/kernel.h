@@ -13,7 +13,8 @@ struct array {
 };
 
 #define ARRAY(NAME, TYPE)                                                                          \
-  {NAME, sizeof NAME / sizeof(TYPE), _Generic((TYPE)0, float: 'f', double: 'd', int: 'i')}
+  {NAME, sizeof NAME / sizeof(TYPE),                                                               \
+   _Generic((TYPE)0, float: 'f', double: 'd', int: 'i', unsigned: 'i')}
 #define ARRAYS(...) struct array arrays[] = {__VA_ARGS__, {NULL, 0, 0}}
 /* For a length that the compiler is not to know. */
 #define UNKNOWN(NAME, VALUE) volatile int NAME = VALUE

@@ -13,6 +13,8 @@
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Passes/PassBuilder.h"
 
+#include <utility>
+
 using namespace llvm;
 
 namespace mlbridge::polly {
@@ -38,8 +40,26 @@ public:
 
   void use(FunctionAnalysisManager &Manager) { Analyses = &Manager; }
 
-  /// Whether Polly is to run. Its option holds for the process, so it is set for each function.
+  /// Polly, and the passes that clean up after it, come between the two.
+  void enter(const Function &F) { Within = &F; }
+  void exit() {
+    Within = nullptr;
+    Skips = false;
+  }
+
+  /// Whether all passes are left out: a function without Polly needs no cleaning.
+  bool skips() const { return Skips; }
+
+  /// Whether Polly is to run.
   bool decide(Function &F) {
+    const bool Runs = choose(F);
+    Skips = !Runs && Within == &F;
+    return Runs;
+  }
+
+private:
+  /// Polly's option holds for the process, so it is set for each function.
+  bool choose(Function &F) {
     if (!Checked)
       check(F.getContext());
     if (Failed || F.hasOptNone() || !Options.wants(advice::levelOf(F, "O3")))
@@ -76,7 +96,6 @@ public:
     return Runs;
   }
 
-private:
   /// As if there were no plugin.
   bool leave() {
     if (Option && IsSet)
@@ -123,7 +142,24 @@ private:
   FunctionAnalysisManager *Analyses = nullptr;
   std::unique_ptr<tiles_chooser, Close> Chooser;
   cl::Option *Option = nullptr;
-  bool Checked = false, Failed = false, IsSet = false;
+  const Function *Within = nullptr;
+  bool Checked = false, Failed = false, IsSet = false, Skips = false;
+};
+
+/// Says where Polly's passes begin, and where they end.
+struct Border : PassInfoMixin<Border> {
+  std::shared_ptr<Decider> Asked;
+  bool Begins;
+
+  Border(std::shared_ptr<Decider> Asked, bool Begins) : Asked(std::move(Asked)), Begins(Begins) {}
+  PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
+    if (Begins)
+      Asked->enter(F);
+    else
+      Asked->exit();
+    return PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
 };
 
 void addTo(PassBuilder &Builder) {
@@ -133,11 +169,27 @@ void addTo(PassBuilder &Builder) {
   const auto Asked = std::make_shared<Decider>();
   Builder.registerAnalysisRegistrationCallback(
       [Asked](FunctionAnalysisManager &Manager) { Asked->use(Manager); });
+  // Plugins are asked before Polly, and what is added then comes before it. What is added while a
+  // pipeline is made comes behind it.
+  const auto Closed = std::make_shared<bool>(false);
+  Builder.registerOptimizerEarlyEPCallback(
+      [Asked, Closed, &Builder](ModulePassManager &, OptimizationLevel, ThinOrFullLTOPhase) {
+        if (!std::exchange(*Closed, true))
+          Builder.registerVectorizerStartEPCallback(
+              [Asked](FunctionPassManager &Passes, OptimizationLevel) {
+                Passes.addPass(Border(Asked, false));
+              });
+      });
+  Builder.registerVectorizerStartEPCallback(
+      [Asked, Closed](FunctionPassManager &Passes, OptimizationLevel) {
+        if (*Closed)
+          Passes.addPass(Border(Asked, true));
+      });
   Callbacks->registerShouldRunOptionalPassCallback([Asked](StringRef Pass, Any On) {
+    if (Asked->skips())
+      return false;
     const Function *const *F = any_cast<const Function *>(&On);
-    if (!F || Pass != "polly::PollyFunctionPass")
-      return true;
-    return Asked->decide(const_cast<Function &>(**F));
+    return !F || Pass != "polly::PollyFunctionPass" || Asked->decide(const_cast<Function &>(**F));
   });
 }
 

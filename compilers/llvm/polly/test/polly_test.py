@@ -98,7 +98,7 @@ def compiler(tmp_path: Path) -> Compiler:
 def serving(folder: Path, policy: Callable[[Any, mlbridge.Context], list[int]]) -> Iterator[str]:
     spec = mlbridge.TensorSpec
     signature = mlbridge.Signature(
-        [spec("loops", "float32", [8, 6])], [spec("sizes", "int64", [8])]
+        [spec("loops", "float32", [8, 9])], [spec("sizes", "int64", [8])]
     )
     with mlbridge.Server(f"unix:{folder}/s", signature) as server:
         thread = threading.Thread(target=server.serve_forever, args=(policy,))
@@ -157,8 +157,8 @@ def test_what_a_model_sees_and_decides(compiler: Compiler) -> None:
         assert compiler.clang(PRODUCT, model=uri, on_failure="fail").object == stock
     assert len(seen) == 3, "a function without loops is not asked about"
     assert seen[0][:, 0].tolist() == [200, 200, 200, 0, 0, 0, 0, 0]
-    assert seen[0][:3, 1].tolist() == [1, 1, 0]
-    assert not seen[0][3:].any() and (seen[0][:3, 5] == 1).all()
+    assert seen[0][:3, 3].tolist() == [1, 1, 0]
+    assert not seen[0][3:].any() and (seen[0][:3, 8] == 1).all()
 
 
 def test_sizes_are_of_one_function(compiler: Compiler) -> None:
