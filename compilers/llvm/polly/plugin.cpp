@@ -13,6 +13,7 @@
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Passes/PassBuilder.h"
 
+#include <mutex>
 #include <utility>
 
 using namespace llvm;
@@ -49,6 +50,9 @@ public:
 
   /// Whether all passes are left out: a function without Polly needs no cleaning.
   bool skips() const { return Skips; }
+
+  /// Modules are compiled in several threads, but Polly's option holds for the process.
+  void isInThreads() { InThreads = true; }
 
   /// Whether Polly is to run.
   bool decide(Function &F) {
@@ -114,6 +118,15 @@ private:
   void check(LLVMContext &Context) {
     Checked = true;
     Status Right = Options.check();
+    if (Right && InThreads) {
+      Failed = true;
+      static std::once_flag Once;
+      std::call_once(Once, [&] {
+        advice::giveUp(Options, Context,
+                       {Code::Unsupported, "ThinLTO links in threads, which share Polly's sizes"});
+      });
+      return;
+    }
     const auto Found = cl::getRegisteredOptions().find(Sizes);
     if (Found != cl::getRegisteredOptions().end())
       Option = Found->second;
@@ -130,11 +143,10 @@ private:
   }
 
   void open(const Function &F) {
-    mlbridge_open_options Opening = {};
-    Opening.size = sizeof Opening;
-    Opening.deadline = parseDuration(Options.Deadline)->count(); // check() has accepted it
-    Opening.shared_budget = true;
-    Opening.context = F.getParent()->getSourceFileName().c_str();
+    const int64_t Deadline = parseDuration(Options.Deadline)->count(); // check() has accepted it
+    const std::string &Context = F.getParent()->getSourceFileName();
+    const mlbridge_open_options Opening = {sizeof Opening, Deadline, true,
+                                           nullptr,        nullptr,  Context.c_str()};
     Chooser.reset(tiles_open(Options.Model.c_str(), &Opening));
   }
 
@@ -143,7 +155,7 @@ private:
   std::unique_ptr<tiles_chooser, Close> Chooser;
   cl::Option *Option = nullptr;
   const Function *Within = nullptr;
-  bool Checked = false, Failed = false, IsSet = false, Skips = false;
+  bool Checked = false, Failed = false, InThreads = false, IsSet = false, Skips = false;
 };
 
 /// Says where Polly's passes begin, and where they end.
@@ -173,7 +185,9 @@ void addTo(PassBuilder &Builder) {
   // pipeline is made comes behind it.
   const auto Closed = std::make_shared<bool>(false);
   Builder.registerOptimizerEarlyEPCallback(
-      [Asked, Closed, &Builder](ModulePassManager &, OptimizationLevel, ThinOrFullLTOPhase) {
+      [Asked, Closed, &Builder](ModulePassManager &, OptimizationLevel, ThinOrFullLTOPhase Phase) {
+        if (Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
+          Asked->isInThreads();
         if (!std::exchange(*Closed, true))
           Builder.registerVectorizerStartEPCallback(
               [Asked](FunctionPassManager &Passes, OptimizationLevel) {

@@ -20,13 +20,14 @@ import onnxruntime
 import pytest
 from affine_programs import program
 from beyond_llvm import RUNNERS, asked, record, tiles_network
-from building import DEV
 
 import mlbridge
+from mlbridge.files import plugin, shipped_model
 
-PLUGIN = DEV / "lib" / "mlbridge" / "mlbridge-polly-tiling.so"
+PLUGIN = Path(plugin("polly-tiling"))
 PROGRAMS = 20
 FEW = 4
+BENCH = Path(__file__).resolve().parents[4] / "bench/polly/kernels"
 PRODUCT = """
 enum { N = 200 };
 void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N]) {
@@ -191,6 +192,127 @@ def test_sizes_that_cannot_be_used(compiler: Compiler, sizes: list[int], on_fail
         assert made.code != 0 and relaxed.code != 0
     else:
         assert relaxed.said.count("warning: ") == 1 and relaxed.object == stock
+
+
+def test_sizes_above_the_trips_are_these(compiler: Compiler) -> None:
+    with serving(compiler.folder, lambda *_: [4096, 7, 201, 0, 0, 0, 0, 0]) as uri:
+        made = compiler.clang(PRODUCT, model=uri, on_failure="fail")
+    assert made.sizes == ["tile sizes 200, 7, 200"]
+
+
+def test_of_deep_nests_the_innermost_loops_are_asked_about(compiler: Compiler) -> None:
+    names = [f"i{number}" for number in range(10)]
+    loops = "".join(f"for (int {x} = 0; {x} < {at + 2}; ++{x})" for at, x in enumerate(names))
+    text = f"void deep(int *a) {{ {loops} a[{' + '.join(names)}] += 1; }}"
+    seen: list[Any] = []
+
+    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+        seen.append(np.array(observation["loops"]))
+        return [1] * 8
+
+    with serving(compiler.folder, policy) as uri:
+        made = compiler.clang(text, "-fno-unroll-loops", level="-O1", model=uri, on_failure="fail")
+    assert made.sizes == ["Polly is left out of deep"] and len(seen) == 1
+    trips = seen[0][:, 0].tolist()
+    assert trips == sorted(trips) and trips[-1] == 11 and 0 not in trips
+
+
+def test_functions_without_polly_are_those_of_plain_clang(compiler: Compiler) -> None:
+    """Also where the passes that clean up after Polly would have changed them."""
+    differ = 0
+    with serving(compiler.folder, lambda *_: [1] * 8) as uri:
+        for seed in range(FEW):
+            plain = compiler.clang(program(seed), "-mllvm", "-polly=false").object
+            assert compiler.clang(program(seed), model=uri, on_failure="fail").object == plain
+        window = (BENCH / "convolution.c").read_text()
+        include = f"-I{BENCH}"
+        plain = compiler.clang(window, include, "-mllvm", "-polly=false").object
+        assert compiler.clang(window, include, model=uri, on_failure="fail").object == plain
+        differ += compiler.clang(window, include).object != plain
+    assert differ
+
+
+def test_lto(compiler: Compiler) -> None:
+    """The plugin is for the linker then. ThinLTO links in threads: one warning, and as without."""
+    main = "void product(double *, double *, double *); double x[40000]; "
+    main += "int main(void) { product(x, x, x); return 0; }"
+    path = tiles_network(compiler.folder / "tiles.onnx")
+    asking = {"MLBRIDGE_POLLY_TILING_MODEL": f"native:{path}"}
+    for kind, says in (("full", "tile sizes "), ("thin", "ThinLTO links in threads")):
+        objects = []
+        for name, text in (("p", PRODUCT.split("int straight")[0]), ("m", main)):
+            made = compiler.clang(text, f"-flto={kind}", level="-O3")
+            assert made.code == 0, made.said
+            objects.append(made.path.rename(compiler.folder / f"{name}.{kind}.o"))
+        command = ["clang-22", "-O3", f"-flto={kind}", "-fuse-ld=lld", *objects, "-o"]
+        command += [compiler.folder / kind, f"-Wl,--load-pass-plugin={PLUGIN}"]
+        for option in ("-polly", "-pass-remarks=polly-tiling"):
+            command += ["-Wl,-mllvm", f"-Wl,{option}"]
+        linked = subprocess.run(
+            command, env=dict(os.environ) | asking, capture_output=True, text=True, check=True
+        )
+        assert (linked.stdout + linked.stderr).count(says) == 1
+        subprocess.run([compiler.folder / kind], check=True)
+
+
+def test_a_slow_server_is_given_up(compiler: Compiler) -> None:
+    stock, slow = compiler.clang(program(1)).object, threading.Event()
+
+    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+        slow.wait(60)
+        return [1] * 8
+
+    with serving(compiler.folder, policy) as uri:
+        made = compiler.clang(program(1), model=uri, deadline="200ms")
+        slow.set()
+    assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+def command_line(*arguments: str) -> list[str]:
+    command = [sys.executable, "-m", "mlbridge", "flags", "polly-tiling", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_command_line_asks_the_shipped_model(compiler: Compiler) -> None:
+    made = compiler.clang(PRODUCT, "-Werror", *command_line("--on-failure", "fail"))
+    shipped = f"native:{shipped_model('polly-tiling')}"
+    assert made.sizes and made.object == compiler.clang(PRODUCT, model=shipped).object
+    # Where there is nothing to do, there is nothing to say.
+    assert compiler.clang("", "-Werror", *command_line()).code == 0
+    stock = compiler.clang(PRODUCT).object
+    made = compiler.clang(PRODUCT, "-Werror", *command_line("--model", "unix:nobody"))
+    assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+def test_what_the_page_says(tmp_path: Path) -> None:
+    """Its commands, in a folder with the files that they name."""
+    (tmp_path / "f.c").write_text(PRODUCT)
+    tiles_network(tmp_path / "tiles.onnx")
+    for name, text in (("a", "int f(void) { return 0; }"), ("b", "int main(void) { return 0; }")):
+        (tmp_path / f"{name}.c").write_text(text)
+        subprocess.run(["clang-22", "-O3", "-flto", "-c", f"{name}.c"], cwd=tmp_path, check=True)
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", "".join(blocks)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert "[-Rpass=polly-tiling]" in done.stderr and (tmp_path / "a.out").is_file()
+
+
+def test_a_required_model_must_fit(compiler: Compiler) -> None:
+    other = tiles_network(compiler.folder / "other.onnx", rows=4)
+    command = [sys.executable, "-m", "mlbridge", "flags", "polly-tiling", "--require", "--model"]
+    done = subprocess.run(
+        [*command, f"native:{other}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "loops" in done.stderr
+    fits = tiles_network(compiler.folder / "tiles.onnx")
+    assert subprocess.run([*command, f"native:{fits}"], capture_output=True, check=False).returncode == 0
 
 
 def test_models_that_do_not_fit_and_wrong_options(compiler: Compiler) -> None:
