@@ -106,7 +106,9 @@ def fit(
     for _ in range(count):
         sample = rng.integers(0, len(x), len(x))
         one = grown(x[sample], y[sample], depth, fewest, among, rng)
-        at = leaves(x[sample], {"depth": depth, "inputs": [one["inputs"]], "limits": [one["limits"]]})
+        at = leaves(
+            x[sample], {"depth": depth, "inputs": [one["inputs"]], "limits": [one["limits"]]}
+        )
         values = np.zeros((1 << depth, y.shape[1]))
         for leaf in range(1 << depth):
             inside = y[sample][at[:, 0] == leaf]
@@ -160,7 +162,9 @@ def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.
         add("Gather", its, name, axis=1) for name in ("accesses", "temporal", "spatial")
     )
     strided = add("Sub", add("Sub", every, temporal), spatial)
-    shares = add("Div", add("Concat", temporal, spatial, strided, axis=1), add("Add", every, "half"))
+    shares = add(
+        "Div", add("Concat", temporal, spatial, strided, axis=1), add("Add", every, "half")
+    )
     seen = add("Reshape", add("Concat", its, strided, shares, axis=1), "flat")
     x = add("Concat", seen, add("Cast", count, to=FLOAT), axis=0)
     greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")

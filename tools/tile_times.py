@@ -40,6 +40,8 @@ OFF = "1"
 VECTORS = (
     OFF, "8", "16", "32", "64", "128", "4096", "8,64", "64,8", "32,256,32", "1,64,256", "4096,32",
 )  # fmt: skip
+#: Seconds of the processor; if Polly takes longer to compile a kernel, it is skipped.
+LONGEST = 2
 POLLY = ("-mllvm", "-polly")
 USUAL = ("-O3",)
 
@@ -129,12 +131,18 @@ class Kernel:
 
 
 def build(
-    kernel: Kernel, ways: Mapping[str, Sequence[str]], flags: Sequence[str], asked: Server, main: Path
+    kernel: Kernel,
+    ways: Mapping[str, Sequence[str]],
+    flags: Sequence[str],
+    asked: Server,
+    main: Path,
 ) -> None:
     """Of each way a program, named after its code. `ways` are flags; those with a "{uri}" are
     asked for the sizes that are their name."""
     kernel.renew()
     made = kernel.made
+    if made.get("skipped"):
+        return
     for way, more in ways.items():
         if way in made["ways"]:
             continue
@@ -143,12 +151,16 @@ def build(
         asked.seen.clear()
         line = [flag.replace("{uri}", asked.uri) for flag in more]
         made_object = kernel.folder / "kernel.o"
-        subprocess.run(
-            ["clang-22", *flags, "-w", f"-I{BENCH}", *line, "-c", "kernel.c", "-o", made_object],
-            cwd=kernel.folder,
-            check=True,
-            timeout=300,
-        )
+        limit = ["prlimit", f"--cpu={LONGEST}"] if way == DEFAULT else []
+        compiled = subprocess.run(
+            [*limit, "clang-22", *flags, "-w", f"-I{BENCH}", *line, "-c", "kernel.c",
+             "-o", made_object],
+            cwd=kernel.folder, stderr=subprocess.DEVNULL if limit else None, check=False,
+        )  # fmt: skip
+        if compiled.returncode and limit:
+            kernel.write("made.json", {"rows": None, "ways": {}, "skipped": True})
+            return
+        compiled.check_returncode()
         if asked.seen:
             made["rows"] = asked.seen[0]
         name = hashlib.sha256(made_object.read_bytes()).hexdigest()[:16]
@@ -182,13 +194,13 @@ def build_all(
 
 
 def measure(
-    kernels: Sequence[Kernel], rounds: int, milliseconds: int, seconds: float = 1e9
+    kernels: Mapping[Kernel, Sequence[str]], rounds: int, milliseconds: int, seconds: float
 ) -> bool:
-    """Of each kernel in turn as many rounds as it lacks, in which its programs take turns. False if
-    the time was over before."""
+    """Of each kernel in turn as many rounds as it lacks, in which the programs of these ways take
+    turns. False if the time was over before."""
     end = time.monotonic() + seconds
-    for kernel in tqdm(kernels, desc="measuring"):
-        programs = sorted(set(kernel.made["ways"].values()))
+    for kernel, ways in tqdm(kernels.items(), desc="measuring"):
+        programs = sorted({kernel.made["ways"][way] for way in ways})
         times = kernel.times
         while len(programs) > 1 and any(len(times.get(p, ())) < rounds for p in programs):
             if time.monotonic() > end:
@@ -209,4 +221,4 @@ def measure(
 
 def usual_ways(plugin: str | Path) -> dict[str, list[str]]:
     asked = asking(plugin, "{uri}")
-    return {PLAIN: [], DEFAULT: list(POLLY), **{vector: asked for vector in VECTORS}}
+    return {PLAIN: [], DEFAULT: list(POLLY), **dict.fromkeys(VECTORS, asked)}

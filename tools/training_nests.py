@@ -291,9 +291,7 @@ def stencil(of: Nest, dims: int) -> None:
     box = dims == 2 and radius == 1 and rng.random() < 0.25
     for name in "ab":
         of.array(name, *shape)
-    heads = [
-        (x, str(radius), f"{n} - {radius}") for x, n in zip("ijk"[:dims], shape, strict=True)
-    ]
+    heads = [(x, str(radius), f"{n} - {radius}") for x, n in zip("ijk"[:dims], shape, strict=True)]
     index = "".join(f"[{x}]" for x in "ijk"[:dims])
     time = rng.random() < 0.85
     if time:

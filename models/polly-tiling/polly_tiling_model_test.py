@@ -25,7 +25,8 @@ WAYS = {way: [int(x) for x in way.split(",")] for way in TIMES[0]["ratios"] if w
 
 def rows(loops: list[list[int]]) -> Any:
     made = np.zeros((LOOPS, COLUMNS), np.float32)
-    made[: len(loops)] = loops
+    if loops:
+        made[: len(loops)] = loops
     return made
 
 

@@ -239,12 +239,13 @@ def test_lto(compiler: Compiler) -> None:
     path = tiles_network(compiler.folder / "tiles.onnx")
     asking = {"MLBRIDGE_POLLY_TILING_MODEL": f"native:{path}"}
     for kind, says in (("full", "tile sizes "), ("thin", "ThinLTO links in threads")):
-        objects = []
+        objects: list[Path] = []
         for name, text in (("p", PRODUCT.split("int straight")[0]), ("m", main)):
             made = compiler.clang(text, f"-flto={kind}", level="-O3")
             assert made.code == 0, made.said
             objects.append(made.path.rename(compiler.folder / f"{name}.{kind}.o"))
-        command = ["clang-22", "-O3", f"-flto={kind}", "-fuse-ld=lld", *objects, "-o"]
+        command: list[str | Path] = ["clang-22", "-O3", f"-flto={kind}", "-fuse-ld=lld"]
+        command += [*objects, "-o"]
         command += [compiler.folder / kind, f"-Wl,--load-pass-plugin={PLUGIN}"]
         for option in ("-polly", "-pass-remarks=polly-tiling"):
             command += ["-Wl,-mllvm", f"-Wl,{option}"]
@@ -312,7 +313,10 @@ def test_a_required_model_must_fit(compiler: Compiler) -> None:
     )
     assert done.returncode == 1 and "loops" in done.stderr
     fits = tiles_network(compiler.folder / "tiles.onnx")
-    assert subprocess.run([*command, f"native:{fits}"], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run([*command, f"native:{fits}"], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def test_models_that_do_not_fit_and_wrong_options(compiler: Compiler) -> None:
@@ -342,7 +346,7 @@ def test_a_server_that_dies(compiler: Compiler) -> None:
     script = (
         "import os, sys, mlbridge\n"
         "s = mlbridge.TensorSpec\n"
-        "g = mlbridge.Signature([s('loops','float32',[8,6])], [s('sizes','int64',[8])])\n"
+        "g = mlbridge.Signature([s('loops','float32',[8,9])], [s('sizes','int64',[8])])\n"
         "def policy(observation, context): os.kill(os.getpid(), 9)\n"
         "with mlbridge.Server('unix:' + sys.argv[1], g) as server:\n"
         "    print('ready', flush=True)\n"
