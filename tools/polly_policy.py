@@ -193,7 +193,9 @@ def compared(kernels: Sequence[Kernel], ways: Sequence[str], base: str) -> dict[
     for kernel, way in zip(kernels, ways, strict=True):
         made = kernel.made["ways"]
         same = made[way] == made[base] or not kernel.times
-        logs.append(np.zeros(1) if same else np.log(kernel.spent(way) / kernel.spent(base)))
+        its, other = (kernel.times[made[x]] if not same else [1.0] for x in (way, base))
+        rounds = min(len(its), len(other))  # the last ones are of the same turns
+        logs.append(np.log(np.array(its[-rounds:]) / np.array(other[-rounds:])))
     medians = [float(np.median(one)) for one in logs]
     return {
         "mean": round(float(np.exp(np.mean(medians))), 3),
