@@ -360,6 +360,41 @@ def test_a_server_that_dies(compiler: Compiler) -> None:
     assert made.said.count("warning: ") == 1 and made.object == stock
 
 
+def kernel_prints(compiler: Compiler, text: str, *flags: str, **settings: str) -> str:
+    """The checksum of a kernel of bench/polly."""
+    made = compiler.clang(text, f"-I{BENCH}", f"-I{BENCH.parent}", "-w", *flags, **settings)
+    assert made.code == 0, made.said
+    command = ["clang-22", "-O1", made.path, BENCH.parent / "main.c", "-o", "kernel", "-lm"]
+    subprocess.run(command, cwd=compiler.folder, check=True)
+    return subprocess.run(
+        [compiler.folder / "kernel"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def same_kernel(compiler: Compiler, text: str) -> None:
+    plain = kernel_prints(compiler, text, "-mllvm", "-polly=false")
+    shipped = f"native:{shipped_model('polly-tiling')}"
+    assert kernel_prints(compiler, text, model=shipped, on_failure="fail") == plain
+
+
+@pytest.mark.parametrize("name", ["elimination", "covariance"])
+def test_kernels_compute_the_same_with_the_shipped_model(compiler: Compiler, name: str) -> None:
+    same_kernel(compiler, (BENCH / f"{name}.c").read_text())
+
+
+@pytest.mark.nightly
+def test_all_kernels_compute_the_same_with_the_shipped_model(compiler: Compiler) -> None:
+    """Also random ones, of each kind."""
+    sys.path.insert(0, str(BENCH.parents[2] / "tools"))
+    import training_nests
+
+    texts = [path.read_text() for path in sorted(BENCH.glob("*.c"))]
+    first = 10_000
+    texts += [training_nests.kernel(first + seed) for seed in range(len(training_nests.FAMILIES))]
+    for text in texts:
+        same_kernel(compiler, text)
+
+
 @pytest.mark.nightly
 def test_real_programs_do_the_same(tmp_path: Path) -> None:
     from programs.build import compile_program, link_program, run_test
