@@ -49,7 +49,7 @@ CHOICES = VECTORS
 FIT = {"count": 60, "depth": 6, "fewest": 1, "among": 10, "margin": 0.03}
 #: A ratio that was measured counts as no more than this, or its inverse.
 MOST = 4.0
-SAMPLES = 10_000
+SAMPLES = 1000
 
 
 def training(count: int) -> list[Kernel]:
@@ -180,7 +180,7 @@ def interval(logs: Any) -> list[float]:
     """95 %, by a bootstrap over kernels, and over the rounds of each; logs [kernels][rounds]."""
     rng = np.random.default_rng(0)
     means = []
-    for _ in range(SAMPLES // 10):
+    for _ in range(SAMPLES):
         at = rng.integers(0, len(logs), len(logs))
         its = [np.median(rng.choice(logs[k], len(logs[k]))) for k in at]
         means.append(np.mean(its))
