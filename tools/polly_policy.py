@@ -246,7 +246,7 @@ def evaluate(kernels: Sequence[Kernel], model: str, chart: Path | None, report: 
         of_each = [ratios(kernel) for kernel in kernels]
         ways["best of all"] = [min(CHOICES, key=its.__getitem__) for its in of_each]
     found: dict[str, Any] = {
-        "model": model,
+        "model": model.replace(f"{ROOT}/", ""),
         "rounds": max(len(one) for kernel in kernels for one in kernel.times.values()),
         "kernels": [kernel.name for kernel in kernels],
         "milliseconds": [
