@@ -35,8 +35,9 @@ mlbridge_code choose_tiles(tiles_chooser *chooser, const tiles_loop *loops, int 
                  TILES_LOOPS);
   for (int i = 0; i < count; ++i) {
     const tiles_loop *loop = loops + i;
-    const float row[] = {(float)loop->trips,    (float)loop->parallel, (float)loop->accesses,
-                         (float)loop->temporal, (float)loop->spatial,  (float)loop->statements};
+    const float row[] = {(float)loop->trips,    (float)loop->most,     (float)loop->nests,
+                         (float)loop->parallel, (float)loop->accesses, (float)loop->temporal,
+                         (float)loop->spatial,  (float)loop->bytes,    (float)loop->statements};
     for (int j = 0; j < TILES_FEATURES; ++j)
       rows[i][j] = row[j];
   }

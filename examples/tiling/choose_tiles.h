@@ -9,21 +9,24 @@
 extern "C" {
 #endif
 
-enum { TILES_LOOPS = 8, TILES_FEATURES = 6, TILES_LARGEST = 4096 };
+enum { TILES_LOOPS = 8, TILES_FEATURES = 9, TILES_LARGEST = 4096 };
 
 /* A dimension of a band of loops that can be tiled. */
 typedef struct tiles_loop {
-  int64_t trips; /* 0: not known */
+  int64_t trips; /* 0: not known, or not always the same */
+  int64_t most;  /* at least as large as its trips; 0: not known */
+  int nests;     /* innermost loops in it, or 1 if it is one */
   int parallel;  /* 1 if its iterations may run in any order */
   int accesses;  /* of memory, in all statements */
   int temporal;  /* of these, whose address doesn't depend on it */
   int spatial;   /* whose address grows by an element with it */
+  int bytes;     /* of the widest element accessed */
   int statements;
 } tiles_loop;
 
 typedef struct tiles_chooser tiles_chooser;
 
-/* Opens the model at a URI, which takes "loops", float32 [8, 6], a row for each loop with its
+/* Opens the model at a URI, which takes "loops", float32 [8, 9], a row for each loop with its
  * members in their order, zeros after the last, and gives "sizes", int64 [8]. `options` may be
  * null. Gives NULL if there is no memory. Whether it could be opened says the first choose_tiles.
  */

@@ -22,11 +22,14 @@ static const struct kernel {
   const char *name;
   void (*statement)(const int64_t *i);
   int depth;
-  tiles_loop loops[3]; /* trips are filled in */
+  tiles_loop loops[3]; /* trips and most are filled in */
 } kernels[] = {
-    {"product", product, 3, {{0, 1, 4, 1, 0, 1}, {0, 1, 4, 1, 3, 1}, {0, 0, 4, 2, 1, 1}}},
-    {"transposition", transposition, 2, {{0, 1, 2, 0, 1, 1}, {0, 1, 2, 0, 1, 1}}},
-    {"sums", sums, 2, {{0, 1, 4, 1, 2, 1}, {0, 0, 4, 2, 2, 1}}}};
+    {"product",
+     product,
+     3,
+     {{0, 0, 1, 1, 4, 1, 0, 8, 1}, {0, 0, 1, 1, 4, 1, 3, 8, 1}, {0, 0, 1, 0, 4, 2, 1, 8, 1}}},
+    {"transposition", transposition, 2, {{0, 0, 1, 1, 2, 0, 1, 8, 1}, {0, 0, 1, 1, 2, 0, 1, 8, 1}}},
+    {"sums", sums, 2, {{0, 0, 1, 1, 4, 1, 2, 8, 1}, {0, 0, 1, 0, 4, 2, 2, 8, 1}}}};
 
 /* The tiles of loops from `at` on, and then the iterations of one tile. */
 static void run(const struct kernel *its, const int64_t *sizes, int at, int64_t *i) {
@@ -62,7 +65,7 @@ int main(int argc, char **argv) {
     memcpy(expected, c, bytes);
     /* What a compiler does for each band of loops. */
     for (int at = 0; at < its.depth; ++at) {
-      its.loops[at].trips = n;
+      its.loops[at].trips = its.loops[at].most = n;
       sizes[at] = n < DEFAULT ? n : DEFAULT;
     }
     if (choose_tiles(chooser, its.loops, its.depth, sizes) && !warned++)

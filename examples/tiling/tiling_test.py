@@ -37,7 +37,7 @@ def policy(observation, context):
     return [5] * 8
 
 specs = mlbridge.TensorSpec
-signature = mlbridge.Signature([specs("loops", "float32", [8, 6])], [specs("sizes", "int64", [8])])
+signature = mlbridge.Signature([specs("loops", "float32", [8, 9])], [specs("sizes", "int64", [8])])
 with mlbridge.Server("unix:" + sys.argv[1], signature) as server:
     print("ready", flush=True)
     server.serve_forever(policy)
@@ -82,7 +82,7 @@ def test_every_runner_chooses_the_same(program: Path, tmp_path: Path, runner: st
 def served(tmp_path: Path, policy: Any) -> Any:
     specs = mlbridge.TensorSpec
     signature = mlbridge.Signature(
-        [specs("loops", "float32", [8, 6])], [specs("sizes", "int64", [8])]
+        [specs("loops", "float32", [8, 9])], [specs("sizes", "int64", [8])]
     )
     server = mlbridge.Server(f"unix:{tmp_path}/s", signature)
     thread = threading.Thread(target=server.serve_forever, args=(policy,))
@@ -107,9 +107,9 @@ def test_what_a_model_sees(program: Path, tmp_path: Path) -> None:
     assert not said
     assert lines == ["product 1 20 7 same", "transposition 1 20 same", "sums 1 20 same"]
     assert seen[0][:3].tolist() == [
-        [20, 1, 4, 1, 0, 1],
-        [20, 1, 4, 1, 3, 1],
-        [20, 0, 4, 2, 1, 1],
+        [20, 20, 1, 1, 4, 1, 0, 8, 1],
+        [20, 20, 1, 1, 4, 1, 3, 8, 1],
+        [20, 20, 1, 0, 4, 2, 1, 8, 1],
     ]
     assert not seen[0][3:].any() and not seen[1][2:].any()
 

@@ -10,7 +10,14 @@ from building import run
 
 from mlbridge.files import plugin
 
-PLUGINS = "phase-ordering inliner regalloc-advice register-allocation loop-distribution".split()
+PLUGINS = (
+    "phase-ordering",
+    "inliner",
+    "regalloc-advice",
+    "register-allocation",
+    "loop-distribution",
+    "polly-tiling",
+)
 
 
 def exported(file: Path) -> list[str]:

@@ -8,8 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reinforcement-learning.md"
+C = ROOT / "examples" / "tiling" / "choose_tiles.c"
+POLLY = ROOT / "compilers" / "llvm" / "polly" / "plugin.cpp"
 SETTINGS = r"(?:OpenOptions|EpisodeOptions) \w+;|(?:Opening|Episode)\.\w+ = "
 ASKING = r"Agents::open\(|Model::open\(|Policy\.bind\(|\brun\(Environment"
+
+
+def test_the_statements_in_c_are_counted() -> None:
+    asking = re.findall(r"\bmlbridge_(?:open|runner_(?!code|message)\w+)\(", C.read_text())
+    assert f"choose_tiles.c) has {len(asking)} such statements" in PAGE.read_text()
+    assert len(re.findall(r"mlbridge_open_options \w+ = ", POLLY.read_text())) == 1
 
 
 def test_the_statements_are_counted() -> None:

@@ -73,7 +73,7 @@ def record(site: str, runner: str, programs: int, decisions: int, identical: boo
 
 def tiles_network(path: Path, seed: int = 0, rows: int = 8) -> Path:
     """For choose_tiles.c: sizes from 1 to 65 by a random sum of the columns."""
-    weights = np.random.default_rng(seed).integers(1, 9, (6, 1)).astype(np.float32)
+    weights = np.random.default_rng(seed).integers(1, 9, (9, 1)).astype(np.float32)
     tensor, node = helper.make_tensor_value_info, helper.make_node
     constants = {
         "weights": weights,
@@ -90,7 +90,7 @@ def tiles_network(path: Path, seed: int = 0, rows: int = 8) -> Path:
             node("Cast", ["size"], ["sizes"], to=TensorProto.INT64),
         ],
         "tiles",
-        [tensor("loops", TensorProto.FLOAT, [rows, 6])],
+        [tensor("loops", TensorProto.FLOAT, [rows, 9])],
         [tensor("sizes", TensorProto.INT64, [rows])],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
     )

@@ -27,6 +27,11 @@ const SCEV *stepIn(const SCEV *Address, const Loop *Of, ScalarEvolution &Evoluti
 tiles_loop describe(const Loop &Of, ScalarEvolution &Evolution) {
   tiles_loop Its = {};
   Its.trips = Evolution.getSmallConstantTripCount(&Of);
+  // What the width of a counter allows says nothing.
+  const unsigned Most = Evolution.getSmallConstantMaxTripCount(&Of);
+  Its.most = Most < (1u << 30) ? Most : 0;
+  for (const Loop *Inner : Of.getLoopsInPreorder())
+    Its.nests += Inner->isInnermost();
   Its.parallel = 1;
   // What an iteration hands to the next, such as a sum.
   for (PHINode &Next : Of.getHeader()->phis())
@@ -45,6 +50,7 @@ tiles_loop describe(const Loop &Of, ScalarEvolution &Evolution) {
       const SCEV *Step = stepIn(Evolution.getSCEV(const_cast<Value *>(Pointer)), &Of, Evolution);
       const auto *Constant = dyn_cast_or_null<SCEVConstant>(Step);
       const uint64_t Size = Layout.getTypeStoreSize(getLoadStoreType(&Next));
+      Its.bytes = std::max(Its.bytes, static_cast<int>(Size));
       Its.temporal += !Step;
       Its.spatial += Constant && Constant->getAPInt().abs() == Size;
       // Iterations that write where others do depend on their order.

@@ -13,6 +13,9 @@
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Passes/PassBuilder.h"
 
+#include <mutex>
+#include <utility>
+
 using namespace llvm;
 
 namespace mlbridge::polly {
@@ -38,8 +41,29 @@ public:
 
   void use(FunctionAnalysisManager &Manager) { Analyses = &Manager; }
 
-  /// Whether Polly is to run. Its option holds for the process, so it is set for each function.
+  /// Polly, and the passes that clean up after it, come between the two.
+  void enter(const Function &F) { Within = &F; }
+  void exit() {
+    Within = nullptr;
+    Skips = false;
+  }
+
+  /// Whether all passes are left out: a function without Polly needs no cleaning.
+  bool skips() const { return Skips; }
+
+  /// Modules are compiled in several threads, but Polly's option holds for the process.
+  void isInThreads() { InThreads = true; }
+
+  /// Whether Polly is to run.
   bool decide(Function &F) {
+    const bool Runs = choose(F);
+    Skips = !Runs && Within == &F;
+    return Runs;
+  }
+
+private:
+  /// Polly's option holds for the process, so it is set for each function.
+  bool choose(Function &F) {
     if (!Checked)
       check(F.getContext());
     if (Failed || F.hasOptNone() || !Options.wants(advice::levelOf(F, "O3")))
@@ -76,7 +100,6 @@ public:
     return Runs;
   }
 
-private:
   /// As if there were no plugin.
   bool leave() {
     if (Option && IsSet)
@@ -95,6 +118,15 @@ private:
   void check(LLVMContext &Context) {
     Checked = true;
     Status Right = Options.check();
+    if (Right && InThreads) {
+      Failed = true;
+      static std::once_flag Once;
+      std::call_once(Once, [&] {
+        advice::giveUp(Options, Context,
+                       {Code::Unsupported, "ThinLTO links in threads, which share Polly's sizes"});
+      });
+      return;
+    }
     const auto Found = cl::getRegisteredOptions().find(Sizes);
     if (Found != cl::getRegisteredOptions().end())
       Option = Found->second;
@@ -111,11 +143,10 @@ private:
   }
 
   void open(const Function &F) {
-    mlbridge_open_options Opening = {};
-    Opening.size = sizeof Opening;
-    Opening.deadline = parseDuration(Options.Deadline)->count(); // check() has accepted it
-    Opening.shared_budget = true;
-    Opening.context = F.getParent()->getSourceFileName().c_str();
+    const int64_t Deadline = parseDuration(Options.Deadline)->count(); // check() has accepted it
+    const std::string &Context = F.getParent()->getSourceFileName();
+    const mlbridge_open_options Opening = {sizeof Opening, Deadline, true,
+                                           nullptr,        nullptr,  Context.c_str()};
     Chooser.reset(tiles_open(Options.Model.c_str(), &Opening));
   }
 
@@ -123,7 +154,24 @@ private:
   FunctionAnalysisManager *Analyses = nullptr;
   std::unique_ptr<tiles_chooser, Close> Chooser;
   cl::Option *Option = nullptr;
-  bool Checked = false, Failed = false, IsSet = false;
+  const Function *Within = nullptr;
+  bool Checked = false, Failed = false, InThreads = false, IsSet = false, Skips = false;
+};
+
+/// Says where Polly's passes begin, and where they end.
+struct Border : PassInfoMixin<Border> {
+  std::shared_ptr<Decider> Asked;
+  bool Begins;
+
+  Border(std::shared_ptr<Decider> Asked, bool Begins) : Asked(std::move(Asked)), Begins(Begins) {}
+  PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
+    if (Begins)
+      Asked->enter(F);
+    else
+      Asked->exit();
+    return PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
 };
 
 void addTo(PassBuilder &Builder) {
@@ -133,11 +181,29 @@ void addTo(PassBuilder &Builder) {
   const auto Asked = std::make_shared<Decider>();
   Builder.registerAnalysisRegistrationCallback(
       [Asked](FunctionAnalysisManager &Manager) { Asked->use(Manager); });
+  // Plugins are asked before Polly, and what is added then comes before it. What is added while a
+  // pipeline is made comes behind it.
+  const auto Closed = std::make_shared<bool>(false);
+  Builder.registerOptimizerEarlyEPCallback(
+      [Asked, Closed, &Builder](ModulePassManager &, OptimizationLevel, ThinOrFullLTOPhase Phase) {
+        if (Phase == ThinOrFullLTOPhase::ThinLTOPostLink)
+          Asked->isInThreads();
+        if (!std::exchange(*Closed, true))
+          Builder.registerVectorizerStartEPCallback(
+              [Asked](FunctionPassManager &Passes, OptimizationLevel) {
+                Passes.addPass(Border(Asked, false));
+              });
+      });
+  Builder.registerVectorizerStartEPCallback(
+      [Asked, Closed](FunctionPassManager &Passes, OptimizationLevel) {
+        if (*Closed)
+          Passes.addPass(Border(Asked, true));
+      });
   Callbacks->registerShouldRunOptionalPassCallback([Asked](StringRef Pass, Any On) {
+    if (Asked->skips())
+      return false;
     const Function *const *F = any_cast<const Function *>(&On);
-    if (!F || Pass != "polly::PollyFunctionPass")
-      return true;
-    return Asked->decide(const_cast<Function &>(**F));
+    return !F || Pass != "polly::PollyFunctionPass" || Asked->decide(const_cast<Function &>(**F));
   });
 }
 

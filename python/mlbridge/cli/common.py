@@ -26,6 +26,8 @@ class Optimization:
     versions: tuple[int, ...] = (22,)  #: of LLVM
     gcc: int | None = None  #: the version, if it is one of GCC
     agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
+    level: str = "Oz"  #: at which it asks if nothing is said
+    llvm: tuple[str, ...] = ()  #: other options of LLVM that it needs
 
     def file(self, llvm: int) -> str:
         """The plugin, whether or not it is there."""
@@ -46,7 +48,8 @@ OPTIMIZATIONS = {
     "loop-distribution": Optimization(
         "loop-distribution", "loop-distribution", agents=("node", "distribute")
     ),
-    "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12),
+    "polly-tiling": Optimization("polly-tiling", "polly-tiling", level="O3", llvm=("-polly",)),
+    "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12, level="O2"),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}

@@ -31,12 +31,23 @@ EVICTION = "regalloc-eviction"
 ALLOCATION = "register-allocation"
 #: Whose models may ask for embeddings.
 EMBEDDING = (PHASES, ALLOCATION, "loop-distribution")
+#: Of LLVM's own advisors.
+QUESTIONS = ("inliner", EVICTION, "regalloc-priority")
 #: In a URI for several agents, this is the name of each.
 AGENT = "{agent}"
 #: How many others each compares with what the compiler does, if nothing is said.
 EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 1}
 #: Seconds that --require waits for a model.
 OPENING = 10.0
+#: Has a call and a loop, about which some ask.
+TRIAL = """\
+static int f(int x) { return x; }
+int trial(int *x, int n) {
+  for (int i = 0; i < n; ++i)
+    x[i] += f(n);
+  return f(1);
+}
+"""
 SCRIPT = """\
 #!/bin/sh
 # Written by `mlbridge wrapper`: asks a model, and fails if anything that it needs is gone.
@@ -164,11 +175,11 @@ def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
 
     compiler = compiler_of(options)
     trial = argparse.Namespace(**{**vars(options), "log": None, "on_failure": "fail"})
-    usual = "O2" if OPTIMIZATIONS[asked[0].optimization].gcc else "Oz"
+    usual = OPTIMIZATIONS[asked[0].optimization].level
     level = "-" + (options.levels or usual).partition(",")[0]
     done = subprocess.run(
         [compiler, *words(trial, asked), level, "-x", "c", "-c", "-", "-o", os.devnull],
-        input="static int f(int x) { return x; }\nint trial(int x) { return f(x) + f(1); }\n",
+        input=TRIAL,
         capture_output=True,
         text=True,
         check=False,
@@ -365,8 +376,7 @@ def must_be_forkable(options: argparse.Namespace, one: Asked, found: Sequence[As
 
 
 def takes_missing(optimization: str) -> bool:
-    its = OPTIMIZATIONS[optimization]
-    return optimization != PHASES and not its.agents and not its.gcc
+    return optimization in QUESTIONS
 
 
 def vocabulary_of(options: argparse.Namespace) -> list[str]:
@@ -430,6 +440,8 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
         line += ["-Xclang", f"-fpass-plugin={plugin}"]
     log = options.log and os.path.abspath(options.log)
     for one in asked:
+        for option in OPTIMIZATIONS[one.optimization].llvm:
+            line += ["-Xclang", "-mllvm", "-Xclang", option]
         told = told_to_all(options, one)
         told["effort"] = effort_of(options, one.optimization) or None
         if one.optimization in EMBEDDING:

@@ -205,7 +205,7 @@ def parser() -> Parser:
     asking.option(
         "--levels LIST",
         "the -O levels at which it asks: Oz, O2, … (default: Os,Oz; in register allocation all; of "
-        "GCC O2,O3,Os)",
+        "loops O2,O3, of Polly also O1; of GCC O2,O3,Os)",
         type=levels,
     )
     flags = command(
@@ -214,12 +214,12 @@ def parser() -> Parser:
         "Prints, on one line, what to add to a compiler's command line.",
         """\
 Without --model, phase ordering compares the compiler's own passes with the best candidate that
-comes with this package, and makes no object larger; inliner and regalloc-eviction ask the policies
-that come with it. Those of the register allocator act at all levels, the others at -Os and -Oz,
-unless --levels says otherwise. gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os.
-Paths are made absolute, so that a build may change folders. If this
-command is missing or fails, the shell silently runs the compiler without a model; to fail instead,
-use mlbridge wrapper.
+comes with this package, and makes no object larger; the others ask the policies that come with it.
+Those of the register allocator act at all levels, loop-distribution at -O2 and -O3, polly-tiling,
+which turns Polly on, also at -O1, the others at -Os and -Oz, unless --levels says otherwise.
+gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os. Paths are made absolute, so
+that a build may change folders. If this command is missing or fails, the shell silently runs the
+compiler without a model; to fail instead, use mlbridge wrapper.
 
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",

@@ -20,13 +20,14 @@ import onnxruntime
 import pytest
 from affine_programs import program
 from beyond_llvm import RUNNERS, asked, record, tiles_network
-from building import DEV
 
 import mlbridge
+from mlbridge.files import plugin, shipped_model
 
-PLUGIN = DEV / "lib" / "mlbridge" / "mlbridge-polly-tiling.so"
+PLUGIN = Path(plugin("polly-tiling"))
 PROGRAMS = 20
 FEW = 4
+BENCH = Path(__file__).resolve().parents[4] / "bench/polly/kernels"
 PRODUCT = """
 enum { N = 200 };
 void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N]) {
@@ -98,7 +99,7 @@ def compiler(tmp_path: Path) -> Compiler:
 def serving(folder: Path, policy: Callable[[Any, mlbridge.Context], list[int]]) -> Iterator[str]:
     spec = mlbridge.TensorSpec
     signature = mlbridge.Signature(
-        [spec("loops", "float32", [8, 6])], [spec("sizes", "int64", [8])]
+        [spec("loops", "float32", [8, 9])], [spec("sizes", "int64", [8])]
     )
     with mlbridge.Server(f"unix:{folder}/s", signature) as server:
         thread = threading.Thread(target=server.serve_forever, args=(policy,))
@@ -157,8 +158,8 @@ def test_what_a_model_sees_and_decides(compiler: Compiler) -> None:
         assert compiler.clang(PRODUCT, model=uri, on_failure="fail").object == stock
     assert len(seen) == 3, "a function without loops is not asked about"
     assert seen[0][:, 0].tolist() == [200, 200, 200, 0, 0, 0, 0, 0]
-    assert seen[0][:3, 1].tolist() == [1, 1, 0]
-    assert not seen[0][3:].any() and (seen[0][:3, 5] == 1).all()
+    assert seen[0][:3, 3].tolist() == [1, 1, 0]
+    assert not seen[0][3:].any() and (seen[0][:3, 8] == 1).all()
 
 
 def test_sizes_are_of_one_function(compiler: Compiler) -> None:
@@ -193,6 +194,131 @@ def test_sizes_that_cannot_be_used(compiler: Compiler, sizes: list[int], on_fail
         assert relaxed.said.count("warning: ") == 1 and relaxed.object == stock
 
 
+def test_sizes_above_the_trips_are_these(compiler: Compiler) -> None:
+    with serving(compiler.folder, lambda *_: [4096, 7, 201, 0, 0, 0, 0, 0]) as uri:
+        made = compiler.clang(PRODUCT, model=uri, on_failure="fail")
+    assert made.sizes == ["tile sizes 200, 7, 200"]
+
+
+def test_of_deep_nests_the_innermost_loops_are_asked_about(compiler: Compiler) -> None:
+    names = [f"i{number}" for number in range(10)]
+    loops = "".join(f"for (int {x} = 0; {x} < {at + 2}; ++{x})" for at, x in enumerate(names))
+    text = f"void deep(int *a) {{ {loops} a[{' + '.join(names)}] += 1; }}"
+    seen: list[Any] = []
+
+    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+        seen.append(np.array(observation["loops"]))
+        return [1] * 8
+
+    with serving(compiler.folder, policy) as uri:
+        made = compiler.clang(text, "-fno-unroll-loops", level="-O1", model=uri, on_failure="fail")
+    assert made.sizes == ["Polly is left out of deep"] and len(seen) == 1
+    trips = seen[0][:, 0].tolist()
+    assert trips == sorted(trips) and trips[-1] == 11 and 0 not in trips
+
+
+def test_functions_without_polly_are_those_of_plain_clang(compiler: Compiler) -> None:
+    """Also where the passes that clean up after Polly would have changed them."""
+    differ = 0
+    with serving(compiler.folder, lambda *_: [1] * 8) as uri:
+        for seed in range(FEW):
+            plain = compiler.clang(program(seed), "-mllvm", "-polly=false").object
+            assert compiler.clang(program(seed), model=uri, on_failure="fail").object == plain
+        window = (BENCH / "convolution.c").read_text()
+        include = f"-I{BENCH}"
+        plain = compiler.clang(window, include, "-mllvm", "-polly=false").object
+        assert compiler.clang(window, include, model=uri, on_failure="fail").object == plain
+        differ += compiler.clang(window, include).object != plain
+    assert differ
+
+
+def test_lto(compiler: Compiler) -> None:
+    """The plugin is for the linker then. ThinLTO links in threads: one warning, and as without."""
+    main = "void product(double *, double *, double *); double x[40000]; "
+    main += "int main(void) { product(x, x, x); return 0; }"
+    path = tiles_network(compiler.folder / "tiles.onnx")
+    asking = {"MLBRIDGE_POLLY_TILING_MODEL": f"native:{path}"}
+    for kind, says in (("full", "tile sizes "), ("thin", "ThinLTO links in threads")):
+        objects: list[Path] = []
+        for name, text in (("p", PRODUCT.split("int straight")[0]), ("m", main)):
+            made = compiler.clang(text, f"-flto={kind}", level="-O3")
+            assert made.code == 0, made.said
+            objects.append(made.path.rename(compiler.folder / f"{name}.{kind}.o"))
+        command: list[str | Path] = ["clang-22", "-O3", f"-flto={kind}", "-fuse-ld=lld"]
+        command += [*objects, "-o"]
+        command += [compiler.folder / kind, f"-Wl,--load-pass-plugin={PLUGIN}"]
+        for option in ("-polly", "-pass-remarks=polly-tiling"):
+            command += ["-Wl,-mllvm", f"-Wl,{option}"]
+        linked = subprocess.run(
+            command, env=dict(os.environ) | asking, capture_output=True, text=True, check=True
+        )
+        assert (linked.stdout + linked.stderr).count(says) == 1
+        subprocess.run([compiler.folder / kind], check=True)
+
+
+def test_a_slow_server_is_given_up(compiler: Compiler) -> None:
+    stock, slow = compiler.clang(program(1)).object, threading.Event()
+
+    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+        slow.wait(60)
+        return [1] * 8
+
+    with serving(compiler.folder, policy) as uri:
+        made = compiler.clang(program(1), model=uri, deadline="200ms")
+        slow.set()
+    assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+def command_line(*arguments: str) -> list[str]:
+    command = [sys.executable, "-m", "mlbridge", "flags", "polly-tiling", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_command_line_asks_the_shipped_model(compiler: Compiler) -> None:
+    made = compiler.clang(PRODUCT, "-Werror", *command_line("--on-failure", "fail"))
+    shipped = f"native:{shipped_model('polly-tiling')}"
+    assert made.sizes and made.object == compiler.clang(PRODUCT, model=shipped).object
+    # Where there is nothing to do, there is nothing to say.
+    assert compiler.clang("", "-Werror", *command_line()).code == 0
+    stock = compiler.clang(PRODUCT).object
+    made = compiler.clang(PRODUCT, "-Werror", *command_line("--model", "unix:nobody"))
+    assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+def test_what_the_page_says(tmp_path: Path) -> None:
+    """Its commands, in a folder with the files that they name."""
+    (tmp_path / "f.c").write_text(PRODUCT)
+    tiles_network(tmp_path / "tiles.onnx")
+    for name, text in (("a", "int f(void) { return 0; }"), ("b", "int main(void) { return 0; }")):
+        (tmp_path / f"{name}.c").write_text(text)
+        subprocess.run(["clang-22", "-O3", "-flto", "-c", f"{name}.c"], cwd=tmp_path, check=True)
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", "".join(blocks)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert "[-Rpass=polly-tiling]" in done.stderr and (tmp_path / "a.out").is_file()
+
+
+def test_a_required_model_must_fit(compiler: Compiler) -> None:
+    other = tiles_network(compiler.folder / "other.onnx", rows=4)
+    command = [sys.executable, "-m", "mlbridge", "flags", "polly-tiling", "--require", "--model"]
+    done = subprocess.run(
+        [*command, f"native:{other}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "loops" in done.stderr
+    fits = tiles_network(compiler.folder / "tiles.onnx")
+    assert (
+        subprocess.run([*command, f"native:{fits}"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
 def test_models_that_do_not_fit_and_wrong_options(compiler: Compiler) -> None:
     stock = compiler.clang(PRODUCT).object
     other = tiles_network(compiler.folder / "other.onnx", rows=4)
@@ -220,7 +346,7 @@ def test_a_server_that_dies(compiler: Compiler) -> None:
     script = (
         "import os, sys, mlbridge\n"
         "s = mlbridge.TensorSpec\n"
-        "g = mlbridge.Signature([s('loops','float32',[8,6])], [s('sizes','int64',[8])])\n"
+        "g = mlbridge.Signature([s('loops','float32',[8,9])], [s('sizes','int64',[8])])\n"
         "def policy(observation, context): os.kill(os.getpid(), 9)\n"
         "with mlbridge.Server('unix:' + sys.argv[1], g) as server:\n"
         "    print('ready', flush=True)\n"
@@ -232,6 +358,41 @@ def test_a_server_that_dies(compiler: Compiler) -> None:
         made = compiler.clang(program(1), model=f"unix:{compiler.folder}/s", deadline="20s")
         server.wait(timeout=60)
     assert made.said.count("warning: ") == 1 and made.object == stock
+
+
+def kernel_prints(compiler: Compiler, text: str, *flags: str, **settings: str) -> str:
+    """The checksum of a kernel of bench/polly."""
+    made = compiler.clang(text, f"-I{BENCH}", f"-I{BENCH.parent}", "-w", *flags, **settings)
+    assert made.code == 0, made.said
+    command = ["clang-22", "-O1", made.path, BENCH.parent / "main.c", "-o", "kernel", "-lm"]
+    subprocess.run(command, cwd=compiler.folder, check=True)
+    return subprocess.run(
+        [compiler.folder / "kernel"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def same_kernel(compiler: Compiler, text: str) -> None:
+    plain = kernel_prints(compiler, text, "-mllvm", "-polly=false")
+    shipped = f"native:{shipped_model('polly-tiling')}"
+    assert kernel_prints(compiler, text, model=shipped, on_failure="fail") == plain
+
+
+@pytest.mark.parametrize("name", ["elimination", "covariance"])
+def test_kernels_compute_the_same_with_the_shipped_model(compiler: Compiler, name: str) -> None:
+    same_kernel(compiler, (BENCH / f"{name}.c").read_text())
+
+
+@pytest.mark.nightly
+def test_all_kernels_compute_the_same_with_the_shipped_model(compiler: Compiler) -> None:
+    """Also random ones, of each kind."""
+    sys.path.insert(0, str(BENCH.parents[2] / "tools"))
+    import training_nests
+
+    texts = [path.read_text() for path in sorted(BENCH.glob("*.c"))]
+    first = 10_000
+    texts += [training_nests.kernel(first + seed) for seed in range(len(training_nests.FAMILIES))]
+    for text in texts:
+        same_kernel(compiler, text)
 
 
 @pytest.mark.nightly

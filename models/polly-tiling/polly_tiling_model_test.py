@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What users of the network rely on: it gains on what it was fitted to, and every engine chooses
+the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlbridge
+
+HERE = Path(__file__).resolve().parent
+TIMES = json.loads((HERE / "times.json").read_text())
+LOOPS, COLUMNS = 8, 9
+#: As the keys of the ratios of times have them.
+WAYS = {way: [int(x) for x in way.split(",")] for way in TIMES[0]["ratios"] if way[0] != "-"}
+
+
+def rows(loops: list[list[int]]) -> Any:
+    made = np.zeros((LOOPS, COLUMNS), np.float32)
+    if loops:
+        made[: len(loops)] = loops
+    return made
+
+
+def random_rows(seed: int) -> Any:
+    """Of any depth, none too."""
+    rng = np.random.default_rng(seed)
+    depth = seed % (LOOPS + 1)
+    made = rng.integers(0, 12, (depth, COLUMNS))
+    made[:, 0] = rng.choice([0, 1, 30, 1000, 1 << 30], depth)
+    made[:, 2] = rng.integers(1, 4, depth)
+    return rows(made.tolist())
+
+
+def opened(engine: str, folder: Path) -> mlbridge.Runner:
+    place = HERE / "policy.onnx"
+    if engine == "onnx":
+        pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")
+    if engine == "aot":
+        library = folder / "policy.so"
+        command = [sys.executable, "-m", "mlbridge", "compile", str(place), "-o", str(library)]
+        subprocess.run(command, check=True, capture_output=True)
+        place = library
+    return mlbridge.open(f"{engine}:{place}")
+
+
+def chosen(runner: mlbridge.Runner, of: Any) -> str:
+    sizes = np.array(runner.evaluate(loops=of)["sizes"]).tolist()
+    return next(
+        way for way, short in WAYS.items() if short + short[-1:] * (LOOPS - len(short)) == sizes
+    )
+
+
+@pytest.mark.parametrize("engine", ["onnx", "aot"])
+def test_every_engine_chooses_the_same(engine: str, tmp_path: Path) -> None:
+    native, other = opened("native", tmp_path), opened(engine, tmp_path)
+    asked = [rows(one["loops"]) for one in TIMES] + [random_rows(seed) for seed in range(300)]
+    answers = [chosen(native, one) for one in asked]
+    assert [chosen(other, one) for one in asked] == answers
+    assert len(set(answers)) > 3
+
+
+def test_it_gains_on_the_training_kernels(tmp_path: Path) -> None:
+    """Over -O3, over Polly's own sizes, and over the best of the constants."""
+    native = opened("native", tmp_path)
+
+    def mean(ratios: list[float]) -> float:
+        return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+    its = mean([one["ratios"][chosen(native, rows(one["loops"]))] for one in TIMES])
+    constants = {way: mean([one["ratios"][way] for one in TIMES]) for way in TIMES[0]["ratios"]}
+    assert its < min(constants.values()) <= constants["-O3"]
