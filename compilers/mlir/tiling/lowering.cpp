@@ -64,6 +64,7 @@ std::string tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) 
   Rewriter.setInsertionPoint(Op);
   if (!Chosen.vectorize)
     return tileOnce(Rewriter, Op, Chosen.sizes) ? "" : "it can't be tiled";
+  const bool OnTensors = Op.hasPureTensorSemantics();
   const int Along = alongVectors(Op);
   if (Along < 0)
     return "it has one iteration";
@@ -97,6 +98,8 @@ std::string tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) 
     }
   }
   lowerVectors(New, Context, AlongSums);
+  if (OnTensors)
+    simplifyTensors(New, Context);
   return Why;
 }
 

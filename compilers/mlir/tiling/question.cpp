@@ -76,15 +76,19 @@ void describe(linalg::LinalgOp Op, const Machine &For, Runner &Asked) {
   const Span<float> Rows = Asked.input<float>("loops");
   std::fill(Rows.begin(), Rows.end(), 0.0F);
   const llvm::SmallVector<int64_t> Registers = registersFor(Op, For.vectorBits);
+  const int Along = alongVectors(Op);
   float *Row = Rows.data();
   double Iterations = 1;
   bool Window = false;
-  for (const auto [Its, InRegisters] : llvm::zip_equal(loopsOf(Op), Registers)) {
-    const double Columns[LoopColumns] = {
-        static_cast<double>(Its.trips),     static_cast<double>(Its.parallel),
-        static_cast<double>(!Its.parallel), static_cast<double>(Its.operands),
-        static_cast<double>(Its.inOutput),  static_cast<double>(Its.beside),
-        static_cast<double>(Its.window),    static_cast<double>(InRegisters)};
+  for (const auto [At, Its] : llvm::enumerate(loopsOf(Op))) {
+    const double Columns[LoopColumns] = {static_cast<double>(Its.trips),
+                                         static_cast<double>(Its.parallel),
+                                         static_cast<double>(static_cast<int>(At) == Along),
+                                         static_cast<double>(Its.operands),
+                                         static_cast<double>(Its.inOutput),
+                                         static_cast<double>(Its.beside),
+                                         static_cast<double>(Its.window),
+                                         static_cast<double>(Registers[At])};
     Row = std::copy_n(Columns, LoopColumns, Row);
     Iterations *= static_cast<double>(Its.trips);
     Window |= Its.window;

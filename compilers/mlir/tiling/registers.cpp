@@ -23,6 +23,14 @@ int alongVectors(linalg::LinalgOp Op) {
   return Along;
 }
 
+/// A small number of iterations that leaves none over, or else this many.
+static int64_t divisorOf(int64_t Trips, int64_t Otherwise) {
+  for (const int64_t Size : {4, 6, 5, 3, 2})
+    if (Trips % Size == 0)
+      return Size;
+  return std::min(Trips, Otherwise);
+}
+
 SmallVector<int64_t> registersFor(linalg::LinalgOp Tile, int64_t VectorBits) {
   const SmallVector<Loop> Loops = loopsOf(Tile);
   const int64_t Lanes = std::max<int64_t>(1, VectorBits / elementBits(Tile));
@@ -42,16 +50,10 @@ SmallVector<int64_t> registersFor(linalg::LinalgOp Tile, int64_t VectorBits) {
     else if (!Its.parallel && !Its.window)
       Depth = At;
   }
-  for (const int At : {Rows, Depth})
-    if (At >= 0)
-      for (const int64_t Size : {4, 6, 5, 3, 2}) {
-        if (Loops[At].trips % Size == 0) {
-          Sizes[At] = Size;
-          break;
-        }
-        if (At == Rows && Loops[At].trips > Size)
-          Sizes[At] = 4;
-      }
+  if (Rows >= 0)
+    Sizes[Rows] = Loops[Rows].trips >= 24 ? 6 : divisorOf(Loops[Rows].trips, 4);
+  if (Depth >= 0)
+    Sizes[Depth] = divisorOf(Loops[Depth].trips, 1);
   return Sizes;
 }
 

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Linalg/Transforms/Hoisting.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
@@ -25,30 +26,45 @@ void rewrite(Made &New, RewritePatternSet &&Patterns) {
   (void)applyOpPatternsGreedily(New.operations(), std::move(Patterns), Config);
 }
 
-/// Sums that an innermost loop loads and stores again are loaded before it and stored after it.
+/// Of a loop over memrefs, which may be another one afterwards: what it loads and stores again in
+/// each iteration is loaded before it and stored after it.
+void hoistOnMemrefs(IRRewriter &Rewriter, scf::ForOp Loop) {
+  // Linalg's function replaces loops in what it is given, so not that itself.
+  Rewriter.setInsertionPoint(Loop);
+  auto Around = scf::ExecuteRegionOp::create(Rewriter, Loop.getLoc(), TypeRange());
+  Block *const Body = Rewriter.createBlock(&Around.getRegion());
+  auto End = scf::YieldOp::create(Rewriter, Loop.getLoc());
+  Rewriter.moveOpBefore(Loop, End);
+  // Loads and stores of one place have the same indices then.
+  DominanceInfo Dominance;
+  eliminateCommonSubExpressions(Rewriter, Dominance, Loop);
+  linalg::hoistRedundantVectorTransfers(Around);
+  Rewriter.eraseOp(End);
+  Rewriter.inlineBlockBefore(Body, Around);
+  Rewriter.eraseOp(Around);
+}
+
+/// The same on tensors.
+void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
+  SmallVector<LoopLikeOpInterface> Inner; // innermost first
+  Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });
+  for (LoopLikeOpInterface Next : Inner) {
+    moveLoopInvariantCode(Next);
+    (void)hoistLoopInvariantSubsets(Rewriter, Next);
+  }
+}
+
 void hoist(Made &New, MLIRContext *Context) {
   SmallVector<scf::ForOp> Outermost;
   for (Operation *Op : New.operations())
     if (auto Loop = dyn_cast<scf::ForOp>(Op); Loop && !New.has(Loop->getParentOp()))
       Outermost.push_back(Loop);
   IRRewriter Rewriter(Context, &New);
-  DominanceInfo Dominance;
   for (scf::ForOp Loop : Outermost)
-    if (Loop->getNumResults() == 0) { // on memrefs
-      // Loads and stores of one place have the same indices then.
-      eliminateCommonSubExpressions(Rewriter, Dominance, Loop);
-      linalg::hoistRedundantVectorTransfers(Loop);
-    }
-  for (scf::ForOp Loop : Outermost) {
-    if (Loop->getNumResults() == 0)
-      continue;
-    SmallVector<LoopLikeOpInterface> Inner; // innermost first
-    Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });
-    for (LoopLikeOpInterface Next : Inner) {
-      moveLoopInvariantCode(Next);
-      (void)hoistLoopInvariantSubsets(Rewriter, Next);
-    }
-  }
+    if (Loop->getNumResults())
+      hoistOnTensors(Rewriter, Loop);
+    else
+      hoistOnMemrefs(Rewriter, Loop);
 }
 
 } // namespace
@@ -69,6 +85,14 @@ void lowerVectors(Made &New, MLIRContext *Context, bool AlongSums) {
                           : vector::VectorMultiReductionLowering::InnerParallel);
   rewrite(New, std::move(Products));
   hoist(New, Context);
+}
+
+void simplifyTensors(Made &New, MLIRContext *Context) {
+  RewritePatternSet Patterns(Context);
+  scf::ForOp::getCanonicalizationPatterns(Patterns, Context);
+  tensor::ExtractSliceOp::getCanonicalizationPatterns(Patterns, Context);
+  tensor::InsertSliceOp::getCanonicalizationPatterns(Patterns, Context);
+  rewrite(New, std::move(Patterns));
 }
 
 } // namespace mlbridge::tiling

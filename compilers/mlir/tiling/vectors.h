@@ -24,6 +24,9 @@ private:
 /// products become multiply-add of vectors. AlongSums: what is summed lies along vectors.
 void lowerVectors(Made &New, mlir::MLIRContext *Context, bool AlongSums);
 
+/// Loops keep only the tensors that they change, which are then buffers without copies.
+void simplifyTensors(Made &New, mlir::MLIRContext *Context);
+
 } // namespace mlbridge::tiling
 
 #endif

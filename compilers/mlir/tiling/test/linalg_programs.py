@@ -105,8 +105,9 @@ class Operation:
         noinline = 'attributes {passthrough = ["noinline"]}'
         return f"func.func @kernel({arguments}){result} {noinline} {{\n  {made}{body}\n{ends}}}\n"
 
-    def program(self, rounds: int = 0) -> str:
-        """Prints a digest of what the kernel computes, or if told, the seconds of so many calls."""
+    def program(self, rounds: int = 0, calls: int = 1) -> str:
+        """Prints a digest of what the kernel computes, or if told, the seconds of so many rounds of
+        calls."""
         shapes = [*self.inputs, self.output]
         text = HEAD + self.kernel()
         main = []
@@ -149,9 +150,12 @@ class Operation:
                 "%c0 = arith.constant 0 : index",
                 "%c1 = arith.constant 1 : index",
                 f"%rounds = arith.constant {rounds} : index",
+                f"%calls = arith.constant {calls} : index",
                 "scf.for %round = %c0 to %rounds step %c1 {",
                 "%start = func.call @rtclock() : () -> f64",
+                "scf.for %call = %c0 to %calls step %c1 {",
                 *self.call(),
+                "}",
                 "%end = func.call @rtclock() : () -> f64",
                 "%spent = arith.subf %end, %start : f64",
                 "func.call @printF64(%spent) : (f64) -> ()",
