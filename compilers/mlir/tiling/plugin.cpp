@@ -21,6 +21,9 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 
+#include "llvm-c/Core.h"
+#include "llvm/Config/llvm-config.h"
+
 using namespace mlir;
 
 namespace mlbridge::tiling {
@@ -179,6 +182,11 @@ private:
 } // namespace mlbridge::tiling
 
 extern "C" [[gnu::visibility("default")]] mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "mlbridge-mlir-tiling", "1",
+  // MLIR compares the versions of this structure only, which hardly change, and not its own.
+  unsigned Major = 0, Minor = 0;
+  LLVMGetVersion(&Major, &Minor, nullptr);
+  const bool Same = Major == LLVM_VERSION_MAJOR && Minor == LLVM_VERSION_MINOR;
+  return {Same ? uint32_t(MLIR_PLUGIN_API_VERSION) : 0,
+          Same ? "mlbridge-mlir-tiling" : "mlbridge-mlir-tiling for MLIR " LLVM_VERSION_STRING, "1",
           [] { PassRegistration<mlbridge::tiling::Tiling>(); }};
 }

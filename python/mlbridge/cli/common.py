@@ -25,14 +25,24 @@ class Optimization:
     model: str | None = None  #: that is shipped
     versions: tuple[int, ...] = (22,)  #: of LLVM
     gcc: int | None = None  #: the version, if it is one of GCC
+    mlir: int | None = None  #: the version, if it is one of MLIR
     agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
 
     def file(self, llvm: int) -> str:
         """The plugin, whether or not it is there."""
+        if self.mlir:
+            return files.plugin(self.plugin)
         return files.gcc_plugin(self.plugin) if self.gcc else files.plugin(self.plugin, llvm)
 
     def compiler(self, llvm: int) -> str:
+        if self.mlir:
+            return f"mlir-opt-{self.mlir}"
         return f"gcc-{self.gcc}" if self.gcc else f"clang-{llvm}"
+
+    @property
+    def package(self) -> str:
+        """What Debian has of the compiler that its plugin is built with, unless that is LLVM."""
+        return f"libmlir-{self.mlir}-dev" if self.mlir else f"gcc-{self.gcc}-plugin-dev"
 
 
 OPTIMIZATIONS = {
@@ -47,6 +57,7 @@ OPTIMIZATIONS = {
         "loop-distribution", "loop-distribution", agents=("node", "distribute")
     ),
     "gcc-settings": Optimization("gcc_settings", versions=(), gcc=12),
+    "mlir-tiling": Optimization("mlir-tiling", "mlir-tiling", versions=(), mlir=22),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}

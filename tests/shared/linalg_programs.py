@@ -85,8 +85,8 @@ class Operation:
     def shaped(self, kind: str, shape: Sequence[int]) -> str:
         return f"{kind}<{''.join(f'{length}x' for length in shape)}{self.element}>"
 
-    def kernel(self) -> str:
-        """The function @kernel."""
+    def kernel(self, name: str = "kernel") -> str:
+        """The function of this name that has the operation."""
         types = [self.type(shape) for shape in (*self.inputs, self.output)]
         names = [f"%a{at}" for at in range(len(self.inputs))] + ["%out"]
         arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
@@ -103,14 +103,48 @@ class Operation:
         ends = f"  return %made : {types[-1]}\n" if self.tensors else "  return\n"
         made = "%made = " if self.tensors else ""
         noinline = 'attributes {passthrough = ["noinline"]}'
-        return f"func.func @kernel({arguments}){result} {noinline} {{\n  {made}{body}\n{ends}}}\n"
+        return f"func.func @{name}({arguments}){result} {noinline} {{\n  {made}{body}\n{ends}}}\n"
 
-    def program(self, rounds: int = 0, calls: int = 1) -> str:
-        """Prints a digest of what the kernel computes, or if told, the seconds of so many rounds of
-        calls."""
+    def program(self) -> str:
+        """Prints a digest of what the kernel computes."""
+        text, main = self.data()
+        out, memref = f"%b{len(self.inputs)}", self.shaped("memref", self.output)
+        main += [*self.call(), f"call @digest({out}) : ({memref}) -> ()"]
+        return HEAD + self.kernel() + text + self.main(main)
+
+    def timed(self, kernels: int, rounds: int, calls: int) -> str:
+        """Prints in each round, for each of so many kernels in turn, the seconds of the calls."""
+        text, main = self.data()
+        main += [
+            "%c0 = arith.constant 0 : index",
+            "%c1 = arith.constant 1 : index",
+            f"%rounds = arith.constant {rounds} : index",
+            f"%calls = arith.constant {calls} : index",
+            "scf.for %round = %c0 to %rounds step %c1 {",
+        ]
+        for at in range(kernels):
+            main += [
+                f"%start{at} = func.call @rtclock() : () -> f64",
+                "scf.for %call = %c0 to %calls step %c1 {",
+                *self.call(f"kernel{at}"),
+                "}",
+                f"%end{at} = func.call @rtclock() : () -> f64",
+                f"%spent{at} = arith.subf %end{at}, %start{at} : f64",
+                f"func.call @printF64(%spent{at}) : (f64) -> ()",
+                "func.call @printNewline() : () -> ()",
+            ]
+        all_kernels = "".join(self.kernel(f"kernel{at}") for at in range(kernels))
+        return HEAD + all_kernels + text + self.main([*main, "}"])
+
+    @staticmethod
+    def main(lines: Sequence[str]) -> str:
+        return "func.func @main() {\n  " + "\n  ".join(lines) + "\n  return\n}\n"
+
+    def data(self) -> tuple[str, list[str]]:
+        """Functions that fill and read buffers; statements that make and fill them."""
         shapes = [*self.inputs, self.output]
-        text = HEAD + self.kernel()
-        main = []
+        text = ""
+        main: list[str] = []
         for at, shape in enumerate(shapes):
             memref = self.shaped("memref", shape)
             sums = ["%s0 = arith.constant 0 : index"]
@@ -145,34 +179,14 @@ class Operation:
             else f"%wide = arith.fptosi %value : {self.element} to i64",
             **loops(self.output),
         )
-        if rounds:
-            main += [
-                "%c0 = arith.constant 0 : index",
-                "%c1 = arith.constant 1 : index",
-                f"%rounds = arith.constant {rounds} : index",
-                f"%calls = arith.constant {calls} : index",
-                "scf.for %round = %c0 to %rounds step %c1 {",
-                "%start = func.call @rtclock() : () -> f64",
-                "scf.for %call = %c0 to %calls step %c1 {",
-                *self.call(),
-                "}",
-                "%end = func.call @rtclock() : () -> f64",
-                "%spent = arith.subf %end, %start : f64",
-                "func.call @printF64(%spent) : (f64) -> ()",
-                "func.call @printNewline() : () -> ()",
-                "}",
-            ]
-        else:
-            out = f"%b{len(self.inputs)}"
-            main += [*self.call(), f"call @digest({out}) : ({self.shaped('memref', self.output)}) -> ()"]
-        return text + "func.func @main() {\n  " + "\n  ".join(main) + "\n  return\n}\n"
+        return text, main
 
-    def call(self) -> list[str]:
+    def call(self, name: str = "kernel") -> list[str]:
         shapes = [*self.inputs, self.output]
         types = [self.type(shape) for shape in shapes]
         if not self.tensors:
             names = ", ".join(f"%b{at}" for at in range(len(shapes)))
-            return [f"func.call @kernel({names}) : ({', '.join(types)}) -> ()"]
+            return [f"func.call @{name}({names}) : ({', '.join(types)}) -> ()"]
         lines = [
             f"%t{at} = bufferization.to_tensor %b{at} restrict writable : "
             f"{self.shaped('memref', shape)} to {self.type(shape)}"
@@ -182,7 +196,7 @@ class Operation:
         out, memref = f"%b{len(self.inputs)}", self.shaped("memref", self.output)
         return [
             *lines,
-            f"%made = func.call @kernel({names}) : ({', '.join(types)}) -> {types[-1]}",
+            f"%made = func.call @{name}({names}) : ({', '.join(types)}) -> {types[-1]}",
             f"bufferization.materialize_in_destination %made in restrict writable {out} : "
             f"({types[-1]}, {memref}) -> ()",
         ]
@@ -321,7 +335,9 @@ def largest(draw: Draw) -> Built:
 def squares(draw: Draw) -> Built:
     """Sums of products of three factors over two dimensions, one of them an index."""
     m, k, n = draw(4, 64), draw(4, 64), draw(8, 256)
-    body = "%p = {mul} %x0, %x0 : {t}\n    %q = {mul} %p, %x1 : {t}\n    %next = {add} %sum, %q : {t}"
+    body = (
+        "%p = {mul} %x0, %x0 : {t}\n    %q = {mul} %p, %x1 : {t}\n    %next = {add} %sum, %q : {t}"
+    )
     text = generic(("d0, d1, d2", "d1", "d0"), (P, R, R), body)
     return text, [(m, k, n), (k,)], (m,)
 
