@@ -179,6 +179,85 @@ def measure(options: argparse.Namespace) -> None:
             to.flush()
 
 
+def read(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
+    """Rows of measurements, and the logarithms of their times, a column for each of MEASURED."""
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return rows, np.log(np.maximum([row["times"] for row in rows], 1e-4))
+
+
+def inputs(row: Mapping[str, Any]) -> Any:
+    """What the network computes first from what the plugin says; see `network`."""
+    loops = np.asarray(row["loops"], np.float32)
+    operation = np.asarray(row["operation"], np.float32)
+    trips, parallel, along, window = (loops[:, at] for at in (TRIPS, PARALLEL, ALONG, WINDOW))
+    there = np.minimum(trips, 1)
+    across, sums = parallel * (1 - along), (there - parallel) * (1 - along)
+    rows = np.minimum(np.maximum(loops[:, 7] - 1, 0), 1)
+    length = np.log(np.maximum(trips, 1))
+    kinds = np.stack([along, across, sums * (1 - window), sums * window, across * rows])
+    return np.concatenate(
+        [
+            kinds @ length,
+            [(along * parallel).sum(), (along * loops[:, 5]).sum()],
+            operation[[2, 3, 4, 5, 6, 9, 10]],
+            np.log(operation[[1, 7, 8]]),
+            np.log(operation[[7, 8]]) - np.log(operation[[12, 12]]),
+        ]
+    ).astype(np.float32)
+
+
+def trained(x: Any, y: Any, seed: int) -> dict[str, Any]:
+    """Small networks side by side, each from another start and on another draw of the rows, whose
+    mean is taken."""
+    rng = np.random.default_rng(seed)
+    mean, deviation = x.mean(axis=0), x.std(axis=0) + 1e-3
+    x = (x - mean) / deviation
+    shape = (NETWORKS, x.shape[1], HIDDEN), (NETWORKS, HIDDEN, HIDDEN), (NETWORKS, HIDDEN, y.shape[1])
+    weights = [rng.normal(0, math.sqrt(2 / s[1]), s) for s in shape]
+    weights += [np.zeros((NETWORKS, 1, s[2])) for s in shape]
+    draws = rng.integers(0, len(x), (NETWORKS, len(x)))
+    moments = [[np.zeros_like(w), np.zeros_like(w)] for w in weights]
+    for step in tqdm(range(1, STEPS + 1), file=sys.stderr, leave=False):
+        batch = np.take_along_axis(draws, rng.integers(0, len(x), (NETWORKS, BATCH)), axis=1)
+        layers = [x[batch]]
+        for at in range(3):
+            layers.append(layers[-1] @ weights[at] + weights[at + 3])
+            if at < 2:
+                layers[-1] = np.maximum(layers[-1], 0)
+        back = (layers[-1] - y[batch]) / BATCH
+        gradients: list[Any] = [None] * 6
+        for at in (2, 1, 0):
+            gradients[at] = layers[at].transpose(0, 2, 1) @ back + DECAY * weights[at]
+            gradients[at + 3] = back.sum(axis=1, keepdims=True)
+            back = (back @ weights[at].transpose(0, 2, 1)) * (layers[at] > 0)
+        rate = RATE * min(1, 2 * (1 - step / (STEPS + 1)))
+        for weight, gradient, moment in zip(weights, gradients, moments, strict=True):
+            moment[0] += 0.1 * (gradient - moment[0])
+            moment[1] += 0.001 * (gradient**2 - moment[1])
+            scale = moment[0] / (1 - 0.9**step)
+            weight -= rate * scale / (np.sqrt(moment[1] / (1 - 0.999**step)) + 1e-8)
+    names = ("first", "second", "last", "first_bias", "second_bias", "last_bias")
+    found = {"mean": mean, "deviation": deviation, **dict(zip(names, weights, strict=True))}
+    return {name: np.round(value, 5).astype(np.float32) for name, value in found.items()}
+
+
+def expected(x: Any, its: Mapping[str, Any]) -> Any:
+    """What the networks expect of each of WAYS: the logarithm of its time beside the best one's."""
+    value = ((x - its["mean"]) / its["deviation"])[None]
+    value = np.maximum(value @ its["first"] + its["first_bias"], 0)
+    value = np.maximum(value @ its["second"] + its["second_bias"], 0)
+    return (value @ its["last"] + its["last_bias"]).mean(axis=0)
+
+
+def targets(times: Any) -> Any:
+    """Of WAYS. How bad the bad ones are doesn't matter."""
+    ours = times[:, : len(WAYS)]
+    return np.minimum(ours - ours.min(axis=1, keepdims=True), WORST)
+
+
+NETWORKS, HIDDEN, STEPS, BATCH, RATE, DECAY, WORST = 8, 24, 3000, 64, 3e-3, 2e-4, 0.7
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)

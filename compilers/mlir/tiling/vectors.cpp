@@ -50,7 +50,11 @@ void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
   Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });
   for (LoopLikeOpInterface Next : Inner) {
     moveLoopInvariantCode(Next);
-    (void)hoistLoopInvariantSubsets(Rewriter, Next);
+    unsigned Stores = 0;
+    Next->walk([&](vector::TransferWriteOp) { ++Stores; });
+    // Of two parts of a tensor outside of a loop, bufferization would copy one.
+    if (Stores == 1)
+      (void)hoistLoopInvariantSubsets(Rewriter, Next);
   }
 }
 

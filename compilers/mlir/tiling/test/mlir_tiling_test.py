@@ -296,7 +296,7 @@ def test_models_that_cannot_be_asked(tmp_path: Path) -> None:
     (tmp_path / "damaged.onnx").write_bytes(b"\x08")
     small = network(tmp_path / "small.onnx", rows=4)
     bad = {
-        f"native:{small}": "expects",
+        f"native:{small}": "mismatch: ",
         f"native:{tmp_path}/damaged.onnx": "damaged.onnx",
         f"unix:{tmp_path}/nobody": "no server there",
         "native:/nowhere.onnx": "/nowhere.onnx",
@@ -334,7 +334,7 @@ def test_a_server_that_is_slow(tmp_path: Path) -> None:
     with serving(tmp_path, policy) as uri:
         module, said = tiled(MEMREFS, model=uri, deadline="50ms")
         asked_again.set()
-    assert said.count("warning: ") == 1 and "DeadlineExceeded" in said.replace(" ", "")
+    assert said.count("warning: ") == 1 and "deadline exceeded" in said
     assert module == stock(MEMREFS)
 
 
@@ -420,7 +420,7 @@ def test_the_documented_command(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "llvm.func @product" in done.stdout and "llvm.intr.fma" in done.stdout
+    assert "llvm.func @product" in done.stdout and "llvm.intr.fmuladd" in done.stdout
 
 
 def words(line: str) -> list[str]:
