@@ -3,8 +3,10 @@
 
     tools/mlir_tiling_policy.py measure FILE [--first SEED] [--programs N] [--seconds N]
     tools/mlir_tiling_policy.py fit FILE…       weights.json, and from it policy.onnx
-    tools/mlir_tiling_policy.py check FILE      the policy beside what is simpler, on other times
-    tools/mlir_tiling_policy.py make            policy.onnx from weights.json
+    tools/mlir_tiling_policy.py check FILE --training FILE…
+                                                the policy beside what is simpler, on other times
+    tools/mlir_tiling_policy.py make [--to FILE]
+                                                policy.onnx from weights.json
 
 A program has one operation of linalg. Its kernels are that operation, tiled in each of the ways;
 they take turns in one process, and a way's time is the least of all rounds. Measuring goes on where
@@ -87,6 +89,10 @@ WAYS = [
         for sums in (32, 128, WHOLE)
     ),
 ]
+#: Of the networks, and how they are trained.
+LAYERS = ("first_layer", "second_layer", "last_layer")
+WEIGHTS = ("mean", "deviation", *LAYERS, *(f"{layer}_bias" for layer in LAYERS))
+NETWORKS, HIDDEN, STEPS, BATCH, RATE, DECAY, WORST = 8, 24, 3000, 64, 3e-3, 5e-3, 0.7
 #: Whoever tiles without a model takes one number for all loops.
 CONSTANTS = [Way(size, size, size, v) for size in (16, 32, 64, 128, WHOLE) for v in (0, 1)]
 MEASURED = [*WAYS, *(way for way in CONSTANTS if way not in WAYS)]
@@ -192,16 +198,20 @@ def inputs(row: Mapping[str, Any]) -> Any:
     trips, parallel, along, window = (loops[:, at] for at in (TRIPS, PARALLEL, ALONG, WINDOW))
     there = np.minimum(trips, 1)
     across, sums = parallel * (1 - along), (there - parallel) * (1 - along)
-    rows = np.minimum(np.maximum(loops[:, 7] - 1, 0), 1)
-    length = np.log(np.maximum(trips, 1))
-    kinds = np.stack([along, across, sums * (1 - window), sums * window, across * rows])
+    registers = np.maximum(loops[:, 7], 1)
+    rows = across * np.minimum(registers - 1, 1)
+    rest = np.fmod(trips, registers) / np.maximum(trips, 1)
+    length, amounts = np.log(np.maximum(trips, 1)), np.log(np.maximum(operation, 1))
+    kinds = np.stack([along, across, sums * (1 - window), sums * window, rows])
+    told = [(along, parallel), (along, loops[:, 5]), (along, rest), (rows, rest)]
+    told.append((along, np.log(registers)))
     return np.concatenate(
         [
             kinds @ length,
-            [(along * parallel).sum(), (along * loops[:, 5]).sum()],
+            [(mask * of).sum() for mask, of in told],
             operation[[2, 3, 4, 5, 6, 9, 10]],
-            np.log(operation[[1, 7, 8]]),
-            np.log(operation[[7, 8]]) - np.log(operation[[12, 12]]),
+            amounts[[1, 7, 8]],
+            amounts[[7, 8]] - amounts[[12, 12]],
         ]
     ).astype(np.float32)
 
@@ -212,7 +222,11 @@ def trained(x: Any, y: Any, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     mean, deviation = x.mean(axis=0), x.std(axis=0) + 1e-3
     x = (x - mean) / deviation
-    shape = (NETWORKS, x.shape[1], HIDDEN), (NETWORKS, HIDDEN, HIDDEN), (NETWORKS, HIDDEN, y.shape[1])
+    shape = (
+        (NETWORKS, x.shape[1], HIDDEN),
+        (NETWORKS, HIDDEN, HIDDEN),
+        (NETWORKS, HIDDEN, y.shape[1]),
+    )
     weights = [rng.normal(0, math.sqrt(2 / s[1]), s) for s in shape]
     weights += [np.zeros((NETWORKS, 1, s[2])) for s in shape]
     draws = rng.integers(0, len(x), (NETWORKS, len(x)))
@@ -236,17 +250,16 @@ def trained(x: Any, y: Any, seed: int) -> dict[str, Any]:
             moment[1] += 0.001 * (gradient**2 - moment[1])
             scale = moment[0] / (1 - 0.9**step)
             weight -= rate * scale / (np.sqrt(moment[1] / (1 - 0.999**step)) + 1e-8)
-    names = ("first", "second", "last", "first_bias", "second_bias", "last_bias")
-    found = {"mean": mean, "deviation": deviation, **dict(zip(names, weights, strict=True))}
-    return {name: np.round(value, 5).astype(np.float32) for name, value in found.items()}
+    found = dict(zip(WEIGHTS, [mean, deviation, *weights], strict=True))
+    return {name: np.round(value, 5) for name, value in found.items()}
 
 
 def expected(x: Any, its: Mapping[str, Any]) -> Any:
     """What the networks expect of each of WAYS: the logarithm of its time beside the best one's."""
     value = ((x - its["mean"]) / its["deviation"])[None]
-    value = np.maximum(value @ its["first"] + its["first_bias"], 0)
-    value = np.maximum(value @ its["second"] + its["second_bias"], 0)
-    return (value @ its["last"] + its["last_bias"]).mean(axis=0)
+    value = np.maximum(value @ its["first_layer"] + its["first_layer_bias"], 0)
+    value = np.maximum(value @ its["second_layer"] + its["second_layer_bias"], 0)
+    return (value @ its["last_layer"] + its["last_layer_bias"]).mean(axis=0)
 
 
 def targets(times: Any) -> Any:
@@ -255,20 +268,164 @@ def targets(times: Any) -> Any:
     return np.minimum(ours - ours.min(axis=1, keepdims=True), WORST)
 
 
-NETWORKS, HIDDEN, STEPS, BATCH, RATE, DECAY, WORST = 8, 24, 3000, 64, 3e-3, 2e-4, 0.7
+def network(weights: Mapping[str, Any]) -> onnx.ModelProto:
+    """`inputs` and `expected`, then the sizes of the best way."""
+    constants: dict[str, Any] = {name: np.asarray(weights[name], np.float32) for name in WEIGHTS}
+    constants |= {
+        "one": np.float32(1),
+        "whole": np.float32(WHOLE),
+        "first": np.array([0]),
+        "row": np.array([1, -1]),
+        "plain": np.array([2, 3, 4, 5, 6, 9, 10]),
+        "amounts": np.array([1, 7, 8]),
+        "bytes": np.array([7, 8]),
+        "caches": np.array([12, 12]),
+        "ways": np.array([[w.parallel, w.along, w.sums] for w in WAYS], np.float32),
+        "vectors": np.array([w.vectorize for w in WAYS]),
+        **{f"column{at}": np.int64(at) for at in range(COLUMNS)},
+        **{f"size{at}": np.int64(at) for at in range(3)},
+    }
+    nodes: list[onnx.NodeProto] = []
+
+    def add(kind: str, *taken: str, to: str = "", **more: Any) -> str:
+        name = to or f"value{len(nodes)}"
+        nodes.append(helper.make_node(kind, list(taken), [name], **more))
+        return name
+
+    def column(at: int) -> str:
+        return add("Gather", "loops", f"column{at}", axis=1)
+
+    def without(mask: str) -> str:
+        return add("Sub", "one", mask)
+
+    trips, parallel, along, window = (column(at) for at in (TRIPS, PARALLEL, ALONG, WINDOW))
+    length, there = add("Max", trips, "one"), add("Min", trips, "one")
+    across = add("Mul", parallel, without(along))
+    sums = add("Mul", add("Sub", there, parallel), without(along))
+    alone, windows = add("Mul", sums, without(window)), add("Mul", sums, window)
+    registers = add("Max", column(7), "one")
+    rows = add("Mul", across, add("Min", add("Sub", registers, "one"), "one"))
+    rest = add("Div", add("Mod", trips, registers, fmod=1), length)
+    kinds = [add("Unsqueeze", kind, "first") for kind in (along, across, alone, windows, rows)]
+    lengths = add("MatMul", add("Concat", *kinds, axis=0), add("Log", length))
+    pairs = [(along, parallel), (along, column(5)), (along, rest), (rows, rest)]
+    pairs.append((along, add("Log", registers)))
+    told = [add("ReduceSum", add("Mul", mask, of), keepdims=1) for mask, of in pairs]
+
+    def logarithm(of: str) -> str:
+        return add("Log", add("Max", add("Gather", "operation", of, axis=0), "one"))
+
+    relative = add("Sub", logarithm("bytes"), logarithm("caches"))
+    plain = add("Gather", "operation", "plain", axis=0)
+    value = add("Concat", lengths, *told, plain, logarithm("amounts"), relative, axis=0)
+    value = add("Div", add("Sub", value, "mean"), "deviation")
+    value = add("Reshape", value, "row")
+    for layer in LAYERS:
+        value = add("Add", add("MatMul", value, layer), f"{layer}_bias")
+        if layer != LAYERS[-1]:
+            value = add("Relu", value)
+    way = add("ArgMin", add("ReduceMean", value, axes=[0, 1], keepdims=0), axis=0, keepdims=0)
+    add("Gather", "vectors", way, axis=0, to="vectorize")
+    its = add("Gather", "ways", way, axis=0)
+    masks = zip((across, along, alone), range(3), strict=True)
+    sizes = [add("Mul", mask, add("Gather", its, f"size{at}", axis=0)) for mask, at in masks]
+    size = add("Sum", *sizes, add("Mul", windows, "whole"), without(there))
+    nodes.append(helper.make_node("Cast", [add("Min", size, length)], ["sizes"], to=INT64))
+    return networks.model(
+        "mlir-tiling",
+        nodes,
+        {"loops": (FLOAT, [LOOPS, COLUMNS]), "operation": (FLOAT, [16])},
+        {"sizes": (INT64, [LOOPS]), "vectorize": (INT64, [])},
+        constants,
+    )
+
+
+def make(options: argparse.Namespace) -> None:
+    onnx.save(network(json.loads((MODEL / "weights.json").read_text())), options.to)
+
+
+def fit(options: argparse.Namespace) -> None:
+    rows, times = read(options.files)
+    weights = trained(np.array([inputs(row) for row in rows]), targets(times), seed=1)
+    kept = {name: value.tolist() for name, value in weights.items()}
+    (MODEL / "weights.json").write_text(json.dumps(kept) + "\n")
+    make(options)
+
+
+def interval(differences: Any) -> str:
+    """The geometric mean of the ratios with these logarithms, and where it is in 95 % of draws."""
+    rng = np.random.default_rng(1)
+    draws = differences[rng.integers(0, len(differences), (10000, len(differences)))].mean(axis=1)
+    low, high = np.exp(np.quantile(draws, (0.025, 0.975)))
+    return f"{np.exp(differences.mean()):.3f} ({low:.3f} to {high:.3f})"
+
+
+def check(options: argparse.Namespace) -> None:
+    """Each choice is made from the training, and timed on programs that it never saw."""
+    known, before = read(options.training)
+    rows, times = read([options.file])
+    ours = slice(0, len(WAYS))
+    x, seen = (np.array([inputs(row) for row in of]) for of in (rows, known))
+    weights = json.loads((MODEL / "weights.json").read_text())
+    places = [MEASURED.index(way) for way in CONSTANTS]
+    constant = places[int(before[:, places].mean(axis=0).argmin())]
+    one = int(before[:, ours].mean(axis=0).argmin())
+    scale = seen.std(axis=0) + 1e-3
+    near = np.square((x[:, None] - seen[None]) / scale).sum(axis=2).argmin(axis=1)
+    choices = {
+        "policy": expected(x, {k: np.asarray(v, np.float32) for k, v in weights.items()}).argmin(1),
+        "untiled": np.zeros(len(rows), int),
+        f"best constant, {MEASURED[constant]}": np.full(len(rows), constant),
+        f"best way for all, {WAYS[one]}": np.full(len(rows), one),
+        "best way of the nearest training program": before[:, ours].argmin(axis=1)[near],
+        "best of all ways, in hindsight": times[:, ours].argmin(axis=1),
+    }
+    at = np.arange(len(rows))
+    best, policy = times[:, ours].min(axis=1), times[at, choices["policy"]]
+    print(f"{len(rows)} programs; training {len(known)}")
+    for name, choice in choices.items():
+        its = times[at, choice]
+        print(
+            f"{name}: untiled takes {interval(times[:, 0] - its)}; it takes "
+            f"{interval(its - best)} of the best; {interval(its - policy)} of the policy"
+        )
+    lost = np.exp(policy - times[:, 0])
+    print(f"slower than untiled by more than 5 %: {(lost > 1.05).sum()}, worst {lost.max():.2f}")
+    for name in sorted(OPERATIONS):
+        of = np.array([row["program"] == name for row in rows])
+        if of.any():
+            gain, left = (
+                np.exp((times[:, 0] - policy)[of].mean()),
+                np.exp((policy - best)[of].mean()),
+            )
+            print(f"| `{name}` | {of.sum()} | {gain:.2f} | {left:.2f} |")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     its = commands.add_parser("measure")
     its.add_argument("file", type=Path)
     its.add_argument("--first", type=int, default=1)
-    its.add_argument("--programs", type=int, default=260)
-    its.add_argument("--rounds", type=int, default=7)
+    its.add_argument("--programs", type=int, default=390)
+    its.add_argument("--rounds", type=int, default=6)
     its.add_argument("--seconds", type=float, default=math.inf)
+    its.set_defaults(run=measure)
+    its = commands.add_parser("fit")
+    its.add_argument("files", type=Path, nargs="+")
+    its.set_defaults(run=fit)
+    its = commands.add_parser("check")
+    its.add_argument("file", type=Path)
+    its.add_argument("--training", type=Path, nargs="+", required=True)
+    its.set_defaults(run=check)
+    its = commands.add_parser("make")
+    its.set_defaults(run=make)
+    for its in (commands.choices["fit"], its):
+        its.add_argument("--to", type=Path, default=MODEL / "policy.onnx")
     options = parser.parse_args()
-    measure(options)
+    options.run(options)
     return 0
 
 

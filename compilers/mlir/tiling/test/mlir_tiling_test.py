@@ -216,18 +216,18 @@ def test_what_a_model_sees_and_decides(tmp_path: Path, text: str) -> None:
         return next(answers)
 
     with serving(tmp_path, policy) as uri:
-        options = {"remarks": True, "model": uri, "on_failure": "fail"}
-        module, said = tiled(text, **options)
+        options: dict[str, str | int] = {"model": uri, "on_failure": "fail"}
+        module, said = tiled(text, True, **options)
         assert decisions(said) == ["linalg.matmul: tiles of 4x8x5"]
         assert module.count("scf.for") == 3 and "linalg.matmul" in module
-        module, said = tiled(text, **options)
+        module, said = tiled(text, True, **options)
         left = "linalg.matmul is left as it is: the model chose whole loops, and no vectors"
         assert decisions(said) == [left]
         assert module == stock(text)
-        module, said = tiled(text, **options)
+        module, said = tiled(text, True, **options)
         assert decisions(said) == ["linalg.matmul: tiles of 20x8x30"]
         assert module.count("scf.for") == 1
-        module, said = tiled(text, **options)
+        module, said = tiled(text, True, **options)
         assert decisions(said) == ["linalg.matmul: tiles of 4x8x5, vectorized"]
         assert "linalg." not in module and "vector.fma" in module
     assert places == ["<stdin>:product:linalg.matmul"] * 4
@@ -259,8 +259,8 @@ def test_the_machine_is_that_of_the_options(tmp_path: Path) -> None:
         return answer(vectorize=1)
 
     with serving(tmp_path, policy) as uri:
-        machine = {"l1-bytes": 1000, "l2-bytes": 2000, "l3-bytes": 3000, "vector-bits": 512}
-        wide, _ = tiled(MEMREFS, model=uri, **machine)
+        machine: dict[str, str | int] = {"l1-bytes": 1000, "l2-bytes": 2000, "l3-bytes": 3000, "vector-bits": 512}
+        wide, _ = tiled(MEMREFS, False, model=uri, **machine)
         narrow, _ = tiled(MEMREFS, model=uri, vector_bits=128)
     assert seen[0][-5:] == [1000, 2000, 3000, 512, 16]
     assert "vector<32xf32>" in wide and "vector<8xf32>" in narrow
