@@ -422,7 +422,8 @@ def main() -> int:
     its.set_defaults(run=check)
     its = commands.add_parser("make")
     its.set_defaults(run=make)
-    for its in (commands.choices["fit"], its):
+    for name in ("fit", "make"):
+        its = commands.choices[name]
         its.add_argument("--to", type=Path, default=MODEL / "policy.onnx")
     options = parser.parse_args()
     options.run(options)

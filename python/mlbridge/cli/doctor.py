@@ -168,9 +168,7 @@ def other_plugin(its: Optimization) -> Callable[[], str]:
         if compiler is None:
             install = f"gcc-{its.gcc}" if its.gcc else f"mlir-{its.mlir}-tools"
             raise Missing(f"{its.compiler(0)} is not on the PATH", f"apt-get install {install}")
-        load = (
-            [f"-fplugin={path}", "-S", "-x", "c"] if its.gcc else [f"--load-pass-plugin={path}"]
-        )
+        load = [f"-fplugin={path}", "-S", "-x", "c"] if its.gcc else [f"--load-pass-plugin={path}"]
         command = [compiler, *load, os.devnull, "-o", os.devnull]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode or done.stderr:

@@ -193,7 +193,8 @@ def parser() -> Parser:
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
     model.option(
-        "--compiler COMMAND", "the compiler that asks (default: clang-22 or -19; gcc-12; mlir-opt-22)"
+        "--compiler COMMAND",
+        "the compiler that asks (default: clang-22 or -19; gcc-12; mlir-opt-22)",
     )
     asking = Parser(add_help=False, parents=[model])
     asking.option(

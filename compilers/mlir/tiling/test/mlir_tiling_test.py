@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,20 @@ def of_each(count: int, first: int = 0) -> list[Operation]:
     return [drawn(first + at, 48, names[at % len(names)]) for at in range(count)]
 
 
+#: What a copy would come from.
+BUFFERS = "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion="
+BUFFERS += "identity-layout-map},cse,canonicalize"
+
+
+def test_tensors_become_buffers_without_copies(tmp_path: Path) -> None:
+    uri = f"native:{network(tmp_path / 'tiles.onnx', sizes=[7, 5, 9] * 3 + [8], vectorize=1)}"
+    for program in of_each(len(OPERATIONS), 200):
+        text = replace(program, tensors=True).kernel()
+        done = optimize(text, f"{tiling({'model': uri, 'on_failure': 'fail'})},{BUFFERS}")
+        assert done.returncode == 0 and "vector.transfer_read" in done.stdout, program
+        assert "memref.alloc" not in done.stdout and "memref.copy" not in done.stdout, program
+
+
 def same_results(folder: Path, programs: list[Operation], first: int) -> int:
     made = 0
     for seed, program in enumerate(programs, first):
@@ -259,7 +274,12 @@ def test_the_machine_is_that_of_the_options(tmp_path: Path) -> None:
         return answer(vectorize=1)
 
     with serving(tmp_path, policy) as uri:
-        machine: dict[str, str | int] = {"l1-bytes": 1000, "l2-bytes": 2000, "l3-bytes": 3000, "vector-bits": 512}
+        machine: dict[str, str | int] = {
+            "l1-bytes": 1000,
+            "l2-bytes": 2000,
+            "l3-bytes": 3000,
+            "vector-bits": 512,
+        }
         wide, _ = tiled(MEMREFS, False, model=uri, **machine)
         narrow, _ = tiled(MEMREFS, model=uri, vector_bits=128)
     assert seen[0][-5:] == [1000, 2000, 3000, 512, 16]
@@ -279,7 +299,11 @@ def test_answers_that_cannot_be_used(tmp_path: Path, says: str) -> None:
     twice = MEMREFS + MEMREFS.replace("@product", "@again")
     with serving(tmp_path, lambda *_: WRONG[says]) as uri:
         module, said = tiled(twice, model=uri)
-        assert said.count("warning: ") == 1 and says in said and "<stdin>:product:linalg.matmul" in said
+        assert (
+            said.count("warning: ") == 1
+            and says in said
+            and "<stdin>:product:linalg.matmul" in said
+        )
         assert module == stock(twice)
         done = optimize(twice, tiling({"model": uri, "on_failure": "fail"}))
         assert done.returncode != 0 and done.stderr.count("error: ") == 1 and says in done.stderr
