@@ -16,6 +16,9 @@ namespace mlbridge::tiling {
 
 namespace {
 
+/// Each of these becomes code of its own.
+constexpr int64_t MaxParts = 32;
+
 /// The lengths of all loops are multiples of their sizes in each part.
 void split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
            SmallVectorImpl<linalg::LinalgOp> &Parts) {
@@ -69,6 +72,13 @@ std::string tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) 
   if (Along < 0)
     return "it has one iteration";
   const bool AlongSums = Op.getIteratorTypesArray()[Along] == utils::IteratorType::reduction;
+  int64_t Parts = 1;
+  for (const auto [Trips, Size] : llvm::zip_equal(Op.getStaticLoopRanges(), Chosen.sizes))
+    Parts *= Trips % Size ? 2 : 1;
+  if (Parts > MaxParts) {
+    tileOnce(Rewriter, Op, Chosen.sizes);
+    return "there would be " + std::to_string(Parts) + " kinds of tiles";
+  }
   SmallVector<linalg::LinalgOp> Tiles;
   split(Rewriter, Op, Chosen.sizes, Tiles);
   std::string Why;

@@ -396,6 +396,18 @@ def test_a_tile_of_a_whole_loop_of_one_iteration(tmp_path: Path) -> None:
     assert module == stock(text)
 
 
+def test_tiles_of_too_many_kinds_are_not_vectorized(tmp_path: Path) -> None:
+    text = (
+        "func.func @f(%a: memref<3x9x9x5xf32>, %b: memref<5x5x5x7xf32>, %c: memref<3x5x5x7xf32>) {"
+        "\n  linalg.conv_2d_nhwc_hwcf ins(%a, %b : memref<3x9x9x5xf32>, memref<5x5x5x7xf32>) "
+        "outs(%c : memref<3x5x5x7xf32>)\n  return\n}\n"
+    )
+    uri = f"native:{network(tmp_path / 'two.onnx', sizes=[2] * LOOPS, vectorize=1)}"
+    module, said = tiled(text, True, model=uri, on_failure="fail")
+    assert "not vectorized: there would be 128 kinds of tiles" in said
+    assert module.count("scf.for") == 7 and "vector." not in module
+
+
 def test_options_that_are_wrong() -> None:
     wrong: dict[str, dict[str, str | int]] = {
         "no model was given": {},
