@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/mlir-tiling: which of a few ways to tile is fastest, learned from times.
+"""The policy of models/mlir-tiling: which of a few ways to tile is best, chosen by times.
 
     tools/mlir_tiling_policy.py measure FILE [--first SEED] [--programs N] [--seconds N]
-    tools/mlir_tiling_policy.py fit FILE…       weights.json, and from it policy.onnx
-    tools/mlir_tiling_policy.py check FILE --training FILE…
-                                                the policy beside what is simpler, on other times
+    tools/mlir_tiling_policy.py choose FILE…    the best ways for all of these programs
     tools/mlir_tiling_policy.py make [--to FILE]
-                                                policy.onnx from weights.json
+                                                policy.onnx, which answers with the best one
+    tools/mlir_tiling_policy.py check FILE --training FILE…
+                                                the policy on other programs, beside constants, a
+                                                table, and networks that learn from the training
 
 A program has one operation of linalg. Its kernels are that operation, tiled in each of the ways;
 they take turns in one process, and a way's time is the least of all rounds. Measuring goes on where
@@ -93,7 +94,9 @@ WAYS = [
 LAYERS = ("first_layer", "second_layer", "last_layer")
 WEIGHTS = ("mean", "deviation", *LAYERS, *(f"{layer}_bias" for layer in LAYERS))
 NETWORKS, HIDDEN, STEPS, BATCH, RATE, DECAY, WORST = 8, 24, 3000, 64, 3e-3, 5e-3, 0.7
-MARGIN = 0.1  #: a logarithm; of those tried, the best with a fifth of training kept apart
+MARGIN = 0.1  #: of a cautious one, which keeps to one way if another isn't better by this
+#: The best for all training programs.
+SHIPPED = Way(WHOLE, WHOLE, 32, 1)
 #: Whoever tiles without a model takes one number for all loops.
 CONSTANTS = [Way(size, size, size, v) for size in (16, 32, 64, 128, WHOLE) for v in (0, 1)]
 MEASURED = [*WAYS, *(way for way in CONSTANTS if way not in WAYS)]
@@ -268,73 +271,37 @@ def targets(times: Any) -> Any:
     return np.minimum(ours - ours.min(axis=1, keepdims=True), WORST)
 
 
-def network(weights: Mapping[str, Any]) -> onnx.ModelProto:
-    """`inputs` and `expected`, then the sizes of the best way."""
-    constants: dict[str, Any] = {name: np.asarray(weights[name], np.float32) for name in WEIGHTS}
-    constants |= {
+def network(way: Way) -> onnx.ModelProto:
+    """Answers with this way's sizes."""
+    constants: dict[str, Any] = {
         "one": np.float32(1),
         "whole": np.float32(WHOLE),
-        "first": np.array([0]),
-        "row": np.array([1, -1]),
-        "plain": np.array([2, 3, 4, 5, 6, 9, 10]),
-        "amounts": np.array([1, 7, 8]),
-        "bytes": np.array([7, 8]),
-        "caches": np.array([12, 12]),
-        "ways": np.array([[w.parallel, w.along, w.sums] for w in WAYS], np.float32),
-        "vectors": np.array([w.vectorize for w in WAYS]),
-        **{f"column{at}": np.int64(at) for at in range(COLUMNS)},
-        **{f"size{at}": np.int64(at) for at in range(3)},
+        **{name: np.float32(getattr(way, name)) for name in ("parallel", "along", "sums")},
+        "vectors": np.array(way.vectorize),
+        **{f"column{at}": np.int64(at) for at in (TRIPS, PARALLEL, ALONG, WINDOW)},
     }
     nodes: list[onnx.NodeProto] = []
 
-    def add(kind: str, *taken: str, to: str = "", **more: Any) -> str:
-        name = to or f"value{len(nodes)}"
-        nodes.append(helper.make_node(kind, list(taken), [name], **more))
-        return name
+    def add(kind: str, *taken: str, **more: Any) -> str:
+        nodes.append(helper.make_node(kind, list(taken), [f"value{len(nodes)}"], **more))
+        return f"value{len(nodes) - 1}"
 
-    def column(at: int) -> str:
-        return add("Gather", "loops", f"column{at}", axis=1)
+    def either(mask: str, one: str, other: str) -> str:
+        return add("Where", mask, one, other)
 
-    def without(mask: str) -> str:
-        return add("Sub", "one", mask)
-
-    trips, parallel, along, window = (column(at) for at in (TRIPS, PARALLEL, ALONG, WINDOW))
-    length, there = add("Max", trips, "one"), add("Min", trips, "one")
-    across = add("Mul", parallel, without(along))
-    sums = add("Mul", add("Sub", there, parallel), without(along))
-    alone, windows = add("Mul", sums, without(window)), add("Mul", sums, window)
-    registers = add("Max", column(7), "one")
-    rows = add("Mul", across, add("Min", add("Sub", registers, "one"), "one"))
-    rest = add("Div", add("Mod", trips, registers, fmod=1), length)
-    kinds = [add("Unsqueeze", kind, "first") for kind in (along, across, alone, windows, rows)]
-    lengths = add("MatMul", add("Concat", *kinds, axis=0), add("Log", length))
-    pairs = [(along, parallel), (along, column(5)), (along, rest), (rows, rest)]
-    pairs.append((along, add("Log", registers)))
-    told = [add("ReduceSum", add("Mul", mask, of), keepdims=1) for mask, of in pairs]
-
-    def logarithm(of: str) -> str:
-        return add("Log", add("Max", add("Gather", "operation", of, axis=0), "one"))
-
-    relative = add("Sub", logarithm("bytes"), logarithm("caches"))
-    plain = add("Gather", "operation", "plain", axis=0)
-    value = add("Concat", lengths, *told, plain, logarithm("amounts"), relative, axis=0)
-    value = add("Div", add("Sub", value, "mean"), "deviation")
-    value = add("Reshape", value, "row")
-    for layer in LAYERS:
-        value = add("Add", add("MatMul", value, layer), f"{layer}_bias")
-        if layer != LAYERS[-1]:
-            value = add("Relu", value)
-    way = add("ArgMin", add("ReduceMean", value, axes=[0, 1], keepdims=0), axis=0, keepdims=0)
-    add("Gather", "vectors", way, axis=0, to="vectorize")
-    its = add("Gather", "ways", way, axis=0)
-    masks = zip((across, along, alone), range(3), strict=True)
-    sizes = [add("Mul", mask, add("Gather", its, f"size{at}", axis=0)) for mask, at in masks]
-    size = add("Sum", *sizes, add("Mul", windows, "whole"), without(there))
-    nodes.append(helper.make_node("Cast", [add("Min", size, length)], ["sizes"], to=INT64))
+    trips, *columns = (
+        add("Gather", "loops", f"column{at}", axis=1) for at in (TRIPS, PARALLEL, ALONG, WINDOW)
+    )
+    parallel, along, window = (add("Cast", column, to=networks.BOOL) for column in columns)
+    reduction = either(window, "whole", "sums")
+    size = either(along, "along", either(parallel, "parallel", reduction))
+    least = add("Min", size, add("Max", trips, "one"))
+    nodes.append(helper.make_node("Cast", [least], ["sizes"], to=INT64))
+    nodes.append(helper.make_node("Identity", ["vectors"], ["vectorize"]))
     return networks.model(
         "mlir-tiling",
         nodes,
-        {"loops": (FLOAT, [LOOPS, COLUMNS]), "operation": (FLOAT, [16])},
+        {"loops": (FLOAT, [LOOPS, COLUMNS])},
         {"sizes": (INT64, [LOOPS]), "vectorize": (INT64, [])},
         constants,
     )
@@ -346,17 +313,14 @@ def best_for_all(times: Any) -> int:
 
 
 def make(options: argparse.Namespace) -> None:
-    onnx.save(network(json.loads((MODEL / "weights.json").read_text())), options.to)
+    onnx.save(network(SHIPPED), options.to)
 
 
-def fit(options: argparse.Namespace) -> None:
+def choose(options: argparse.Namespace) -> None:
     rows, times = read(options.files)
-    weights = trained(np.array([inputs(row) for row in rows]), targets(times), seed=1)
-    # One way is good for most; another must be expected to be better by this.
-    weights["last_layer_bias"][:, :, best_for_all(times)] -= MARGIN
-    kept = {name: value.round(5).tolist() for name, value in weights.items()}
-    (MODEL / "weights.json").write_text(json.dumps(kept) + "\n")
-    make(options)
+    beside = np.exp((times - times[:, : len(WAYS)].min(axis=1, keepdims=True)).mean(axis=0))
+    for at in np.argsort(beside[: len(WAYS)])[:5]:
+        print(f"{WAYS[at]}: {beside[at]:.4f} of the best of {len(rows)} programs")
 
 
 def interval(differences: Any) -> str:
@@ -373,18 +337,22 @@ def check(options: argparse.Namespace) -> None:
     rows, times = read([options.file])
     ours = slice(0, len(WAYS))
     x, seen = (np.array([inputs(row) for row in of]) for of in (rows, known))
-    weights = json.loads((MODEL / "weights.json").read_text())
     places = [MEASURED.index(way) for way in CONSTANTS]
     constant = places[int(before[:, places].mean(axis=0).argmin())]
     one = best_for_all(before)
+    expects = expected(x, trained(seen, targets(before), seed=1))
+    cautious = expects.copy()
+    cautious[:, one] -= MARGIN
     scale = seen.std(axis=0) + 1e-3
     near = np.square((x[:, None] - seen[None]) / scale).sum(axis=2).argmin(axis=1)
     choices = {
-        "policy": expected(x, {k: np.asarray(v, np.float32) for k, v in weights.items()}).argmin(1),
+        "policy": np.full(len(rows), WAYS.index(SHIPPED)),
         "untiled": np.zeros(len(rows), int),
         f"best constant, {MEASURED[constant]}": np.full(len(rows), constant),
         f"best way for all, {WAYS[one]}": np.full(len(rows), one),
         "best way of the nearest training program": before[:, ours].argmin(axis=1)[near],
+        "a network": expects.argmin(axis=1),
+        "a cautious network": cautious.argmin(axis=1),
         "best of all ways, in hindsight": times[:, ours].argmin(axis=1),
     }
     at = np.arange(len(rows))
@@ -420,18 +388,16 @@ def main() -> int:
     its.add_argument("--rounds", type=int, default=6)
     its.add_argument("--seconds", type=float, default=math.inf)
     its.set_defaults(run=measure)
-    its = commands.add_parser("fit")
+    its = commands.add_parser("choose")
     its.add_argument("files", type=Path, nargs="+")
-    its.set_defaults(run=fit)
+    its.set_defaults(run=choose)
     its = commands.add_parser("check")
     its.add_argument("file", type=Path)
     its.add_argument("--training", type=Path, nargs="+", required=True)
     its.set_defaults(run=check)
     its = commands.add_parser("make")
+    its.add_argument("--to", type=Path, default=MODEL / "policy.onnx")
     its.set_defaults(run=make)
-    for name in ("fit", "make"):
-        its = commands.choices[name]
-        its.add_argument("--to", type=Path, default=MODEL / "policy.onnx")
     options = parser.parse_args()
     options.run(options)
     return 0
