@@ -97,6 +97,7 @@ void describe(linalg::LinalgOp Op, const Machine &For, Runner &Asked) {
   for (OpOperand &Operand : Op->getOpOperands())
     (Op.isDpsInit(&Operand) ? Outputs : Inputs) += bytesOf(Operand.get());
   const Type Element = getElementTypeOrSelf(Op.getDpsInits().front());
+  const int64_t Lanes = For.vectorBits / elementBits(Op);
   const double Columns[OperationColumns] = {
       static_cast<double>(Op.getNumLoops()),
       Iterations,
@@ -113,7 +114,7 @@ void describe(linalg::LinalgOp Op, const Machine &For, Runner &Asked) {
       static_cast<double>(For.cache2),
       static_cast<double>(For.cache3),
       static_cast<double>(For.vectorBits),
-      static_cast<double>(For.vectorBits / elementBits(Op))};
+      static_cast<double>(Lanes)};
   std::copy_n(Columns, OperationColumns, Asked.input<float>("operation").data());
 }
 
