@@ -136,8 +136,9 @@ def asking() -> Iterator[tuple[str, Asked]]:
 
 def different(rows: Rows) -> tuple[list[Way], list[int]]:
     """The ways that do different things to these loops, and for each of MEASURED which it is."""
-    found: dict[tuple[list[int], int] | Any, int] = {}
-    ways, places = [], []
+    found: dict[Any, int] = {}
+    ways: list[Way] = []
+    places: list[int] = []
     for way in MEASURED:
         key = (tuple(way.sizes(rows)), way.vectorize)
         if key not in found:

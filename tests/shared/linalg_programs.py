@@ -6,6 +6,7 @@ order."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -348,7 +349,7 @@ def drawn(seed: int, largest_length: int | None = None, name: str | None = None)
 
     def draw(lowest: int, highest: int) -> int:
         top = highest if largest_length is None else max(lowest, min(highest, largest_length))
-        length = round(lowest * (top / lowest) ** choose.random())
+        length = round(lowest * math.pow(top / lowest, choose.random()))
         unit = choose.choice((1, 4, 8, 16, 32))
         return length // unit * unit if length // unit else length
 
