@@ -156,6 +156,8 @@ private:
     const std::string Why = tile(Op, Its, VectorBits);
     if (Its.vectorize)
       Text += Why.empty() ? ", vectorized" : ", not vectorized: " + Why;
+    else if (!Why.empty())
+      Text += ": " + Why;
     remark::passed(Where, Name) << Text;
   }
 
