@@ -24,6 +24,7 @@ FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
 LIBRARIES = (
     "llvm-22-dev",
     "llvm-19-dev",
+    "libmlir-22-dev",
     "gcc-12-plugin-dev",
     "libsimdjson-dev",
     "libprotobuf-dev",

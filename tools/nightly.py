@@ -177,8 +177,9 @@ def loop_distribution(log: Path, _: float) -> bool:
 
 
 def beyond_llvm(log: Path, _: float) -> bool:
-    """Real programs by GCC and by Polly, with a network that chooses at random."""
-    tests = ["compilers/gcc/test", "compilers/llvm/polly/test"]
+    """Real programs by GCC and by Polly, and many operations of MLIR's linalg, with a network that
+    chooses at random."""
+    tests = ["compilers/gcc/test", "compilers/llvm/polly/test", "compilers/mlir/tiling/test"]
     return build("dev", []) == 0 and run(log, PYTHON, "-m", "pytest", *tests, "-m", "nightly")
 
 

@@ -14,7 +14,7 @@ from building import ROOT, run
 from package_test import CONSUMER, ask, configure
 
 BUILD = ROOT / "build" / "cmake" / "minimal"
-PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "GCC", "NATIVE")
+PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "MLIR", "GCC", "NATIVE")
 COMPAT = """
 #include <MLModelRunner/PipeModelRunner.h>
 #include <cstdio>

@@ -25,16 +25,26 @@ class Optimization:
     model: str | None = None  #: that is shipped
     versions: tuple[int, ...] = (22,)  #: of LLVM
     gcc: int | None = None  #: the version, if it is one of GCC
+    mlir: int | None = None  #: the version, if it is one of MLIR
     agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
     level: str = "Oz"  #: at which it asks if nothing is said
     llvm: tuple[str, ...] = ()  #: other options of LLVM that it needs
 
     def file(self, llvm: int) -> str:
         """The plugin, whether or not it is there."""
+        if self.mlir:
+            return files.plugin(self.plugin)
         return files.gcc_plugin(self.plugin) if self.gcc else files.plugin(self.plugin, llvm)
 
     def compiler(self, llvm: int) -> str:
+        if self.mlir:
+            return f"mlir-opt-{self.mlir}"
         return f"gcc-{self.gcc}" if self.gcc else f"clang-{llvm}"
+
+    @property
+    def package(self) -> str:
+        """What Debian has of the compiler that its plugin is built with, unless that is LLVM."""
+        return f"libmlir-{self.mlir}-dev" if self.mlir else f"gcc-{self.gcc}-plugin-dev"
 
 
 OPTIMIZATIONS = {
@@ -50,6 +60,7 @@ OPTIMIZATIONS = {
     ),
     "polly-tiling": Optimization("polly-tiling", "polly-tiling", level="O3", llvm=("-polly",)),
     "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12, level="O2"),
+    "mlir-tiling": Optimization("mlir-tiling", "mlir-tiling", (), mlir=22),
 }
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}

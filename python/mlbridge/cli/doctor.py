@@ -156,18 +156,20 @@ def plugin(name: str, llvm: int) -> Callable[[], str]:
     return run
 
 
-def gcc_plugin(its: Optimization) -> Callable[[], str]:
-    """Loads it, which GCC does only for the version that it was built for."""
+def other_plugin(its: Optimization) -> Callable[[], str]:
+    """Of GCC or MLIR. Loads it, which they do only for the version that it was built for."""
 
     def run() -> str:
         path = its.file(0)
-        package = f"gcc-{its.gcc}-plugin-dev"
+        package = its.package
         if not os.path.isfile(path):
             raise Missing(f"{path} is not there", REBUILD.replace("llvm-22-dev", package))
         compiler = shutil.which(its.compiler(0))
         if compiler is None:
-            raise Missing(f"{its.compiler(0)} is not on the PATH", f"apt-get install gcc-{its.gcc}")
-        command = [compiler, f"-fplugin={path}", "-S", "-x", "c", os.devnull, "-o", os.devnull]
+            install = f"gcc-{its.gcc}" if its.gcc else f"mlir-{its.mlir}-tools"
+            raise Missing(f"{its.compiler(0)} is not on the PATH", f"apt-get install {install}")
+        load = [f"-fplugin={path}", "-S", "-x", "c"] if its.gcc else [f"--load-pass-plugin={path}"]
+        command = [compiler, *load, os.devnull, "-o", os.devnull]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode or done.stderr:
             raise Missing(first_line(done.stderr), REBUILD.replace("llvm-22-dev", package))
@@ -177,7 +179,7 @@ def gcc_plugin(its: Optimization) -> Callable[[], str]:
 
 
 def plugins() -> list[Check]:
-    """Of each version; those of LLVM 22 and GCC under the optimizations' names alone."""
+    """Of each version; those of LLVM 22, GCC and MLIR under the optimizations' names alone."""
     return [
         attempt(
             f"plugin {name}" + (f", LLVM {llvm}" if llvm != 22 else ""),
@@ -189,9 +191,9 @@ def plugins() -> list[Check]:
         for name, its in OPTIMIZATIONS.items()
         if llvm in its.versions
     ] + [
-        attempt(f"plugin {name}", f"mlbridge flags {name}", gcc_plugin(its), required=False)
+        attempt(f"plugin {name}", f"mlbridge flags {name}", other_plugin(its), required=False)
         for name, its in OPTIMIZATIONS.items()
-        if its.gcc
+        if not its.versions
     ]
 
 

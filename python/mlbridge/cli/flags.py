@@ -39,13 +39,19 @@ AGENT = "{agent}"
 EFFORTS = {PHASES: 1, EVICTION: 3, ALLOCATION: 1}
 #: Seconds that --require waits for a model.
 OPENING = 10.0
-#: Has a call and a loop, about which some ask.
+#: What a compiler is tried with. Has a call and a loop, about which some ask.
 TRIAL = """\
 static int f(int x) { return x; }
 int trial(int *x, int n) {
   for (int i = 0; i < n; ++i)
     x[i] += f(n);
   return f(1);
+}
+"""
+PRODUCT = """\
+func.func @trial(%a: memref<8x8xf32>, %b: memref<8x8xf32>) {
+  linalg.matmul ins(%a, %a : memref<8x8xf32>, memref<8x8xf32>) outs(%b : memref<8x8xf32>)
+  return
 }
 """
 SCRIPT = """\
@@ -175,11 +181,12 @@ def attempt(options: argparse.Namespace, asked: Sequence[Asked]) -> None:
 
     compiler = compiler_of(options)
     trial = argparse.Namespace(**{**vars(options), "log": None, "on_failure": "fail"})
-    usual = OPTIMIZATIONS[asked[0].optimization].level
-    level = "-" + (options.levels or usual).partition(",")[0]
+    its = OPTIMIZATIONS[asked[0].optimization]
+    level = "-" + (options.levels or its.level).partition(",")[0]
+    source = [] if its.mlir else [level, "-x", "c", "-c"]
     done = subprocess.run(
-        [compiler, *words(trial, asked), level, "-x", "c", "-c", "-", "-o", os.devnull],
-        input=TRIAL,
+        [compiler, *words(trial, asked), *source, "-", "-o", os.devnull],
+        input=PRODUCT if its.mlir else TRIAL,
         capture_output=True,
         text=True,
         check=False,
@@ -258,7 +265,7 @@ def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
             )
         )
     its = OPTIMIZATIONS[optimization]
-    if text is None and llvm not in its.versions and not its.gcc:
+    if text is None and its.versions and llvm not in its.versions:
         known = " and ".join(map(str, its.versions))
         raise CommandError(f"{optimization} has no plugin for LLVM {llvm}; it has one for {known}")
     path = os.path.abspath(text if text is not None else its.file(llvm))
@@ -267,8 +274,8 @@ def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
     if text is not None:
         raise CommandError(f"--plugin: there is no file {path}")
     lacks, package = f"LLVM {llvm}", f"llvm-{llvm}-dev"
-    if its.gcc:
-        lacks, package = f"GCC {its.gcc}", f"gcc-{its.gcc}-plugin-dev"
+    if not its.versions:
+        lacks, package = f"GCC {its.gcc}" if its.gcc else f"MLIR {its.mlir}", its.package
     raise CommandError(
         f"the compiler plugin is not there ({path}): this package was built without {lacks}; "
         f"install {package}, then install mlbridge again"
@@ -319,11 +326,13 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         raise CommandError("--plugin: several optimizations have several plugins")
     for name in named:
         path_of(name, options.plugin, options.llvm)
-    of_gcc = [name for name in named if OPTIMIZATIONS[name].gcc]
-    if of_gcc and len(named) > 1:
-        raise CommandError(
-            f"{of_gcc[0]} is for GCC, and {' and '.join(set(named) - set(of_gcc))} not"
-        )
+    for compiler in ("gcc", "mlir"):
+        its = [name for name in named if getattr(OPTIMIZATIONS[name], compiler)]
+        if its and len(named) > 1:
+            others = " and ".join(set(named) - set(its))
+            raise CommandError(f"{its[0]} is for {compiler.upper()}, and {others} not")
+    if options.levels is not None and OPTIMIZATIONS[named[0]].mlir:
+        raise CommandError(f"--levels is not for {named[0]}: mlir-opt has none")
     version = re.search(r"-(\d+)$", options.compiler or "")
     if version and int(version[1]) in {19, 22} - {options.llvm} and options.plugin is None:
         raise CommandError(
@@ -418,7 +427,9 @@ def flags_line(options: argparse.Namespace) -> str:
             "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
             file=sys.stderr,
         )
-    line = [quoted(word) for word in words(options, asked)]
+    # Braces and brackets that $(…) leaves in a command line have no meaning there.
+    plain = OPTIMIZATIONS[asked[0].optimization].mlir
+    line = [word if plain and " " not in word else quoted(word) for word in words(options, asked)]
     if odd := next((word for word in line if word.startswith("'")), None):
         print(
             f'mlbridge flags: {odd} is quoted for make and for eval; in "clang $(mlbridge flags '
@@ -432,6 +443,8 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
     """What to add to a compiler's command line so that it asks these models."""
     if OPTIMIZATIONS[asked[0].optimization].gcc:
         return words_of_gcc(options, asked[0])
+    if OPTIMIZATIONS[asked[0].optimization].mlir:
+        return words_of_mlir(options, asked[0])
     # Where nothing is compiled (plain assembly, linking) none of this is used, nor worth a warning.
     line = ["--start-no-unused-arguments"]
     for plugin in dict.fromkeys(one.plugin for one in asked):
@@ -481,6 +494,16 @@ def words_of_gcc(options: argparse.Namespace, one: Asked) -> list[str]:
         f"-fplugin-arg-{name}-{key}={value}" for key, value in told.items() if value is not None
     ]
     return [f"-fplugin={one.plugin}", *more]
+
+
+def words_of_mlir(options: argparse.Namespace, one: Asked) -> list[str]:
+    """The pass alone. Blanks are between its options, so a word has none if there is only one."""
+    told = told_to_all(options, recorded(one, os.path.abspath(options.log)) if options.log else one)
+    its = " ".join(f"{key}={value}" for key, value in told.items() if value is not None)
+    return [
+        f"--load-pass-plugin={one.plugin}",
+        f"--pass-pipeline=builtin.module(mlbridge-tiling{{{its}}})",
+    ]
 
 
 def recorded(one: Asked, log: str) -> Asked:

@@ -193,7 +193,8 @@ def parser() -> Parser:
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
     model.option(
-        "--compiler COMMAND", "the compiler that asks (default: clang-22 or -19; gcc-12 for GCC)"
+        "--compiler COMMAND",
+        "the compiler that asks (default: clang-22 or -19; gcc-12; mlir-opt-22)",
     )
     asking = Parser(add_help=False, parents=[model])
     asking.option(
@@ -217,9 +218,10 @@ Without --model, phase ordering compares the compiler's own passes with the best
 comes with this package, and makes no object larger; the others ask the policies that come with it.
 Those of the register allocator act at all levels, loop-distribution at -O2 and -O3, polly-tiling,
 which turns Polly on, also at -O1, the others at -Os and -Oz, unless --levels says otherwise.
-gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os. Paths are made absolute, so
-that a build may change folders. If this command is missing or fails, the shell silently runs the
-compiler without a model; to fail instead, use mlbridge wrapper.
+gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os. mlir-tiling is for mlir-opt-22;
+several options need eval, as there are blanks between them. Paths are made absolute, so that a
+build may change folders. If this command is missing or fails, the shell silently runs the compiler
+without a model; to fail instead, use mlbridge wrapper.
 
 example:
   make CC="clang-22 $(mlbridge flags phase-ordering)\"""",

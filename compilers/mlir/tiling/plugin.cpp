@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// For stock mlir-opt-22: a model decides how each product, convolution and reduction of linalg is
+// tiled, and whether it is vectorized.
+//   mlir-opt-22 --load-pass-plugin=mlbridge-mlir-tiling.so
+//     --pass-pipeline='builtin.module(mlbridge-tiling{model=URI})'
+#include "question.h"
+
+#include <mlbridge/model.h>
+#include <mlbridge/uri.h>
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
+
+#include "llvm-c/Core.h"
+#include "llvm/Config/llvm-config.h"
+
+using namespace mlir;
+
+namespace mlbridge::tiling {
+
+namespace {
+
+constexpr const char *PassName = "mlbridge-tiling";
+
+class Tiling final : public PassWrapper<Tiling, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Tiling)
+
+  Tiling() = default;
+  Tiling(const Tiling &Other) : PassWrapper(Other) {}
+  StringRef getArgument() const override { return PassName; }
+  StringRef getDescription() const override {
+    return "Tiles and vectorizes linalg's products, convolutions and reductions as a model decides";
+  }
+  void getDependentDialects(DialectRegistry &Registry) const override {
+    Registry.insert<affine::AffineDialect, arith::ArithDialect, memref::MemRefDialect,
+                    scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
+  }
+
+  LogicalResult initialize(MLIRContext *Context) override {
+    const Location Unknown = UnknownLoc::get(Context);
+    const Status Right = check();
+    if (!Right)
+      return emitError(Unknown) << PassName << ": " << Right.message();
+    return success();
+  }
+
+  void runOnOperation() override {
+    llvm::SmallVector<linalg::LinalgOp> Found;
+    getOperation().walk([&](linalg::LinalgOp Op) {
+      if (Op.getNumReductionLoops())
+        Found.push_back(Op);
+    });
+    for (linalg::LinalgOp Op : Found) {
+      if (const std::string Why = refusal(Op); !Why.empty()) {
+        left(Op, Why);
+        continue;
+      }
+      const Expected<Choice> Its = ask(Op);
+      if (!Its) {
+        // This operation and those after it stay as they are.
+        giveUp(Op, Its.status());
+        return;
+      }
+      apply(Op, *Its);
+    }
+  }
+
+private:
+  Status check() {
+    const auto Wrong = [](StringRef Option, StringRef Want, const std::string &Got) {
+      return Status(Code::InvalidArgument,
+                    (Option + ": expected " + Want + ", got '" + Got + "'").str());
+    };
+    if (Uri.empty())
+      return {Code::InvalidArgument, "no model was given (model=URI)"};
+    const Expected<Duration> Time = parseDuration(Wait);
+    if (!Time || Time->count() <= 0)
+      return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Wait);
+    if (OnFailure != "stock" && OnFailure != "fail")
+      return Wrong("on-failure", "stock or fail", OnFailure);
+    for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3, &VectorBits})
+      if (*Size < 1)
+        return Wrong(Size->getArgStr(), "a number above 0", std::to_string(*Size));
+    return {};
+  }
+
+  /// Names the operation for the model's side, and for messages.
+  static std::string place(linalg::LinalgOp Op) {
+    std::string Text;
+    llvm::raw_string_ostream To(Text);
+    if (const auto Line = Op.getLoc()->findInstanceOf<FileLineColLoc>())
+      To << Line.getFilename().getValue() << ":";
+    if (auto Function = Op->getParentOfType<FunctionOpInterface>())
+      To << Function.getName() << ":";
+    To << Op->getName().getStringRef();
+    return Text;
+  }
+
+  Expected<Choice> ask(linalg::LinalgOp Op) {
+    OpenOptions Opening;
+    Opening.deadline = *parseDuration(Wait); // check() has accepted it
+    Opening.sharedBudget = true;
+    Opening.context = place(Op);
+    if (!Policy) {
+      Policy = Model::open(std::string(Uri), Opening);
+      if (Status Bound = Policy.bind(signature()); !Bound)
+        return Bound;
+    }
+    Runner Asked = Policy.newRunner(Opening);
+    describe(Op, {Cache1, Cache2, Cache3, VectorBits}, Asked);
+    if (Status Answered = Asked.evaluate(); !Answered)
+      return Answered;
+    return chosen(Op, Asked);
+  }
+
+  void giveUp(linalg::LinalgOp Op, const Status &Why) {
+    const bool Fails = OnFailure == "fail";
+    InFlightDiagnostic Said = Fails ? emitError(Op.getLoc()) : emitWarning(Op.getLoc());
+    Said << PassName << ": " << place(Op) << ": " << Why.toString();
+    if (Fails)
+      signalPassFailure();
+    else
+      Said << "; it and what follows stay as they are";
+  }
+
+  static remark::RemarkOpts remarkOf(linalg::LinalgOp Op, StringRef Name) {
+    auto Function = Op->getParentOfType<FunctionOpInterface>();
+    return remark::RemarkOpts::name(Name).category(PassName).function(Function ? Function.getName()
+                                                                               : "");
+  }
+
+  static void left(linalg::LinalgOp Op, StringRef Why) {
+    remark::missed(Op.getLoc(), remarkOf(Op, "Left"))
+        << (Op->getName().getStringRef() + " is left as it is: " + Why).str();
+  }
+
+  void apply(linalg::LinalgOp Op, const Choice &Its) {
+    if (!Its.vectorize && ArrayRef(Its.sizes) == ArrayRef(Op.getStaticLoopRanges()))
+      return left(Op, "the model chose whole loops, and no vectors");
+    std::string Text = (Op->getName().getStringRef() + ": tiles of ").str();
+    for (const auto [Loop, Size] : llvm::enumerate(Its.sizes))
+      Text += (Loop ? "x" : "") + std::to_string(Size);
+    const Location Where = Op.getLoc();
+    const remark::RemarkOpts Name = remarkOf(Op, "Decided");
+    const std::string Why = tile(Op, Its, VectorBits);
+    if (Its.vectorize)
+      Text += Why.empty() ? ", vectorized" : ", not vectorized: " + Why;
+    else if (!Why.empty())
+      Text += ": " + Why;
+    remark::passed(Where, Name) << Text;
+  }
+
+  Model Policy;
+  Option<std::string> Uri{*this, "model", llvm::cl::desc("The model that decides: a URI")};
+  Option<std::string> Wait{
+      *this, "deadline", llvm::cl::init("5s"),
+      llvm::cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")};
+  Option<std::string> OnFailure{
+      *this, "on-failure", llvm::cl::init("stock"),
+      llvm::cl::desc("If the model fails: nothing is changed, and a warning (stock), or fail")};
+  Option<int64_t> Cache1{*this, "l1-bytes", llvm::cl::init(32 << 10),
+                         llvm::cl::desc("The first cache of data of what the code is for")};
+  Option<int64_t> Cache2{*this, "l2-bytes", llvm::cl::init(1 << 20),
+                         llvm::cl::desc("Its second cache")};
+  Option<int64_t> Cache3{*this, "l3-bytes", llvm::cl::init(32 << 20),
+                         llvm::cl::desc("Its third cache")};
+  Option<int64_t> VectorBits{*this, "vector-bits", llvm::cl::init(256),
+                             llvm::cl::desc("The width of its vector registers")};
+};
+
+} // namespace
+
+} // namespace mlbridge::tiling
+
+extern "C" [[gnu::visibility("default")]] mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  // MLIR compares the versions of this structure only, which hardly change, and not its own.
+  unsigned Major = 0, Minor = 0;
+  LLVMGetVersion(&Major, &Minor, nullptr);
+  const bool Same = Major == LLVM_VERSION_MAJOR && Minor == LLVM_VERSION_MINOR;
+  return {Same ? uint32_t(MLIR_PLUGIN_API_VERSION) : 0,
+          Same ? "mlbridge-mlir-tiling" : "mlbridge-mlir-tiling for MLIR " LLVM_VERSION_STRING, "1",
+          [] { PassRegistration<mlbridge::tiling::Tiling>(); }};
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "vectors.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Linalg/Transforms/Hoisting.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+
+using namespace mlir;
+
+namespace mlbridge::tiling {
+
+namespace {
+
+void rewrite(Made &New, RewritePatternSet &&Patterns) {
+  GreedyRewriteConfig Config;
+  Config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps).setListener(&New);
+  (void)applyOpPatternsGreedily(New.operations(), std::move(Patterns), Config);
+}
+
+/// Of a loop over memrefs, which may be another one afterwards: what it loads and stores again in
+/// each iteration is loaded before it and stored after it.
+void hoistOnMemrefs(IRRewriter &Rewriter, scf::ForOp Loop) {
+  // Linalg's function replaces loops in what it is given, so not that itself.
+  Rewriter.setInsertionPoint(Loop);
+  auto Around = scf::ExecuteRegionOp::create(Rewriter, Loop.getLoc(), TypeRange());
+  Block *const Body = Rewriter.createBlock(&Around.getRegion());
+  auto End = scf::YieldOp::create(Rewriter, Loop.getLoc());
+  Rewriter.moveOpBefore(Loop, End);
+  // Loads and stores of one place have the same indices then.
+  DominanceInfo Dominance;
+  eliminateCommonSubExpressions(Rewriter, Dominance, Loop);
+  linalg::hoistRedundantVectorTransfers(Around);
+  Rewriter.eraseOp(End);
+  Rewriter.inlineBlockBefore(Body, Around);
+  Rewriter.eraseOp(Around);
+}
+
+/// The same on tensors.
+void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
+  SmallVector<LoopLikeOpInterface> Inner; // innermost first
+  Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });
+  for (LoopLikeOpInterface Next : Inner) {
+    moveLoopInvariantCode(Next);
+    unsigned Stores = 0;
+    Next->walk([&](vector::TransferWriteOp) { ++Stores; });
+    // Of two parts of a tensor outside of a loop, bufferization would copy one.
+    if (Stores == 1)
+      (void)hoistLoopInvariantSubsets(Rewriter, Next);
+  }
+}
+
+void hoist(Made &New, MLIRContext *Context) {
+  SmallVector<scf::ForOp> Outermost;
+  for (Operation *Op : New.operations())
+    if (auto Loop = dyn_cast<scf::ForOp>(Op); Loop && !New.has(Loop->getParentOp()))
+      Outermost.push_back(Loop);
+  IRRewriter Rewriter(Context, &New);
+  for (scf::ForOp Loop : Outermost)
+    if (Loop->getNumResults())
+      hoistOnTensors(Rewriter, Loop);
+    else
+      hoistOnMemrefs(Rewriter, Loop);
+}
+
+} // namespace
+
+void lowerVectors(Made &New, MLIRContext *Context, bool AlongSums) {
+  RewritePatternSet Contracts(Context);
+  vector::populateVectorReductionToContractPatterns(Contracts);
+  vector::populateVectorTransferPermutationMapLoweringPatterns(Contracts);
+  memref::populateFoldMemRefAliasOpPatterns(Contracts);
+  rewrite(New, std::move(Contracts));
+  RewritePatternSet Products(Context);
+  vector::populateVectorContractLoweringPatterns(
+      Products, AlongSums ? vector::VectorContractLowering::Dot
+                          : vector::VectorContractLowering::OuterProduct);
+  vector::populateVectorOuterProductLoweringPatterns(Products);
+  vector::populateVectorMultiReductionLoweringPatterns(
+      Products, AlongSums ? vector::VectorMultiReductionLowering::InnerReduction
+                          : vector::VectorMultiReductionLowering::InnerParallel);
+  rewrite(New, std::move(Products));
+  hoist(New, Context);
+}
+
+void simplifyTensors(Made &New, MLIRContext *Context) {
+  RewritePatternSet Patterns(Context);
+  scf::ForOp::getCanonicalizationPatterns(Patterns, Context);
+  tensor::ExtractSliceOp::getCanonicalizationPatterns(Patterns, Context);
+  tensor::InsertSliceOp::getCanonicalizationPatterns(Patterns, Context);
+  rewrite(New, std::move(Patterns));
+}
+
+} // namespace mlbridge::tiling
