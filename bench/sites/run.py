@@ -48,6 +48,12 @@ void f{0}(double a[restrict 99][99], double b[restrict 99][99]) {{
       a[i][j] += b[j][i - 1];
 }}
 """
+PRODUCT = """
+func.func @f{0}(%a: memref<{1}x16xf32>, %b: memref<16x16xf32>, %c: memref<{1}x16xf32>) {{
+  linalg.matmul ins(%a, %b : memref<{1}x16xf32>, memref<16x16xf32>) outs(%c : memref<{1}x16xf32>)
+  return
+}}
+"""
 
 
 class Site:
@@ -72,6 +78,19 @@ def gcc(folder: Path) -> Site:
         run("gcc-12", "-O2", *asking, "-c", source, "-o", work / "made.o")
 
     return Site(network(folder / "settings.onnx", None, 0), ask)
+
+
+def mlir(folder: Path) -> Site:
+    source = folder / "products.mlir"
+    source.write_text("".join(PRODUCT.format(n, 8 + n % 9) for n in range(QUESTIONS)))
+    plugin = mlbridge.files.plugin("mlir-tiling")
+
+    def ask(uri: str, work: Path) -> None:
+        tiling = f"mlbridge-tiling{{model={uri} on-failure=fail}}"
+        passes = f"--pass-pipeline=builtin.module({tiling})"
+        run("mlir-opt-22", f"--load-pass-plugin={plugin}", passes, source, "-o", work / "made")
+
+    return Site(ROOT / "models" / "mlir-tiling" / "policy.onnx", ask)
 
 
 def polly(folder: Path) -> Site:
@@ -130,9 +149,10 @@ def main() -> int:
     options.add_argument("--only", default="")
     arguments = options.parse_args()
     makers: dict[str, Callable[[Path], Site]] = {
-        "gcc": gcc,
-        "polly": polly,
-        "sqlite": lambda folder: sqlite(folder, arguments.build),
+        "GCC": gcc,
+        "MLIR": mlir,
+        "Polly": polly,
+        "SQLite": lambda folder: sqlite(folder, arguments.build),
     }
     chosen = [name for name in makers if arguments.only in name]
     # SQLite's extension is not in the package, beside which these are.
