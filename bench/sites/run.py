@@ -20,6 +20,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ from shared import parser, report, show  # noqa: E402
 import mlbridge  # noqa: E402
 import mlbridge.files  # noqa: E402
 
-#: Questions of a round; the first of a process may have to wait until everything is there.
-QUESTIONS = 200
+#: Of a round; the first of a process may have to wait until everything is there. Polly takes long.
+QUESTIONS, FEW = 200, 40
 NEST = """
 void f{0}(double a[restrict 99][99], double b[restrict 99][99]) {{
   for (int i = 1; i < {1}; ++i)
@@ -56,11 +57,16 @@ func.func @f{0}(%a: memref<{1}x16xf32>, %b: memref<16x16xf32>, %c: memref<{1}x16
 """
 
 
-class Site:
-    """Something that asks `network`: `ask` has it ask the URI, in a folder."""
+Ask = Callable[[str, Path], None]
 
-    def __init__(self, network: Path, ask: Callable[[str, Path], None]) -> None:
-        self.network, self.ask = network, ask
+
+@dataclass
+class Site:
+    """Something that asks `network` so many questions: `ask` has it ask the URI, in a folder."""
+
+    network: Path
+    ask: Ask
+    questions: int = QUESTIONS
 
 
 def run(*command: str | Path) -> None:
@@ -95,7 +101,7 @@ def mlir(folder: Path) -> Site:
 
 def polly(folder: Path) -> Site:
     source = folder / "nests.c"
-    source.write_text("".join(NEST.format(n, 50 + n % 49) for n in range(QUESTIONS)))
+    source.write_text("".join(NEST.format(n, 50 + n % 49) for n in range(FEW)))
     plugin = mlbridge.files.plugin("polly-tiling")
     option = ["-Xclang", "-mllvm", "-Xclang"]
 
@@ -105,7 +111,7 @@ def polly(folder: Path) -> Site:
         command = ["clang-22", "-O3", "-mllvm", "-polly", *asking]
         run(*command, "-c", source, "-o", work / "made.o")
 
-    return Site(tiles_network(folder / "tiles.onnx"), ask)
+    return Site(tiles_network(folder / "tiles.onnx"), ask, FEW)
 
 
 def sqlite(folder: Path, build: Path) -> Site:
@@ -120,15 +126,19 @@ def sqlite(folder: Path, build: Path) -> Site:
     return Site(model, ask)
 
 
-def bare(uri: str, _: Path) -> None:
-    """Nothing but the question."""
-    with closing(mlbridge.open(uri)) as model:
-        zeros = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in model.signature.inputs}
-        for _ in range(QUESTIONS):
-            model.evaluate(**zeros)
+def bare(questions: int) -> Ask:
+    """Nothing but the questions."""
+
+    def ask(uri: str, _: Path) -> None:
+        with closing(mlbridge.open(uri)) as model:
+            zeros = {s.name: np.zeros(s.shape, s.dtype) for s in model.signature.inputs}
+            for _ in range(questions):
+                model.evaluate(**zeros)
+
+    return ask
 
 
-def waits(ask: Callable[[str, Path], None], uri: str, work: Path) -> list[float]:
+def waits(ask: Ask, questions: int, uri: str, work: Path) -> list[float]:
     """Microseconds of each question but the first."""
     log = work / "log"
     log.mkdir()
@@ -138,8 +148,8 @@ def waits(ask: Callable[[str, Path], None], uri: str, work: Path) -> list[float]
         for episode in mlbridge.Recording(file).episodes():
             found += [wait * 1e6 for wait in episode.waits]
     shutil.rmtree(log)
-    if len(found) != QUESTIONS:
-        raise RuntimeError(f"{uri} was asked {len(found)} times; expected {QUESTIONS}")
+    if len(found) != questions:
+        raise RuntimeError(f"{uri} was asked {len(found)} times; expected {questions}")
     return found[1:]
 
 
@@ -168,15 +178,15 @@ def main() -> int:
                 found: defaultdict[str, list[float]] = defaultdict(list)
                 with asked(runner, its.network, folder) as uri:
                     for at in range(arguments.rounds):
-                        both = [("here", its.ask), ("bare", bare)]
+                        both = [("here", its.ask), ("bare", bare(its.questions))]
                         for where, ask in both if at % 2 else both[::-1]:
-                            found[where] += waits(ask, uri, folder)
+                            found[where] += waits(ask, its.questions, uri, folder)
                 here, alone = (statistics.median(found[where]) for where in ("here", "bare"))
                 row = {"us": round(here, 2), "bare_us": round(alone, 2)}
                 rows.append({"site": site, "runner": runner, **row})
                 rows[-1]["ratio"] = round(here / alone, 2)
     show(rows)
-    report("sites", {"questions": arguments.rounds * (QUESTIONS - 1), "rows": rows})
+    report("sites", {"rows": rows})
     return 0
 
 
