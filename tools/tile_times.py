@@ -100,12 +100,14 @@ class Kernel:
     @property
     def made(self) -> dict[str, Any]:
         """`rows` that the plugin has asked about, and the program of each of the `ways`."""
-        return self._read("made.json", {"rows": None, "ways": {}})
+        made: dict[str, Any] = self._read("made.json", {"rows": None, "ways": {}})
+        return made
 
     @property
     def times(self) -> dict[str, list[float]]:
         """Nanoseconds of each program in each round."""
-        return self._read("times.json", {})
+        times: dict[str, list[float]] = self._read("times.json", {})
+        return times
 
     def _read(self, name: str, otherwise: Any) -> Any:
         path = self.folder / name

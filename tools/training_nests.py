@@ -95,7 +95,8 @@ class Nest:
 
 def spread(rng: random.Random, low: int, high: int) -> int:
     """As many small ones as large ones."""
-    return round(low * (high / low) ** rng.random())
+    ratio: float = (high / low) ** rng.random()
+    return round(low * ratio)
 
 
 def lengths(of: Nest, names: str, low: int, high: int, times: int = 1) -> list[str]:

@@ -30,11 +30,9 @@ from tqdm import tqdm
 BENCH = Path(__file__).resolve().parents[1]
 ROOT = BENCH.parent
 sys.path[:0] = [str(BENCH), str(BENCH / "in-process"), str(ROOT / "tests" / "shared")]
-sys.path.insert(0, str(ROOT / "compilers" / "gcc" / "test"))
 
 from beyond_llvm import RUNNERS, asked, tiles_network  # noqa: E402
 from networks import perceptron  # noqa: E402
-from settings_programs import network  # noqa: E402
 from shared import parser, report, show  # noqa: E402
 
 import mlbridge  # noqa: E402
@@ -83,7 +81,7 @@ def gcc(folder: Path) -> Site:
         asking = [f"-fplugin={plugin}", f"{option}-model={uri}", f"{option}-on-failure=fail"]
         run("gcc-12", "-O2", *asking, "-c", source, "-o", work / "made.o")
 
-    return Site(network(folder / "settings.onnx", None, 0), ask)
+    return Site(ROOT / "models" / "gcc-settings" / "policy.onnx", ask)
 
 
 def mlir(folder: Path) -> Site:
@@ -132,7 +130,7 @@ def bare(questions: int) -> Ask:
     def ask(uri: str, _: Path) -> None:
         with closing(mlbridge.open(uri)) as model:
             zeros = {s.name: np.zeros(s.shape, s.dtype) for s in model.signature.inputs}
-            for _ in range(questions):
+            for _number in range(questions):
                 model.evaluate(**zeros)
 
     return ask

@@ -20,7 +20,9 @@ HERE = Path(__file__).resolve().parent
 TIMES = json.loads((HERE / "times.json").read_text())
 LOOPS, COLUMNS = 8, 9
 #: As the keys of the ratios of times have them.
-WAYS = {way: [int(x) for x in way.split(",")] for way in TIMES[0]["ratios"] if way[0] != "-"}
+WAYS: dict[str, list[int]] = {
+    way: [int(x) for x in way.split(",")] for way in TIMES[0]["ratios"] if way[0] != "-"
+}
 
 
 def rows(loops: list[list[int]]) -> Any:

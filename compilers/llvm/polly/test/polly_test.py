@@ -364,7 +364,15 @@ def kernel_prints(compiler: Compiler, text: str, *flags: str, **settings: str) -
     """The checksum of a kernel of bench/polly."""
     made = compiler.clang(text, f"-I{BENCH}", f"-I{BENCH.parent}", "-w", *flags, **settings)
     assert made.code == 0, made.said
-    command = ["clang-22", "-O1", made.path, BENCH.parent / "main.c", "-o", "kernel", "-lm"]
+    command: list[str | Path] = [
+        "clang-22",
+        "-O1",
+        made.path,
+        BENCH.parent / "main.c",
+        "-o",
+        "kernel",
+        "-lm",
+    ]
     subprocess.run(command, cwd=compiler.folder, check=True)
     return subprocess.run(
         [compiler.folder / "kernel"], capture_output=True, text=True, check=True
