@@ -56,7 +56,10 @@ def test_what_is_there_is_found() -> None:
             assert checks[part]["ok"] == Path(files.plugin(its.plugin, llvm)).is_file()
         if its.model is not None:
             opens = checks["engine onnx"]["ok"] or name != "phase-ordering"
-            there = Path(files.shipped_model(its.model)).is_file()
+            pattern = files.shipped_agents(its.model)
+            named = [pattern.replace("{agent}", agent) for agent in its.agents]
+            wanted = named or [files.shipped_model(its.model)]
+            there = all(Path(file).is_file() for file in wanted)
             assert checks[f"model {its.model}"]["ok"] == (opens and there)
 
 

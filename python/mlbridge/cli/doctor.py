@@ -125,23 +125,29 @@ def program(name: str) -> Callable[[], str]:
     return run
 
 
-def shipped_model(name: str, scheme: str) -> Callable[[], str]:
+def shipped_models(its: Optimization, scheme: str) -> Callable[[], str]:
+    """Its model, or that of each of its agents."""
+
     def run() -> str:
         from .._core import Model
         from ..errors import Error
 
-        path = files.shipped_model(name)
-        if not os.path.isfile(path):
-            raise Missing(
-                f"{path} is not there", "install mlbridge again from a complete source tree"
-            )
-        try:
-            signature = Model.open(f"{scheme}:{path}").model_signature
-        except Error as error:
-            fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
-            raise Missing(str(error), fix) from None
-        count = len(signature.inputs) if signature else 0
-        return f"{path}: {count} inputs"
+        assert its.model is not None
+        pattern = files.shipped_agents(its.model) if its.agents else files.shipped_model(its.model)
+        counts = []
+        for agent in its.agents or ("",):
+            path = pattern.replace("{agent}", agent)
+            if not os.path.isfile(path):
+                raise Missing(
+                    f"{path} is not there", "install mlbridge again from a complete source tree"
+                )
+            try:
+                signature = Model.open(f"{scheme}:{path}").model_signature
+            except Error as error:
+                fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
+                raise Missing(str(error), fix) from None
+            counts.append(str(len(signature.inputs) if signature else 0))
+        return f"{pattern}: {', '.join(counts)} inputs"
 
     return run
 
@@ -204,7 +210,7 @@ def models() -> list[Check]:
         if its.model is None:
             continue
         scheme, more = ("onnx", " --effort 0; ONNX Runtime") if name == PHASES else ("native", "")
-        test = shipped_model(its.model, scheme)
+        test = shipped_models(its, scheme)
         line = f"mlbridge flags {name}{more}"
         found.append(attempt(f"model {its.model}", line, test, required=False))
     return found
