@@ -325,8 +325,9 @@ def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_every_runner_decides_the_same(tmp_path: Path, runner: str) -> None:
-    texts = [PROGRAM, *(generated(seed) for seed in range(4))]
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.nightly)])
+def test_every_runner_decides_the_same(tmp_path: Path, runner: str, count: int) -> None:
+    texts = [PROGRAM, *(generated(seed) for seed in range(count))]
     model = network(tmp_path / "all.onnx", seed=5)
     identical, decisions = True, 0
     with asked(runner, model, tmp_path) as uri:

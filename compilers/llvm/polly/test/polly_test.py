@@ -127,16 +127,17 @@ def test_generated_programs_do_the_same(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
-def test_every_runner_chooses_the_same(compiler: Compiler, runner: str) -> None:
+@pytest.mark.parametrize("count", [FEW, pytest.param(PROGRAMS, marks=pytest.mark.nightly)])
+def test_every_runner_chooses_the_same(compiler: Compiler, runner: str, count: int) -> None:
     path, decisions = tiles_network(compiler.folder / "tiles.onnx"), 0
     with asked(runner, path, compiler.folder) as uri:
-        for seed in range(FEW):
+        for seed in range(count):
             expected = compiler.clang(program(seed), model=f"native:{path}", on_failure="fail")
             before, sizes = expected.object, expected.sizes
             made = compiler.clang(program(seed), model=uri, on_failure="fail")
             assert made.object == before and made.sizes == sizes
             decisions += len(sizes)
-    record("polly", runner, FEW, decisions, True)
+    record("polly", runner, count, decisions, True)
 
 
 def test_what_a_model_sees_and_decides(compiler: Compiler) -> None:
