@@ -331,8 +331,6 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         if its and len(named) > 1:
             others = " and ".join(set(named) - set(its))
             raise CommandError(f"{its[0]} is for {compiler.upper()}, and {others} not")
-    if options.levels is not None and OPTIMIZATIONS[named[0]].mlir:
-        raise CommandError(f"--levels is not for {named[0]}: mlir-opt has none")
     version = re.search(r"-(\d+)$", options.compiler or "")
     if version and int(version[1]) in {19, 22} - {options.llvm} and options.plugin is None:
         raise CommandError(
@@ -498,6 +496,8 @@ def words_of_gcc(options: argparse.Namespace, one: Asked) -> list[str]:
 
 def words_of_mlir(options: argparse.Namespace, one: Asked) -> list[str]:
     """The pass alone. Blanks are between its options, so a word has none if there is only one."""
+    if options.levels is not None:
+        raise CommandError(f"--levels is not for {one.optimization}: mlir-opt has none")
     told = told_to_all(options, recorded(one, os.path.abspath(options.log)) if options.log else one)
     its = " ".join(f"{key}={value}" for key, value in told.items() if value is not None)
     return [
