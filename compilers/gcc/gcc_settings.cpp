@@ -100,6 +100,19 @@ std::string level() {
   return "O" + std::to_string(optimize > 3 ? 3 : optimize);
 }
 
+bool areLevels(const std::string &list) {
+  std::string its;
+  for (const char next : list + ",")
+    if (next != ',')
+      its += next;
+    else if (its != "O0" && its != "O1" && its != "O2" && its != "O3" && its != "Os" &&
+             its != "Oz" && its != "Og")
+      return false;
+    else
+      its.clear();
+  return true;
+}
+
 bool asksAt(const std::string &here) {
   return ("," + Told.levels + ",").find("," + here + ",") != std::string::npos;
 }
@@ -268,7 +281,7 @@ bool read(const std::string &key, const std::string &value) {
     Told.model = value;
   else if (key == "deadline")
     Told.deadline = value;
-  else if (key == "levels")
+  else if (key == "levels" && areLevels(value))
     Told.levels = value;
   else if (key == "on-failure" && (value == "stock" || value == "fail"))
     Told.fails = value == "fail";

@@ -243,7 +243,7 @@ def test_an_answer_that_is_no_setting(place: Place, tmp_path: Path) -> None:
 
 
 def test_wrong_options(place: Place) -> None:
-    for option in ("modal=native:x", "model", "on-failure=maybe", "levels="):
+    for option in ("modal=native:x", "model", "on-failure=maybe", "levels=", "levels=O9"):
         done = place.gcc("-O2", f"-fplugin={PLUGIN}", f"{PREFIX}-{option}")
         assert done.returncode == 1
         assert f"{PREFIX}-{option.partition('=')[0]}" in done.stderr

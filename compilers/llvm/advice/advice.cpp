@@ -85,13 +85,13 @@ static void report(const Settings &Options, LLVMContext &Context, DiagnosticSeve
   Context.diagnose(PluginDiagnostic(Severity, Options.Prefix + ": " + Message));
 }
 
-void giveUp(const Settings &Options, LLVMContext &Context, const Status &Why) {
+void giveUp(const Settings &Options, LLVMContext &Context, const Status &Why, StringRef Instead) {
   const bool Said = Why.message().find(Options.Model) != std::string::npos;
   const std::string What = (Said ? "" : Options.Model + ": ") + Why.toString();
   if (Options.mustNotFail())
     report(Options, Context, DS_Error, What);
   else
-    report(Options, Context, DS_Warning, What + "; LLVM's own heuristic decides");
+    report(Options, Context, DS_Warning, What + "; " + Instead.str());
 }
 
 void refuse(const Settings &Options, LLVMContext &Context, const Status &Why) {

@@ -50,7 +50,8 @@ std::unique_ptr<LLVMModelRunner> newRunner(const Settings &Options, const Model 
                                            const llvm::TensorSpec &Advice);
 
 /// A warning, or with on-failure=fail an error, that names the question.
-void giveUp(const Settings &Options, llvm::LLVMContext &Context, const Status &Why);
+void giveUp(const Settings &Options, llvm::LLVMContext &Context, const Status &Why,
+            llvm::StringRef Instead = "LLVM's own heuristic decides");
 /// An error: the command line is wrong.
 void refuse(const Settings &Options, llvm::LLVMContext &Context, const Status &Why);
 

@@ -84,7 +84,8 @@ private:
       Failed = true;
       advice::giveUp(Options, F.getContext(),
                      {static_cast<mlbridge::Code>(Code),
-                      F.getName().str() + ": " + tiles_message(Chooser.get())});
+                      F.getName().str() + ": " + tiles_message(Chooser.get())},
+                     "Polly's own sizes hold");
       return leave();
     }
     const bool Runs = any_of(Chosen, [](int64_t Size) { return Size != 1; });
@@ -123,7 +124,8 @@ private:
       static std::once_flag Once;
       std::call_once(Once, [&] {
         advice::giveUp(Options, Context,
-                       {Code::Unsupported, "ThinLTO links in threads, which share Polly's sizes"});
+                       {Code::Unsupported, "ThinLTO links in threads, which share Polly's sizes"},
+                       "Polly's own sizes hold");
       });
       return;
     }

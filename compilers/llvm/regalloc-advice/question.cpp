@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "question.h"
 
+#include "asm_goto.h"
 #include "trials/allocation_trials.h"
 
 #include "llvm/Target/TargetMachine.h"
@@ -20,7 +21,8 @@ void Question::refuse(const Status &Why) {
 }
 
 bool Question::wants(const MachineFunction &MF) const {
-  return !Failed && Options.wants(MF.getFunction(), MF.getTarget().getOptLevel());
+  return !Failed && Options.wants(MF.getFunction(), MF.getTarget().getOptLevel()) &&
+         !hasAsmGotoOutputs(MF);
 }
 
 void Question::note(const Status &Why) {

@@ -7,6 +7,7 @@
 #include "advice/flags.h"
 #include "agents.h"
 #include "asked_vocabulary.h"
+#include "asm_goto.h"
 #include "environment.h"
 #include "mir_triplets.h"
 #include "trials/allocation_trials.h"
@@ -145,6 +146,10 @@ private:
                       .str();
       });
     };
+    if (hasAsmGotoOutputs(MF)) { // also not to the basic allocator
+      Leave("an asm goto gives values, which LLVM doesn't spill rightly");
+      return false;
+    }
     VirtRegMap &Map = getAnalysis<VirtRegMapWrapperLegacy>().getVRM();
     MachineBlockFrequencyInfo &Frequencies =
         getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI();

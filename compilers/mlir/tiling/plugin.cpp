@@ -89,9 +89,12 @@ private:
       return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Wait);
     if (OnFailure != "stock" && OnFailure != "fail")
       return Wrong("on-failure", "stock or fail", OnFailure);
-    for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3, &VectorBits})
+    for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3})
       if (*Size < 1)
         return Wrong(Size->getArgStr(), "a number above 0", std::to_string(*Size));
+    if (VectorBits < 64 || VectorBits > 4096 || !llvm::isPowerOf2_64(VectorBits))
+      return Wrong(VectorBits.getArgStr(), "a power of two from 64 to 4096",
+                   std::to_string(VectorBits));
     return {};
   }
 

@@ -240,3 +240,26 @@ def test_aarch64(compiler: Compiler, model: str) -> None:
     made = compiler.clang("mixed.c", *arm, *REMARKS, model=model, on_failure="fail")
     assert kinds(made)["colour"] > 150
     assert compiler.output_on_arm(made) == printed
+
+
+def test_asm_goto_with_outputs_is_left(compiler: Compiler) -> None:
+    """LLVM stores such an output, spilled, on one of the ways only."""
+    source = compiler.folder / "goto.c"
+    source.write_text("""
+#include <stdio.h>
+__attribute__((noinline)) static int jumps(int x) {
+  int y, q = x * 7;
+  __asm__ goto("nop" : "=&r"(y) : "r"(x) : "cc" : out);
+  return x * 3 + q;
+out:
+  return y - q;
+}
+int main(void) { printf("%d\\n", jumps(6)); }
+""")
+    printed = compiler.output(compiler.clang(str(source)))
+    for seed in (17, 21):
+        made = compiler.clang(
+            str(source), "-Rpass-missed=register-allocation", model=f"function:random?seed={seed}"
+        )
+        assert "jumps is left to the greedy allocator: an asm goto gives values" in made.said
+        assert compiler.output(made) == printed

@@ -417,7 +417,7 @@ def test_options_that_are_wrong() -> None:
             "on_failure": "cry",
         },
         "l1-bytes: expected a number above 0": {"model": "function:x", "l1-bytes": 0},
-        "vector-bits: expected a number above 0": {"model": "function:x", "vector-bits": -1},
+        "vector-bits: expected a power of two": {"model": "function:x", "vector-bits": 100},
         "no such option levels": {"model": "function:x", "levels": "O2"},
     }
     for says, options in wrong.items():
