@@ -371,7 +371,7 @@ def scores(network: str) -> list[float]:
         numpy_helper.to_array(w) for w in onnx.load(network.partition(":")[2]).graph.initializer
     )
     rows = np.array([[i / 8, (i * 37 % 101) / 4] for i in range(1, ROWS + 1)])
-    return (np.maximum(rows @ first, 0) @ second)[:, 0].tolist()
+    return [float(score) for score in (np.maximum(rows @ first, 0) @ second)[:, 0]]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
