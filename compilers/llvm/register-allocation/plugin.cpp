@@ -132,11 +132,11 @@ private:
   }
 
   bool runOnMachineFunction(MachineFunction &MF) override {
+    UsesBasic = false;
     const Function &F = MF.getFunction();
     if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
       return false;
     auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();
-    UsesBasic = false;
     const auto Leave = [&](StringRef Why) {
       Remarks.emit([&] {
         return MachineOptimizationRemarkMissed("register-allocation", "Left", F.getSubprogram(),
