@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from beyond_llvm import RUNNERS, asked, record
+from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import DEV, attempt, run
 from onnx import TensorProto, helper, numpy_helper
 
@@ -50,9 +48,6 @@ with mlbridge.Server("unix:" + sys.argv[1], signature) as server:
     print("ready", flush=True)
     server.serve_forever(policy)
 """
-ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
-    os.environ
-)
 
 
 @pytest.fixture(scope="session")

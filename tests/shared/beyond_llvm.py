@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from building import ROOT, run
 from onnx import TensorProto, helper, numpy_helper
 
+#: In which ONNX Runtime is found.
+ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
+    os.environ
+)
 REPORT = ROOT / "build" / "test" / "beyond-llvm.json"
 TRANSPORTS = {
     "unix": "unix:{}/s",

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
-import onnxruntime
+from beyond_llvm import ENVIRONMENT
 from building import ROOT, attempt
 
 from mlbridge import files
@@ -17,9 +15,6 @@ from mlbridge import files
 PLUGIN = files.plugin("mlir-tiling")
 README = ROOT / "compilers" / "mlir" / "tiling" / "README.md"
 LIBRARIES = [f"/usr/lib/llvm-22/lib/libmlir_{name}_utils.so" for name in ("c_runner", "runner")]
-ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
-    os.environ
-)
 
 
 def documented_passes() -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -13,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import onnxruntime
 import pytest
-from beyond_llvm import RUNNERS, asked, record
+from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import ROOT, attempt, run
 from settings_programs import ASKED, PROGRAM, SETTINGS, generated, network
 
@@ -27,9 +25,6 @@ README = Path(__file__).parents[1] / "README.md"
 SOURCE = Path(__file__).parents[1] / "gcc_settings.cpp"
 PLUGIN = files.gcc_plugin("gcc_settings")
 PREFIX = "-fplugin-arg-gcc_settings"
-ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
-    os.environ
-)
 #: Ends when it is asked about the third function.
 KILLED = """
 import os, sys, mlbridge

@@ -65,8 +65,8 @@ void Allocation::begin() {
 
 bool Allocation::isOnlyCopied(size_t Range) const {
   const Register Its = Ranges[Range].Register;
-  if (!Ranges[Range].Spillable || MF.getFunction().hasOptSize() || !Registers.hasOneDef(Its) ||
-      Registers.use_nodbg_empty(Its))
+  if (!Ranges[Range].Spillable || Ranges[Range].Depth == NoSplit || MF.getFunction().hasOptSize() ||
+      !Registers.hasOneDef(Its) || Registers.use_nodbg_empty(Its))
     return false;
   const MachineInstr &Made = *Registers.def_instr_begin(Its);
   return Made.getNumDefs() == 1 && !Made.getOperand(0).getSubReg() && !Made.mayLoad() &&

@@ -84,15 +84,19 @@ std::string tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) 
   std::string Why;
   for (linalg::LinalgOp Part : Tiles) {
     linalg::LinalgOp Tile = tileOnce(Rewriter, Part, Chosen.sizes);
-    if (!Tile)
-      return "it can't be tiled";
+    if (!Tile) {
+      Why = "it can't be tiled";
+      continue;
+    }
     const SmallVector<int64_t> Registers = registersFor(Tile, VectorBits);
     SmallVector<linalg::LinalgOp> Blocks;
     split(Rewriter, Tile, Registers, Blocks);
     for (linalg::LinalgOp Block : Blocks) {
       linalg::LinalgOp Inner = tileOnce(Rewriter, Block, Registers);
-      if (!Inner)
-        return "it can't be tiled";
+      if (!Inner) {
+        Why = "it can't be tiled";
+        continue;
+      }
       linalg::LinalgOp Dense = withoutWindows(Rewriter, Inner);
       if (!Dense) {
         Why = "its accesses are not those of vectors";

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from affine_programs import program
-from beyond_llvm import RUNNERS, asked, record, tiles_network
+from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record, tiles_network
 
 import mlbridge
 from mlbridge.files import plugin, shipped_model
@@ -73,8 +72,7 @@ class Compiler:
         done = subprocess.run(
             [*command, "-fno-caret-diagnostics", "-c", "source.c", "-o", made],
             cwd=self.folder,
-            env={"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")}
-            | dict(os.environ),
+            env=ENVIRONMENT,
             capture_output=True,
             text=True,
             timeout=120,
