@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from beyond_llvm import RUNNERS, asked, record
+from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import attempt, run
 from linalg_programs import OPERATIONS, Operation, drawn
-from mlir_runs import ENVIRONMENT, PLUGIN, README, executed, lowered, optimize, tiling
+from mlir_runs import PLUGIN, README, executed, lowered, optimize, tiling
 from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
