@@ -1,4 +1,5 @@
-# The commands of the project; `make help` lists them. Everything they make lies in build/.
+# The commands of the project; `make help` lists them. Everything they make lies in build/;
+# compiler and linter results also in the user's cache folder, for the next clone (tools/common.py).
 MAKEFLAGS += --no-print-directory
 ROOT := $(CURDIR)
 VENV := $(ROOT)/build/venv
@@ -6,8 +7,6 @@ PYTHON := $(VENV)/bin/python
 JOBS ?= $(shell nproc)
 # Debian's own tools go first, so that another CMake or Python on the PATH changes nothing.
 export PATH := $(VENV)/bin:/usr/bin:/bin:$(PATH)
-export PIP_CACHE_DIR ?= $(ROOT)/build/cache/pip
-export CCACHE_DIR ?= $(ROOT)/build/cache/ccache
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 
@@ -70,4 +69,4 @@ results: setup
 	@$(PYTHON) tools/results.py
 
 clean:
-	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/python build/cp* build/.package-stamp
+	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/python build/.package-stamp

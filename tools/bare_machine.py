@@ -34,10 +34,10 @@ HOME = BUILD / "bare-machine"
 RELEASES = ("bookworm", "trixie")
 COMMANDS = ("make demo", "make test")
 USER = "/root"  # who is at home there
-TREE = "/src/mlbridge"  # in the root, the same each time: ccache's results fit
+TREE = "/src/mlbridge"  # in the root
 MOUNTS = Path("/proc/self/mounts")
 CACHE = "/var/cache/bare-machine"
-CACHES = {"pip": "PIP_CACHE_DIR", "ccache": "CCACHE_DIR", "checks": "MLBRIDGE_CHECK_CACHE"}
+CACHES = {"user": "XDG_CACHE_HOME"}  # of pip, compilers and linters
 BUNDLE = "/tmp/mlbridge.bundle"
 BUNDLED = "/etc/ssl/certs/ca-certificates.crt"
 # Variables that a command is given: settings of pip, proxies, certificates.

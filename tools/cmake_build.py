@@ -9,9 +9,11 @@ import sys
 from common import BUILD, ROOT, environment, jobs
 
 
-def build(preset: str, targets: list[str]) -> int:
+def build(preset: str, targets: list[str], *definitions: str) -> int:
+    """Definitions are CMake's, as NAME=VALUE, and hold until the preset is configured again."""
     env = environment()
     configure = ["cmake", "--preset", preset, f"-DPython_EXECUTABLE={BUILD}/venv/bin/python"]
+    configure += [f"-D{definition}" for definition in definitions]
     make = ["cmake", "--build", str(BUILD / "cmake" / preset), "--parallel", str(jobs())]
     if targets:
         make += ["--target", *targets]

@@ -7,25 +7,58 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VENV = BUILD / "venv"
 PYTHON = VENV / "bin" / "python"
-CHECKED = Path(os.environ.get("MLBRIDGE_CHECK_CACHE", BUILD / "cache"))  # what linters keep
+
+
+def cache() -> Path:
+    """The user's folder of what compilers and linters found out, which clones share: everything in
+    it is looked up by the content that it is about. In the tree, where that can't be written."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not Path(base).is_absolute():
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base, "mlbridge")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return BUILD / "cache"
+
+
+CACHE = cache()
+CHECKED = CACHE / "checks"  # what linters keep
+
+
+def ccache() -> dict[str, str]:
+    """Settings with which a second clone has the results of the first: paths below the tree are
+    relative, and the folder of a compilation is no part of it. No file of settings is read, so that
+    a broken one is no error."""
+    return {
+        "CCACHE_DIR": str(CACHE / "ccache"),
+        "CCACHE_CONFIGPATH": os.devnull,
+        "CCACHE_MAXSIZE": "3G",
+        "CCACHE_COMPILERCHECK": "content",
+        "CCACHE_BASEDIR": str(ROOT),
+        "CCACHE_NOHASHDIR": "1",
+    }
 
 
 def environment() -> dict[str, str]:
-    """The tree's own tools and Debian's go first, and caches lie in the tree."""
+    """The tree's own tools and Debian's go first."""
     env = dict(os.environ)
     path = [str(VENV / "bin"), "/usr/bin", "/bin"]
     path += [p for p in env.get("PATH", "").split(os.pathsep) if p and p not in path]
     env["PATH"] = os.pathsep.join(path)
-    env.setdefault("CCACHE_DIR", str(BUILD / "cache" / "ccache"))
-    env.setdefault("PIP_CACHE_DIR", str(BUILD / "cache" / "pip"))
     env.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     if shutil.which("ccache", path=env["PATH"]):
+        for name, value in ccache().items():
+            env.setdefault(name, value)
         env.setdefault("CMAKE_C_COMPILER_LAUNCHER", "ccache")
         env.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", "ccache")
     # What a developer has set for a compiler of his own must not reach the tests.

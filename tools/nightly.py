@@ -29,6 +29,7 @@ RANDOM_NETWORKS = ROOT / "tests/random-networks/run.py"
 COMPARE = (PYTHON, "-m", "programs.compare")
 FEW = ("zlib", "bzip2", "lz4", "byacc", "expat")
 NO_CROSS_COMPILER = "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
+LONG_BUILD = "MLBRIDGE_LONG_TESTS=ON"
 LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of tests of which `make test` runs a sample
 COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
@@ -107,7 +108,7 @@ def training(log: Path, _: float) -> bool:
 def sampled_tests(log: Path, _: float) -> bool:
     """The tests of which `make test` runs a sample, whole: every byte of hostile models, also with
     sanitizers, every fault, TensorFlow's models by every engine, ten programs by every runner."""
-    if build("dev", []) != 0 or build("asan", ["hostile_models_test", "killed_server_test"]) != 0:
+    if build("dev", [], LONG_BUILD) != 0 or build("asan", [], LONG_BUILD) != 0:
         return False
     good = run(
         log,
@@ -131,7 +132,7 @@ def sampled_tests(log: Path, _: float) -> bool:
 
 def thread_soak(log: Path, seconds: float) -> bool:
     """The unit tests under ThreadSanitizer, again and again, in another order each time."""
-    if build("tsan", []) != 0:
+    if build("tsan", [], LONG_BUILD, "MLBRIDGE_NATIVE=ON") != 0:
         return False
     end = time.monotonic() + seconds
     good = True

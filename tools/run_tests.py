@@ -181,8 +181,8 @@ def steps(only: set[str]) -> dict[str, tuple[Step, tuple[str, ...]]]:
         "pytest": (pytest(*chosen), ("build-dev", "package")),
         "build-asan": (script("cmake_build", "asan"), ()),
         "asan": (ctest("asan"), ("build-asan",)),
-        "build-tsan": (script("cmake_build", "tsan"), ()),
-        "tsan": (ctest("tsan"), ("build-tsan",)),
+        "build-tsan": (script("cmake_build", "tsan", "threads"), ()),
+        "tsan": (ctest("tsan", "-L", "threads"), ("build-tsan",)),
         "tests-closure": (pytest("tests/closure"), ("build-dev", "package")),  # of all the others
     }
 
@@ -201,7 +201,10 @@ def report(suite: Suite) -> None:
         print(f"      failed: {failure}", flush=True)
 
 
-def run(plan: dict[str, tuple[Step, tuple[str, ...]]]) -> list[Suite]:
+def run(
+    plan: dict[str, tuple[Step, tuple[str, ...]]], seconds: dict[str, float] | None = None
+) -> list[Suite]:
+    """`seconds` takes those that each step took, by the clock."""
     suites: list[Suite] = []
     broken: set[str] = set()
     for name, (step, needs) in plan.items():
@@ -213,10 +216,15 @@ def run(plan: dict[str, tuple[Step, tuple[str, ...]]]) -> list[Suite]:
             made[0].fail(f"{name}: not run, because {min(broken & set(needs))} failed")
         else:
             made = step(name)
+        took = time.monotonic() - start
+        if seconds is not None:
+            seconds[name] = round(took, 1)
         if len(made) == 1:
-            made[0].seconds = time.monotonic() - start
+            made[0].seconds = took
         for suite in made:
             report(suite)
+        if len(made) > 1:
+            print(f"{name:36} took {took:.1f} s", flush=True)
         if any(suite.failed for suite in made):
             broken.add(name)
             lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
@@ -265,15 +273,17 @@ def main() -> int:
     # A shell starts what runs in the background with this signal ignored, and tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     start = time.monotonic()
-    suites = run(plan)
+    steps_seconds: dict[str, float] = {}
+    suites = run(plan, steps_seconds)
     seconds = round(time.monotonic() - start, 1)
     passed, failed, skipped = (
         sum(getattr(s, key) for s in suites) for key in ("passed", "failed", "skipped")
     )
     machine = {"cores": jobs(), "kernel": platform.release(), "arch": platform.machine()}
-    found = {"passed": passed, "failed": failed, "skipped": skipped, "seconds": seconds}
+    found: dict[str, object] = {"passed": passed, "failed": failed, "skipped": skipped, "seconds": seconds}
     rows = [asdict(s) | {"seconds": round(s.seconds, 1)} for s in suites]
-    text = json.dumps({**found, "machine": machine, "suites": rows}, indent=1)
+    found |= {"machine": machine, "steps": steps_seconds, "suites": rows}
+    text = json.dumps(found, indent=1)
     summary.write_text(text + "\n")
     print(f"took {seconds / 60:.1f} min; logs and {summary.name} are in build/test/")
     also = f", {skipped} skipped" if skipped else ""

@@ -1,26 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """clang-tidy on the C++ sources of the dev preset.
 
-A file that was clean is looked at again only when it, a header of the project that it includes (any
-header, if the preset doesn't compile the file), the command, the list of checks or clang-tidy has
-changed.
+    tools/tidy.py [--all]
+
+Looks at the files that differ from origin's main, and at those that include such a file (any header
+of the project counts, if the preset doesn't compile the file); --all: at all. Where main is what is
+checked out, as on a machine that builds what was pushed, at what its last day changed. A file that
+was clean is looked at again only when it, what it includes, the command, the list of checks or
+clang-tidy is another.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import hashlib
 import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common import BUILD, CHECKED, ROOT, environment, jobs
 
 PRESET = BUILD / "cmake" / "dev"
-CLEAN = CHECKED / "tidy.json"
+CLEAN = CHECKED / "tidy"  # an empty file for each result; its name is the key
+KEPT_DAYS = 60
+# What decides how all files are looked at.
+SETTINGS = (".clang-tidy", "tools/tidy.py")
 # g++'s own options mean nothing to clang, and what its library deprecates is not ours.
 EXTRA = [f"--extra-arg=-Wno-{w}" for w in ("unknown-warning-option", "deprecated-declarations")]
+
+
+def git(*words: str) -> str | None:
+    """What git prints; None if it fails or isn't there."""
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def base() -> str | None:
+    """The commit from which changes count; None if nothing says."""
+    head = git("rev-parse", "HEAD")
+    for main in ("origin/main", "origin/HEAD"):
+        common = git("merge-base", "HEAD", main)
+        if common and common != head:
+            return common
+    when = git("show", "-s", "--format=%ct", "HEAD")
+    if not when:
+        return None
+    before = f"--before={int(when) - 86400}"
+    return git("rev-list", "-1", "--first-parent", before, "HEAD") or None
+
+
+def changed(since: str) -> set[Path] | None:
+    """Files that differ from this commit in the working tree; None if git can't say."""
+    differing = git("diff", "--name-only", since)
+    new = git("ls-files", "--others", "--exclude-standard")
+    if differing is None or new is None:
+        return None
+    return {ROOT / name for name in (*differing.splitlines(), *new.splitlines())}
 
 
 def dependencies() -> dict[str, list[Path]]:
@@ -44,19 +88,43 @@ def dependencies() -> dict[str, list[Path]]:
     return found
 
 
-def key(command: dict[str, str], needs: list[Path], version: bytes) -> str:
+def key(command: dict[str, str], needs: set[Path], version: bytes) -> str:
+    """The same for the same text in another folder."""
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + version)
-    digest.update(command["command"].encode())
-    for path in sorted({Path(command["file"]), *needs}):
-        digest.update(str(path).encode() + b"\0")
+    digest.update(" ".join(EXTRA).encode())
+    digest.update(command["command"].replace(str(ROOT), ".").encode())
+    for path in sorted(needs):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0")
         if path.is_file():
-            digest.update(path.read_bytes())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def tidy(path: str) -> tuple[str, int, str]:
+def was_clean(digest: str) -> bool:
+    if not (CLEAN / digest).is_file():
+        return False
+    with contextlib.suppress(OSError):
+        (CLEAN / digest).touch()  # it was of use
+    return True
+
+
+def keep(digest: str) -> None:
+    """A cache that can't be written only costs time."""
+    with contextlib.suppress(OSError):
+        CLEAN.mkdir(parents=True, exist_ok=True)
+        (CLEAN / digest).touch()
+
+
+def forget_old() -> None:
+    with contextlib.suppress(OSError):
+        for path in CLEAN.iterdir():
+            if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+                path.unlink()
+
+
+def tidy(path: Path) -> tuple[Path, int, str]:
     done = subprocess.run(
-        ["clang-tidy-22", "--quiet", "-p", str(PRESET), *EXTRA, path],
+        ["clang-tidy-22", "--quiet", "-p", str(PRESET), *EXTRA, str(path)],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -68,38 +136,42 @@ def tidy(path: str) -> tuple[str, int, str]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true")
+    every = parser.parse_args().all
     database = PRESET / "compile_commands.json"
     if not database.is_file():
         print(f"{database} is missing: tools/cmake_build.py dev makes it")
         return 1
-    commands = json.loads(database.read_text())
-    needs = dependencies()
+    since = None if every else base()
+    touched = changed(since) if since else None
+    if touched is not None and touched & {ROOT / name for name in SETTINGS}:
+        touched = None
+    records = dependencies()
     version = subprocess.run(["clang-tidy-22", "--version"], capture_output=True, check=True).stdout
     headers = [p for f in ("compilers", "include", "src") for p in (ROOT / f).rglob("*.h")]
-    keys: dict[str, str] = {}
-    for command in commands:
+    seen: set[Path] = set()
+    keys: dict[Path, str] = {}
+    for command in json.loads(database.read_text()):
         path = Path(command["file"]).resolve()
-        if path.is_relative_to(ROOT) and not path.is_relative_to(BUILD):
-            keys.setdefault(
-                str(path), key(command, needs.get(command.get("output", ""), headers), version)
-            )
-    try:
-        clean = set(json.loads(CLEAN.read_text()))
-    except (OSError, ValueError):
-        clean = set()
-    todo = [path for path, digest in keys.items() if digest not in clean]
-    print(f"{len(keys)} files, {len(todo)} to look at", flush=True)
+        if not path.is_relative_to(ROOT) or path.is_relative_to(BUILD) or path in seen:
+            continue
+        seen.add(path)
+        needs = {path, *records.get(command.get("output", ""), headers)}
+        if touched is None or needs & touched:
+            keys[path] = key(command, needs, version)
+    todo = [path for path, digest in keys.items() if not was_clean(digest)]
+    differing = f"{len(keys)} of which differ from {since[:12]}" if since else "all of which count"
+    print(f"{len(seen)} files, {differing}, {len(todo)} to look at", flush=True)
     bad = 0
     with ThreadPoolExecutor(jobs()) as pool:
-        for file, code, output in pool.map(tidy, todo):
+        for path, code, output in pool.map(tidy, todo):
             if code:
                 bad += 1
-                print(f"{output}\n{file}: not clean", flush=True)
+                print(f"{output}\n{path}: not clean", flush=True)
             else:
-                clean.add(keys[file])
-    CLEAN.parent.mkdir(parents=True, exist_ok=True)
-    # Only what is in use now is kept.
-    CLEAN.write_text(json.dumps(sorted(clean & set(keys.values()))))
+                keep(keys[path])
+    forget_old()
     print(f"{bad} of {len(keys)} files not clean")
     return 1 if bad else 0
 

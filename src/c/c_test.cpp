@@ -2,6 +2,7 @@
 // Runs what c_test.c and environment_test.c have, and sees that the headers are C++ as well.
 #include <mlbridge/c/mlbridge.h>
 
+#include "testing/built.h"
 #include "testing/server_thread.h"
 
 #include <gtest/gtest.h>
@@ -26,11 +27,13 @@ int test_agents(void);
 int test_server_and_driver(const char *uri);
 }
 
+static const std::string Linear = mlbridge::testing::sourceFile("tests/golden/onnx/linear.onnx");
+
 // A number that is not 0 is the line that failed.
 TEST(C, AFunctionIsAModel) { EXPECT_EQ(test_function(), 0); }
 TEST(C, TensorsByIndexAndInTheCallersMemory) { EXPECT_EQ(test_buffers(), 0); }
 TEST(C, AModelFromMemory) {
-  EXPECT_EQ(test_memory(MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);
+  EXPECT_EQ(test_memory(Linear.c_str()), 0);
 }
 TEST(C, FailuresAreCodesAndMessages) { EXPECT_EQ(test_failures(), 0); }
 TEST(C, TakesStringsAndDynamicLengths) { EXPECT_EQ(test_strings_and_dynamic(), 0); }
@@ -50,6 +53,6 @@ TEST(C, ServersAndDriversCarryTheirFailures) {
 }
 #ifdef MLBRIDGE_C_TEST_ONNX
 TEST(C, RunsAnOnnxFile) {
-  EXPECT_EQ(test_file("onnx:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/linear.onnx"), 0);
+  EXPECT_EQ(test_file(("onnx:" + Linear).c_str()), 0);
 }
 #endif

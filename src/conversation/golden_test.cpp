@@ -3,6 +3,7 @@
 // ones refused.
 #include "conversation/frame.h"
 #include "conversation/messages.h"
+#include "testing/built.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 namespace fs = std::filesystem;
 
-const fs::path Folder = fs::path(MLBRIDGE_SOURCE_DIR) / "tests/golden/protocol";
+const fs::path Folder = testing::sourceFile("tests/golden/protocol");
 
 Bytes contents(const fs::path &file) {
   std::ifstream in(file, std::ios::binary);

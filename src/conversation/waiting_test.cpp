@@ -2,6 +2,7 @@
 // Who waits for what, and for how long: a server that reads nothing, deadlines that are short or
 // without limit, handshakes that take long.
 #include "conversation/outbox.h"
+#include "testing/built.h"
 #include "testing/fake_server.h"
 
 #include <csignal>
@@ -13,7 +14,7 @@ namespace {
 using namespace testing;
 using namespace std::chrono_literals;
 
-class Waiting : public ::testing::TestWithParam<const char *> {
+class Waiting : public ::testing::TestWithParam<std::string> {
 protected:
   static void SetUpTestSuite() { ::signal(SIGPIPE, SIG_IGN); }
 };
@@ -237,17 +238,12 @@ TEST_P(WaitingAnew, WhatAServerSaysOfItselfIsBounded) {
   served.get();
 }
 
-const auto schemeOf = [](const auto &info) { return std::string(info.param); };
-
-#ifndef WAITING_OVER // grpc says it too
-#define WAITING_OVER "unix", "shm"
-INSTANTIATE_TEST_SUITE_P(Pipe, Waiting, ::testing::Values("pipe"), schemeOf);
-#endif
-INSTANTIATE_TEST_SUITE_P(All, Waiting, ::testing::Values(WAITING_OVER), schemeOf);
-INSTANTIATE_TEST_SUITE_P(All, WaitingAnew, ::testing::Values(WAITING_OVER), schemeOf);
+INSTANTIATE_TEST_SUITE_P(Pipe, Waiting, ::testing::Values("pipe"), nameOf); // for one compiler at a time
+INSTANTIATE_TEST_SUITE_P(All, Waiting, ::testing::ValuesIn(transports()), nameOf);
+INSTANTIATE_TEST_SUITE_P(All, WaitingAnew, ::testing::ValuesIn(transports()), nameOf);
 
 // Every place where a duration is added must bear one without limit.
-class Unlimited : public ::testing::TestWithParam<const char *> {};
+class Unlimited : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Unlimited, ThreadsGoOnAfterTheServersRestart) {
   const TemporaryFolder folder;
@@ -286,7 +282,7 @@ TEST_P(Unlimited, ThreadsGoOnAfterTheServersRestart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Unlimited, ::testing::Values(WAITING_OVER), schemeOf);
+INSTANTIATE_TEST_SUITE_P(All, Unlimited, ::testing::ValuesIn(transports()), nameOf);
 
 } // namespace
 } // namespace mlbridge

@@ -2,6 +2,7 @@
 // Finding and refusing components; src/testing/engine.c is what is found.
 #include "core/component.h"
 #include "core/component_values.h"
+#include "testing/built.h"
 
 #include <mlbridge/engine.h>
 
@@ -15,7 +16,7 @@ using namespace mlbridge;
 
 class Component : public testing::Test {
 protected:
-  void SetUp() override { ::setenv("MLBRIDGE_COMPONENT_PATH", TEST_COMPONENTS, 1); }
+  void SetUp() override { ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1); }
 };
 
 TEST_F(Component, IsFoundOnceAndSharedByThreads) {
@@ -38,8 +39,8 @@ TEST_F(Component, IsFoundOnceAndSharedByThreads) {
 TEST_F(Component, MissingOneNamesTheFileTheFoldersAndTheRemedy) {
   const Status status = findComponent(ComponentKind::SerDes, "cbor").status();
   EXPECT_EQ(status.code(), Code::NotFound);
-  for (const char *part :
-       {"libmlbridge-serdes-cbor.so", TEST_COMPONENTS, "MLBRIDGE_COMPONENT_PATH"})
+  for (const std::string &part : {std::string("libmlbridge-serdes-cbor.so"),
+                                  mlbridge::testing::testComponents(), std::string("MLBRIDGE_COMPONENT_PATH")})
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Opening by URI, metadata, binding, the form without a signature, and models behind components.
 #include "core/component.h"
+#include "testing/built.h"
 
 #include <mlbridge/engine.h>
 #include <mlbridge/function.h>
@@ -68,12 +69,12 @@ class Open : public testing::Test {
 protected:
   void SetUp() override {
     registerOnce();
-    ::setenv("MLBRIDGE_COMPONENT_PATH", TEST_COMPONENTS, 1);
+    ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1);
   }
 };
 
 TEST(LinkedEngine, OpensByTheNameThatItWasRegisteredUnder) {
-  ::setenv("MLBRIDGE_COMPONENT_PATH", TEST_COMPONENTS, 1);
+  ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1);
   const Status none = Model::open("tfaot:sum").status();
   EXPECT_EQ(none.code(), Code::NotFound);
   EXPECT_NE(none.message().find("no model 'sum' is linked into this program"), std::string::npos);

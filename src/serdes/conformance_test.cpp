@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every serdes must do, whatever its bytes look like. Built once for each, with
-// MLBRIDGE_TESTED_SERDES set to its name.
+// What every serdes must do, whatever its bytes look like.
+#include "testing/built.h"
 #include "testing/tensors.h"
 
 #include <atomic>
@@ -12,10 +12,10 @@ namespace {
 
 using namespace mlbridge::testing;
 
-class SerDesConformance : public ::testing::Test {
+class SerDesConformance : public ::testing::TestWithParam<std::string> {
 protected:
   void SetUp() override {
-    Expected<const SerDes *> found = serdesNamed(MLBRIDGE_TESTED_SERDES);
+    Expected<const SerDes *> found = serdesNamed(GetParam());
     ASSERT_TRUE(found) << found.status().toString();
     serdes_ = *found;
   }
@@ -100,7 +100,7 @@ void fillExtremes(Tensor &tensor, size_t first) {
   }
 }
 
-TEST_F(SerDesConformance, KeepsTheExtremesOfEveryTypeInEveryShape) {
+TEST_P(SerDesConformance, KeepsTheExtremesOfEveryTypeInEveryShape) {
   const std::vector<Shape> shapes = {{}, {1}, {0}, {17}, {3, 0, 2}, {2, 3, 5}, {1, 1, 1, 1}};
   for (ElementType type : AllTypes) {
     std::vector<TensorSpec> specs;
@@ -115,7 +115,7 @@ TEST_F(SerDesConformance, KeepsTheExtremesOfEveryTypeInEveryShape) {
   }
 }
 
-TEST_F(SerDesConformance, KeepsTensorsOfChangingShape) {
+TEST_P(SerDesConformance, KeepsTensorsOfChangingShape) {
   for (ElementType type : AllTypes)
     for (int64_t length : {0, 1, 3, 600}) {
       std::vector<TensorSpec> specs = {{"before", ElementType::Bool, {3}, {}},
@@ -133,7 +133,7 @@ TEST_F(SerDesConformance, KeepsTensorsOfChangingShape) {
     }
 }
 
-TEST_F(SerDesConformance, KeepsRandomTensors) {
+TEST_P(SerDesConformance, KeepsRandomTensors) {
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
@@ -148,7 +148,7 @@ TEST_F(SerDesConformance, KeepsRandomTensors) {
   }
 }
 
-TEST_F(SerDesConformance, KeepsTenThousandTensors) {
+TEST_P(SerDesConformance, KeepsTenThousandTensors) {
   std::vector<TensorSpec> specs;
   std::vector<Tensor> tensors;
   for (int i = 0; i < 10000; ++i) {
@@ -159,7 +159,7 @@ TEST_F(SerDesConformance, KeepsTenThousandTensors) {
   roundTrip(specs, tensors);
 }
 
-TEST_F(SerDesConformance, AppendsToWhatIsThere) {
+TEST_P(SerDesConformance, AppendsToWhatIsThere) {
   std::vector<TensorSpec> specs = {{"flag", ElementType::Bool, {}, {}},
                                    {"x", ElementType::Float64, {2}, {}}};
   std::vector<Tensor> tensors;
@@ -174,7 +174,7 @@ TEST_F(SerDesConformance, AppendsToWhatIsThere) {
   EXPECT_EQ(textOf(after), "12345" + textOf(alone));
 }
 
-TEST_F(SerDesConformance, WritesTheSameMessageAroundLargeTensors) {
+TEST_P(SerDesConformance, WritesTheSameMessageAroundLargeTensors) {
   std::vector<TensorSpec> specs = {
       TensorSpec::of<bool>("flag", {3}),         TensorSpec::of<float>("large", {5000}),
       TensorSpec::of<int8_t>("odd", {Dynamic}),  TensorSpec::of<bool>("none", {0}),
@@ -201,7 +201,7 @@ TEST_F(SerDesConformance, WritesTheSameMessageAroundLargeTensors) {
   }
 }
 
-TEST_F(SerDesConformance, OffersNumbersWhereTheyLie) {
+TEST_P(SerDesConformance, OffersNumbersWhereTheyLie) {
   class Adopting : public Tensors {
   public:
     using Tensors::Tensors;
@@ -261,7 +261,7 @@ public:
   std::string message;
 };
 
-TEST_F(SerDesConformance, RefusesAMessageCutAnywhere) {
+TEST_P(SerDesConformance, RefusesAMessageCutAnywhere) {
   Sample sample(*serdes_);
   ASSERT_TRUE(sample.written) << sample.written.toString();
   for (size_t size = 0; size < sample.message.size(); ++size)
@@ -270,12 +270,12 @@ TEST_F(SerDesConformance, RefusesAMessageCutAnywhere) {
       Status s =
           decode(*sample.codec, std::string_view(sample.message).substr(0, size), sink, after);
       ASSERT_EQ(s.code(), Code::Protocol) << size << " bytes: " << s.toString();
-      ASSERT_NE(s.message().find(MLBRIDGE_TESTED_SERDES), std::string::npos) << s.message();
+      ASSERT_NE(s.message().find(GetParam()), std::string::npos) << s.message();
       ASSERT_EQ(s.message().find('\n'), std::string::npos) << s.message();
     }
 }
 
-TEST_F(SerDesConformance, RefusesBytesAfterTheMessage) {
+TEST_P(SerDesConformance, RefusesBytesAfterTheMessage) {
   Sample sample(*serdes_);
   for (std::string_view more : {std::string_view("\0", 1), std::string_view("x"),
                                 std::string_view("}"), std::string_view("{}")}) {
@@ -287,7 +287,7 @@ TEST_F(SerDesConformance, RefusesBytesAfterTheMessage) {
   EXPECT_EQ(decode(*sample.codec, sample.message + sample.message, sink).code(), Code::Protocol);
 }
 
-TEST_F(SerDesConformance, SurvivesEveryChangedByte) {
+TEST_P(SerDesConformance, SurvivesEveryChangedByte) {
   Sample sample(*serdes_);
   for (size_t at = 0; at < sample.message.size(); ++at)
     for (int bit = 0; bit < 9; ++bit) {
@@ -302,7 +302,7 @@ TEST_F(SerDesConformance, SurvivesEveryChangedByte) {
     }
 }
 
-TEST_F(SerDesConformance, SurvivesRandomBytes) {
+TEST_P(SerDesConformance, SurvivesRandomBytes) {
   Sample sample(*serdes_);
   Random random(7);
   for (int round = 0; round < 3000; ++round) {
@@ -314,7 +314,7 @@ TEST_F(SerDesConformance, SurvivesRandomBytes) {
   }
 }
 
-TEST_F(SerDesConformance, RefusesTensorsThatAreNotThoseOfTheSpecs) {
+TEST_P(SerDesConformance, RefusesTensorsThatAreNotThoseOfTheSpecs) {
   std::vector<TensorSpec> specs = {TensorSpec::of<float>("x", {Dynamic}, {4})};
   std::unique_ptr<Codec> both = codec(specs);
   Buffer out;
@@ -337,7 +337,7 @@ TEST_F(SerDesConformance, RefusesTensorsThatAreNotThoseOfTheSpecs) {
   EXPECT_EQ(encode(std::move(wrongRank)).code(), Code::InvalidArgument);
 }
 
-TEST_F(SerDesConformance, RefusesABoolThatIsNeitherTrueNorFalse) {
+TEST_P(SerDesConformance, RefusesABoolThatIsNeitherTrueNorFalse) {
   std::vector<TensorSpec> specs = {TensorSpec::of<bool>("mask", {3})};
   std::unique_ptr<Codec> both = codec(specs);
   uint8_t bytes[3] = {1, 0, 2};
@@ -351,14 +351,14 @@ TEST_F(SerDesConformance, RefusesABoolThatIsNeitherTrueNorFalse) {
   EXPECT_EQ(textOf(out), "ab");
 }
 
-TEST_F(SerDesConformance, RefusesSpecsThatAreNotValid) {
+TEST_P(SerDesConformance, RefusesSpecsThatAreNotValid) {
   EXPECT_FALSE(serdes_->newCodec(std::vector<TensorSpec>{TensorSpec::of<float>("")}));
   EXPECT_FALSE(serdes_->newCodec(std::vector<TensorSpec>{TensorSpec::of<float>("x", {-2})}));
   EXPECT_FALSE(serdes_->newCodec(
       std::vector<TensorSpec>{TensorSpec::of<float>("x", {int64_t(1) << 40, int64_t(1) << 40})}));
 }
 
-TEST_F(SerDesConformance, PassesOnWhatTheSinkSays) {
+TEST_P(SerDesConformance, PassesOnWhatTheSinkSays) {
   class Full : public TensorSink {
     Expected<TensorView> prepare(size_t, Span<const int64_t>) override {
       return Status(Code::LimitExceeded, "the sink is full");
@@ -370,7 +370,7 @@ TEST_F(SerDesConformance, PassesOnWhatTheSinkSays) {
   EXPECT_NE(s.message().find("the sink is full"), std::string::npos) << s.message();
 }
 
-TEST_F(SerDesConformance, OneCodecServesManyThreads) {
+TEST_P(SerDesConformance, OneCodecServesManyThreads) {
   Sample sample(*serdes_);
   std::atomic<int> good{0};
   std::vector<std::thread> threads;
@@ -390,6 +390,8 @@ TEST_F(SerDesConformance, OneCodecServesManyThreads) {
     thread.join();
   EXPECT_EQ(good, 8 * 200);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, SerDesConformance, ::testing::ValuesIn(serdes()), nameOf);
 
 } // namespace
 } // namespace mlbridge

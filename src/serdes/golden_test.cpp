@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads and writes the messages of tests/golden/serdes, which another implementation has made; see
-// tests/golden/make_serdes.py for what index.json says of them. Built once for each serdes,
-// with MLBRIDGE_TESTED_SERDES set to its name.
+// tests/golden/make_serdes.py for what index.json says of them.
+#include "testing/built.h"
 #include "testing/tensors.h"
 
 #include <fstream>
@@ -15,7 +15,7 @@ namespace {
 using namespace mlbridge::testing;
 namespace dom = simdjson::dom;
 
-const std::string Folder = MLBRIDGE_SOURCE_DIR "/tests/golden/serdes/";
+const std::string Folder = sourceFile("tests/golden/serdes/");
 
 std::string fileNamed(const std::string &name) {
   std::ifstream file(Folder + name, std::ios::binary);
@@ -101,17 +101,19 @@ void checkBad(dom::element golden, const Codec &codec, const std::vector<TensorS
     EXPECT_NE(s.message().find(part), std::string::npos) << s.message() << " without " << part;
 }
 
-TEST(GoldenMessages, MeanWhatTheIndexSays) {
+class GoldenMessages : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenMessages, MeanWhatTheIndexSays) {
   dom::parser parser;
   dom::element index;
   ASSERT_EQ(parser.load(Folder + "index.json").get(index), simdjson::SUCCESS);
-  auto serdes = serdesNamed(MLBRIDGE_TESTED_SERDES);
+  auto serdes = serdesNamed(GetParam());
   ASSERT_TRUE(serdes) << serdes.status().toString();
   int good = 0, bad = 0;
   for (dom::element golden : index["cases"].get_array()) {
     std::string file = text(golden["file"]);
     SCOPED_TRACE(file);
-    if (text(golden["serdes"]) != MLBRIDGE_TESTED_SERDES)
+    if (text(golden["serdes"]) != GetParam())
       continue;
     std::vector<TensorSpec> specs = specsOf(golden);
     auto codec = (*serdes)->newCodec(specs);
@@ -123,6 +125,8 @@ TEST(GoldenMessages, MeanWhatTheIndexSays) {
   EXPECT_GT(good, 20);
   EXPECT_GT(bad, 10);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenMessages, ::testing::ValuesIn(serdes()), nameOf);
 
 } // namespace
 } // namespace mlbridge

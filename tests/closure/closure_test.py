@@ -62,7 +62,7 @@ def output(*command: str | Path) -> list[str]:
 def read() -> set[str]:
     """The system's files that the builds read: headers, libraries, and what CMake reads."""
     found: set[str] = set()
-    for log in [*BUILD.glob("cmake/*/.ninja_deps"), *BUILD.glob("cp*/.ninja_deps")]:
+    for log in BUILD.glob("cmake/*/.ninja_deps"):
         tree = log.parent
         lines = [s.strip() for s in output("ninja", "-C", tree, "-t", "deps") if s[:1] == " "]
         for target in ("all", "build.ninja"):

@@ -5,6 +5,7 @@
 
 #include "engine/native/compile/generate.h"
 #include "engine/native/network.h"
+#include "testing/built.h"
 #include "testing/campaign.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@
 namespace mlbridge::testing {
 namespace {
 
-const std::filesystem::path Folder = MLBRIDGE_SOURCE_DIR "/tests/golden/hostile";
+const std::filesystem::path Folder = sourceFile("tests/golden/hostile");
 const size_t Stride = campaign(1, 50); // of the bytes that are changed
 constexpr Duration Patience = std::chrono::milliseconds(20);
 constexpr unsigned Seconds = 60; // a model that takes longer hangs

@@ -3,6 +3,7 @@
 // tests/onnx-nodes.
 #include "engine/native/network.h"
 #include "engine/native/test_models.h"
+#include "testing/built.h"
 
 #include <mlbridge/model.h>
 
@@ -19,7 +20,7 @@ namespace {
 using namespace native;
 
 std::string golden(const std::string &name) {
-  return "native:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/" + name + ".onnx";
+  return "native:" + testing::sourceFile("tests/golden/onnx/" + name + ".onnx");
 }
 
 /// A runner for the model's own signature.

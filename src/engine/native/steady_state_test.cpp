@@ -2,6 +2,7 @@
 // A steady evaluation allocates nothing and takes no lock. A program of its own, because it counts
 // the allocations of the whole process.
 #include "engine/native/test_models.h"
+#include "testing/built.h"
 
 #include <mlbridge/model.h>
 
@@ -55,7 +56,7 @@ TEST(NativeSteadyState, AllocatesNothingAndTakesNoLock) {
 }
 
 TEST(NativeSteadyState, LengthsThatWereThereBeforeAllocateNothing) {
-  Model model = Model::open("native:" MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/pool.onnx");
+  Model model = Model::open("native:" + mlbridge::testing::sourceFile("tests/golden/onnx/pool.onnx"));
   ASSERT_TRUE(model.bind(Signature(*model.modelSignature()))) << model.status().toString();
   Runner runner = model.newRunner();
   const std::vector<float> nodes(16, 1.0F);

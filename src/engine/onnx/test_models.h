@@ -3,6 +3,8 @@
 #ifndef MLBRIDGE_ENGINE_ONNX_TEST_MODELS_H
 #define MLBRIDGE_ENGINE_ONNX_TEST_MODELS_H
 
+#include "testing/built.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +14,7 @@
 namespace mlbridge::onnx {
 
 inline std::string goldenFile(const std::string &name) {
-  return std::string(MLBRIDGE_SOURCE_DIR "/tests/golden/onnx/") + name;
+  return testing::sourceFile("tests/golden/onnx/" + name);
 }
 /// The URI of tests/golden/onnx/NAME.onnx.
 inline std::string golden(const std::string &name) { return "onnx:" + goldenFile(name + ".onnx"); }

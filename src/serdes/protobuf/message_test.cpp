@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages of a pass's own .proto: what is written, the generated classes read, and the other way.
+#include "testing/built.h"
 #include "testing/tensors.h"
 #include <mlbridge/model.h>
 #include <regalloc.pb.h>
@@ -13,7 +14,7 @@ namespace {
 using namespace mlbridge::testing;
 namespace pb = google::protobuf;
 
-const std::string Proto = MLBRIDGE_SOURCE_DIR "/src/serdes/protobuf/testing/regalloc.proto";
+const std::string Proto = sourceFile("src/serdes/protobuf/testing/regalloc.proto");
 
 Expected<std::unique_ptr<Codec>> make(const std::string &message,
                                       const std::vector<TensorSpec> &specs,
@@ -310,7 +311,7 @@ TEST(ProtobufMessage, NeedsAFileThatHasIt) {
   const std::string text = make("a.B", {}).status().message();
   EXPECT_NE(text.find("has no message 'a.B'; it has regalloc.LiveRange"), std::string::npos)
       << text;
-  const Status s = make("a.B", {}, MLBRIDGE_SOURCE_DIR "/README.md").status();
+  const Status s = make("a.B", {}, sourceFile("README.md")).status();
   EXPECT_EQ(s.code(), Code::InvalidArgument);
   EXPECT_NE(s.message().find("README.md:"), std::string::npos) << s.message();
   Uri uri;
