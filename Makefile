@@ -34,7 +34,9 @@ setup:
 build: setup
 	@$(PYTHON) tools/install_package.py
 
-demo: build
+demo:
+	@tools/setup --for demo
+	@$(PYTHON) demo/prepare.py
 	@$(PYTHON) demo/run.py $(ARGS)
 
 test: setup

@@ -60,6 +60,7 @@ class Agreement:
     """One engine against the reference. Decisions after a different one are of other modules."""
 
     engine: str
+    programs: list[str] = field(default_factory=list)
     decisions: int = 0
     same: int = 0
     objects: int = 0
@@ -76,6 +77,7 @@ class Agreement:
         """For JSON."""
         return {
             "engine": self.engine,
+            "programs": self.programs,
             "decisions": self.decisions,
             "same": self.same,
             "near_ties": [str(one) for one in self.near_ties()],
@@ -94,6 +96,7 @@ def first_difference(expected: Sequence[int], chosen: Sequence[int]) -> int | No
 def compare(agreement: Agreement, result: Result, engine: str, model: Path) -> None:
     """Add one program's builds to what is known of an engine."""
     expected, build = result.builds[REFERENCE], result.builds[engine]
+    agreement.programs.append(result.program.name)
     for source, data in expected.objects.items():
         want, got = ((one.actions or {}).get(source, []) for one in (expected, build))
         step = first_difference(want, got)
@@ -114,16 +117,14 @@ def compare(agreement: Agreement, result: Result, engine: str, model: Path) -> N
 
 
 def agreements(results: Sequence[Result], model: Path) -> list[Agreement]:
-    """Each engine that was asked besides the reference; scores are looked up where they differ."""
-    builds = results[0].builds.items()
-    asked = [name for name, build in builds if build.actions is not None and name != REFERENCE]
-    found = []
-    for engine in asked:
-        agreement = Agreement(engine)
-        for result in results:
-            compare(agreement, result, engine, model)
-        found.append(agreement)
-    return found
+    """Each engine that was asked besides the reference, of the programs for which it was; scores
+    are looked up where they differ."""
+    found: dict[str, Agreement] = {}
+    for result in results:
+        for name, build in result.builds.items():
+            if build.actions is not None and name != REFERENCE:
+                compare(found.setdefault(name, Agreement(name)), result, name, model)
+    return list(found.values())
 
 
 def gap_at(step: int, source: str, program: Program, model: Path) -> float | None:

@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from rich.console import Console
 
 import demo.run
 from demo import report as reporting
 from demo.agreement import Unscored, agreements, first_difference, gap_of, scored
+from demo.chart import draw_chart
 from demo.measure import Build, Result, build_program
-from demo.report import draw_chart, print_agreements, print_table, report
+from demo.report import SizeTable, print_agreements, print_times, report
 from programs.build import Compiled, fallback_warnings
 from programs.catalog import Program
 from programs.fetch import Ran
@@ -52,6 +52,7 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
     assert mean["mean"] == pytest.approx(0.97) and mean["low"] <= 0.97 <= mean["high"]
     assert made["engines"][1] == {
         "engine": "native",
+        "programs": ["small", "small"],
         "decisions": 8,
         "same": 8,
         "near_ties": [],
@@ -148,12 +149,22 @@ def test_fallback_warnings_are_found(tmp_path: Path) -> None:
     assert fallback_warnings(compiled) == ["x.c: warning: model unavailable [-Wbackend-plugin]"]
 
 
-def test_table_and_chart(tmp_path: Path) -> None:
-    console = Console(width=132, record=True, file=(tmp_path / "table").open("w"))
-    print_table([result(), result(1000, 1100)], console)
-    text = console.export_text()
-    assert "0.900" in text and "1.100" in text and "0.995" in text
-    draw_chart([result()], tmp_path / "chart.png")
+def test_tables_and_chart(tmp_path: Path) -> None:
+    good, bad = result(), result(1000, 1100)
+    spoil_output(bad)
+    spoil_objects(bad)
+    lines: list[str] = []
+    table = SizeTable(lines.append)
+    table.add("small", [good])
+    assert lines[-1].split() == "small 1 1000 1.500 0.900 0.900 0.980 0.970 4 ok".split()
+    table.add("smaller", [bad])
+    assert lines[-1].endswith(" 4 output differs, objects differ")
+    table.end([good, bad])
+    assert lines[-1].split()[:5] == ["all", "2", "2000", "1.500", "0.995"]
+    print_times([good, bad], lines.append)
+    assert lines[-3].split() == ["all", "4.00", "1.00", "1.00", "1.00", "1.00"]
+    assert max(map(len, lines)) <= 80 + len("output differs, objects differ")
+    draw_chart([good], tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -165,9 +176,9 @@ def test_a_program_that_fails_its_test_is_a_result_not_an_accident(
     (tree / "main.c").write_text("int main(void) { return CODE; }\n")
     program = dataclasses.replace(PROGRAM, test=(("small",),))
     monkeypatch.setattr("programs.build.source_tree", lambda *_: tree)
-    good = build_program(program, ["-DCODE=0"], tmp_path / "good", 1)
+    good = build_program(program, ["-DCODE=0"], tmp_path / "good")
     assert good.output and not good.failure and good.text > 0
-    bad = build_program(program, ["-DCODE=3"], tmp_path / "bad", 1)
+    bad = build_program(program, ["-DCODE=3"], tmp_path / "bad")
     assert bad.output is None
     assert "ended with 3, expected 0" in bad.failure
 
@@ -232,7 +243,7 @@ def test_a_near_tie_is_told_from_another_decision(
     other = policy(tmp_path / "other.onnx", {30: second, 5: 1.0})
     uris = {"onnx": f"onnx:{expected}", "server": f"native:{expected}", "native": f"native:{other}"}
     builds = {
-        way: build_program(program, flags, tmp_path / way, 1)
+        way: build_program(program, flags, tmp_path / way)
         for way, flags in demo.run.configurations(uris).items()
     }
     found = agreements([Result(program, builds)], expected)
@@ -248,6 +259,7 @@ def test_a_near_tie_is_told_from_another_decision(
         if "decided differently" in text
     ]
     assert len(wrong) == (0 if is_tie else 1)
-    console = Console(width=132, record=True, file=(tmp_path / "table").open("w"))
-    print_agreements(found, console)
-    assert ("near-tie, native: small, main.c, step 0: 5" in console.export_text()) == is_tie
+    lines: list[str] = []
+    print_agreements(found, lines.append)
+    said = any("near-tie, native: small, main.c, step 0: 5" in line for line in lines)
+    assert said == is_tie

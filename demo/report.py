@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The demo's results as a table, a picture and JSON, and what makes them a failure."""
+"""The demo's results as tables and JSON, and what makes them a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-import matplotlib as mpl
-from rich.console import Console
-from rich.table import Table
-
 from demo.agreement import Agreement
 from demo.measure import Build, Result
+from demo.table import Say, Table, say
 from mlbridge.measuring import Ratio
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 #: Ways that compare candidates with -Oz, and how many.
 EFFORTS = {"effort1": "1", "effort3": "3"}
@@ -97,124 +90,88 @@ def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[st
     return found
 
 
-def print_columns(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], console: Console
-) -> None:
-    table = Table(title=title)
-    for heading in headings:
-        table.add_column(heading, justify="right" if table.columns else "left")
-    for row in rows:
-        table.add_row(*map(str, row))
-    console.print(table)
+def cells(
+    results: Sequence[Result], ways: Sequence[str], of: Callable[[Build], float], digits: int
+) -> list[str]:
+    """Of each way the ratio to -Oz; of several programs the geometric mean."""
+    return [f"{ratio_mean(results, way, of):.{digits}f}" for way in ways]
 
 
-def print_table(results: Sequence[Result], console: Console) -> None:
-    """Sizes, then times: a line for each program, sums and geometric means last."""
-    groups = [*((r.program.name, [r]) for r in results), ("all", list(results))]
+def total(results: Sequence[Result], way: str, of: Callable[[Build], float]) -> float:
+    return sum(of(result.builds[way]) for result in results)
 
-    def total(some: Sequence[Result], way: str, of: Callable[[Build], float]) -> float:
-        return sum(of(result.builds[way]) for result in some)
 
-    def ratios(
-        some: Sequence[Result], ways: Sequence[str], of: Callable[[Build], float], digits: int
-    ) -> list[str]:
-        return [f"{ratio_mean(some, way, of):.{digits}f}" for way in ways]
+def text(build: Build) -> float:
+    return build.text
 
-    def text(build: Build) -> float:
-        return build.text
 
-    def wall(build: Build) -> float:
-        return build.wall_seconds
+def wall(build: Build) -> float:
+    return build.wall_seconds
 
-    compared = [f"effort {number}" for number in EFFORTS.values()]
-    sizes = [
-        [
-            name,
-            total(some, "oz", lambda b: len(b.objects)),
-            total(some, "oz", text),
-            *ratios(some, ("o2", "onnx", "server", *EFFORTS), text, 3),
-            total(some, "onnx", lambda b: b.decisions),
-            "same" if all(result.output_identical() for result in some) else "DIFFERS",
-            "same" if all(result.objects_identical() for result in some) else "DIFFER",
-        ]
-        for name, some in groups
-    ]
-    headings = ["program", "files", "-Oz bytes", "-O2", "onnx", "server", *compared]
-    headings += ["decisions", "output", "objects"]
-    print_columns("Executable bytes against stock clang -Oz", headings, sizes, console)
-    times = [
-        [
-            name,
-            f"{total(some, 'oz', wall):.2f}",
-            *ratios(some, ("onnx", "server", *EFFORTS), wall, 2),
-        ]
-        for name, some in groups
-    ]
-    headings = ["program", "-Oz s", "onnx", "server", *compared]
-    print_columns("Compile time against stock clang -Oz", headings, times, console)
+
+class SizeTable:
+    """Sizes and whether everything is the same: a line for each program, as soon as it is known."""
+
+    def __init__(self, say: Say = say) -> None:
+        say("Bytes of code that stock clang -Oz makes, and the others' as ratios to that;")
+        say("effort N: of each object the smallest of -Oz and N candidates.")
+        say("")
+        compared = [(f"effort {number}", 5) for number in EFFORTS.values()]
+        columns = [("program", 8), ("files", 3), ("-Oz", 7), ("-O2", 5), ("onnx", 5), ("server", 5)]
+        columns += [*compared, ("decisions", 5), ("checks", 6)]
+        self._table = Table(columns, say)
+
+    def add(self, name: str, results: Sequence[Result]) -> None:
+        """A program; or several, as sums and geometric means."""
+        wrong = {
+            "output differs": not all(result.output_identical() for result in results),
+            "objects differ": not all(result.objects_identical() for result in results),
+        }
+        self._table.row(
+            [
+                name,
+                total(results, "oz", lambda build: len(build.objects)),
+                total(results, "oz", text),
+                *cells(results, ("o2", "onnx", "server", *EFFORTS), text, 3),
+                total(results, "onnx", lambda build: build.decisions),
+                ", ".join(name for name, is_so in wrong.items() if is_so) or "ok",
+            ]
+        )
+
+    def end(self, results: Sequence[Result]) -> None:
+        self._table.rule()
+        self.add("all", results)
+
+
+def print_times(results: Sequence[Result], say: Say = say) -> None:
+    """Seconds of compiling: a line for each program, sum and geometric means last."""
+    say("")
+    say("Seconds of compiling with stock clang -Oz, and the others' as ratios to that")
+    say("")
+    compared = [(f"effort {number}", 5) for number in EFFORTS.values()]
+    columns = [("program", 8), ("-Oz", 6), ("onnx", 5), ("server", 5), *compared]
+    table = Table(columns, say)
+    groups = [*((result.program.name, [result]) for result in results), ("all", results)]
+    for name, some in groups:
+        if name == "all":
+            table.rule()
+        seconds = f"{total(some, 'oz', wall):.2f}"
+        table.row([name, seconds, *cells(some, ("onnx", "server", *EFFORTS), wall, 2)])
+    say("")
     means = ", ".join(f"{way} {interval(results, way)}" for way in ("onnx", *EFFORTS))
-    console.print(
-        "bytes: executable sections of the program's own objects; s: wall seconds of compiling; the"
-        " rest: ratios.\neffort N: the smallest of -Oz and N candidates, for each object. Last"
-        f" line: sums, and geometric means.\nBytes over -Oz, with 95 % intervals: {means}",
-        highlight=False,
-    )
+    say(f"Bytes over -Oz, with 95 % intervals: {means}")
 
 
-def print_agreements(engines: Sequence[Agreement], console: Console) -> None:
+def print_agreements(engines: Sequence[Agreement], say: Say = say) -> None:
     """How each engine decided beside onnx, and what each near-tie was."""
-    headings = ["engine", "decisions", "same", "near-ties", "different", "objects", "same bytes"]
-    rows = []
+    say("")
+    say("Decisions beside those of onnx, and bytes of the objects whose decisions are all the same")
+    say("")
+    headings = ["programs", "decisions", "same", "near-ties", "different", "objects", "same bytes"]
+    table = Table([("engine", 8), *((heading, 6) for heading in headings)], say)
     for e in engines:
-        counts = (e.decisions, e.same, len(e.near_ties()), len(e.different()))
-        rows.append([e.engine, *counts, e.objects, e.objects - len(e.other_objects)])
-    print_columns("Decisions beside those of onnx", headings, rows, console)
-    console.print(
-        "near-ties: another action, whose score is within the tolerance of the best; the rest of"
-        " that module isn't compared.\nobjects: of the modules decided the same.",
-        highlight=False,
-    )
+        counts = (len(e.programs), e.decisions, e.same, len(e.near_ties()), len(e.different()))
+        table.row([e.engine, *counts, e.objects, e.objects - len(e.other_objects)])
     for engine in engines:
         for one in engine.near_ties():
-            console.print(f"near-tie, {engine.engine}: {one}", soft_wrap=True, highlight=False)
-
-
-def draw_chart(results: Sequence[Result], path: Path) -> None:
-    """Bytes and compile time relative to -Oz, program by program."""
-    names = [result.program.name for result in results] + ["geometric mean"]
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
-    ways = {"onnx": "the model believed", "effort1": "effort 1", "effort3": "effort 3"}
-    for place, (way, label) in enumerate(ways.items()):
-        ratios = [r.builds[way].text / r.builds["oz"].text for r in results]
-        mean = interval(results, way)
-        known = len(ratios) > 1
-        ends = (mean.mean - mean.low, mean.high - mean.mean) if known else (0.0, 0.0)
-        top.bar(
-            [index + 0.27 * (place - 1) for index in range(len(names))],
-            [100 * (value - 1) for value in [*ratios, mean.mean]],
-            0.26,
-            yerr=[[0.0] * len(ratios) + [100 * end] for end in ends],
-            error_kw={"linewidth": 0.8},
-            label=f"{label}: {100 * (mean.mean - 1):+.1f} %",
-        )
-    top.axhline(0, color="black", linewidth=0.8)
-    top.margins(y=0.15)
-    top.set_ylabel("executable bytes,\n% against -Oz")
-    top.legend(loc="lower left", ncols=3, fontsize=8)
-    top.set_title(
-        "Stock clang -Oz with the model, and with candidates compared (held-out programs)"
-    )
-    timed = {"onnx": "in process", "server": "Python server"}
-    timed |= {way: ways[way] for way in EFFORTS}
-    for place, (name, label) in enumerate(timed.items()):
-        times = [r.builds[name].wall_seconds / r.builds["oz"].wall_seconds for r in results]
-        times.append(geometric_mean(times))
-        at = [index + 0.2 * (place - 1.5) for index in range(len(names))]
-        bottom.bar(at, times, 0.19, label=label)
-    bottom.axhline(1, color="black", linewidth=0.8)
-    bottom.set_ylabel("compile time,\n× -Oz")
-    bottom.margins(y=0.25)
-    bottom.legend(loc="upper left", ncols=4, fontsize=8)
-    bottom.set_xticks(range(len(names)), names, rotation=35, ha="right")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+            say(f"near-tie, {engine.engine}: {one}")

@@ -14,7 +14,8 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,8 +83,12 @@ def compile_program(
     jobs: int = 2,
     build: Path = BUILD,
     suffix: str = ".o",
+    pool: Executor | None = None,
 ) -> list[Compiled]:
-    """Compile all files of a fetched program into the folder `output`; the first error raises."""
+    """Compile all files of a fetched program into the folder `output`; the first error raises.
+
+    The workers are those of `pool`, or else `jobs` new ones.
+    """
     sources = program.sources(source_tree(program, build))
     output.mkdir(parents=True, exist_ok=True)
 
@@ -91,11 +96,14 @@ def compile_program(
         target = output.resolve() / output_name(source, suffix)
         return compile_file(program, source, target, compiler, flags, build)
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with nullcontext(pool) if pool else ThreadPoolExecutor(max_workers=jobs) as workers:
+        started = [workers.submit(one, source) for source in sources]
         try:
-            return list(pool.map(one, sources))
+            return [future.result() for future in started]
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            for future in started:
+                future.cancel()
+            wait(started)
             raise
 
 

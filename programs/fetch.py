@@ -145,21 +145,22 @@ def fetched_version(program: Program, build: Path = BUILD) -> str:
     return _stamp(program, build).read_text().strip()
 
 
+def is_fetched(program: Program, build: Path = BUILD) -> bool:
+    """Whether the program's sources are there, complete."""
+    return _stamp(program, build).is_file() and source_tree(program, build).is_dir()
+
+
 def fetch(programs: list[Program], build: Path = BUILD, least: int | None = None) -> list[Program]:
     """Fetch what is missing, and return the programs that are there.
 
     Fewer than `least` (default: all) are an error that names each that failed.
     """
-    missing = [
-        program
-        for program in programs
-        if not (_stamp(program, build).is_file() and source_tree(program, build).is_dir())
-    ]
+    missing = [program for program in programs if not is_fetched(program, build)]
     if not missing:
         return programs
     apt = Apt(build / "apt")
     failures: dict[Program, ProgramsError] = {}
-    bar = tqdm(missing, desc="fetch", unit="program", file=sys.stderr)
+    bar = tqdm(missing, desc="fetch", unit="program", file=sys.stderr, disable=None)
     for program in bar:
         bar.set_postfix_str(program.name)
         try:

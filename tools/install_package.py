@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Builds the Python packages, with components and compiler plugin, into build/wheels, and installs
+"""Builds the Python packages, with components and compiler plugins, into build/wheels, and installs
 them into build/venv.
 
-Does nothing if no source has changed since the last time.
+    tools/install_package.py             every part
+    tools/install_package.py --for demo  what `make demo` runs, or all that an earlier run installed
+
+Does nothing if no source has changed since the last time. Both build in the same folder, so that
+the second builds only what the first has left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common import BUILD, PYTHON, ROOT, run_logged
@@ -19,22 +26,72 @@ from common import BUILD, PYTHON, ROOT, run_logged
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 WHEELS = BUILD / "wheels"
+PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-v")
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
-LIBRARIES = (
-    "llvm-22-dev",
-    "llvm-19-dev",
-    "libmlir-22-dev",
-    "gcc-12-plugin-dev",
-    "libsimdjson-dev",
-    "libprotobuf-dev",
-    "libprotoc-dev",
-    "libgrpc++-dev",
-)
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 
-def fingerprint() -> str:
+@dataclass(frozen=True)
+class Parts:
+    """What is built: the folders of Python packages, CMake's options for the first of them, and the
+    Debian packages that it is made for."""
+
+    folders: tuple[str, ...]
+    options: dict[str, str]
+    libraries: tuple[str, ...]
+
+
+DEMO, ALL = "demo", "all"
+PARTS = {
+    DEMO: Parts(
+        (".",),
+        {
+            **{f"MLBRIDGE_{part}": "OFF" for part in ("JSON", "PROTOBUF", "GRPC", "MLIR", "GCC")},
+            "MLBRIDGE_LLVM_PLUGINS": "mlbridge-phase-ordering",
+        },
+        ("llvm-22-dev",),
+    ),
+    ALL: Parts(
+        (".", "python/compat"),
+        {},
+        (
+            "llvm-22-dev",
+            "llvm-19-dev",
+            "libmlir-22-dev",
+            "gcc-12-plugin-dev",
+            "libsimdjson-dev",
+            "libprotobuf-dev",
+            "libprotoc-dev",
+            "libgrpc++-dev",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Which parts are installed, and of what they were made: "" while that isn't sure."""
+
+    parts: str
+    made_of: str
+
+    def write(self) -> None:
+        STAMP.write_text(json.dumps(asdict(self)) + "\n")
+
+
+def installed() -> Stamp | None:
+    """What is in build/venv. Looked at from outside the tree, in a way that starts nothing."""
+    if not list(BUILD.glob("venv/lib/python*/site-packages/mlbridge-*.dist-info")):
+        return None
+    try:
+        found = Stamp(**json.loads(STAMP.read_text()))
+    except (OSError, TypeError, ValueError):  # none, or another version's, which had all parts
+        return Stamp(ALL, "")
+    return found if found.parts in PARTS else Stamp(ALL, "")
+
+
+def fingerprint(parts: str) -> str:
     digest = hashlib.sha256(sys.version.encode())
     files = [ROOT / name for name in INPUTS]
     for folder in FOLDERS:
@@ -45,7 +102,7 @@ def fingerprint() -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     # What the package is made for belongs to it: another LLVM means another plugin.
     llvm = subprocess.run(
-        ["dpkg-query", "-W", "-f=${Version}", *LIBRARIES],
+        ["dpkg-query", "-W", "-f=${Version}", *PARTS[parts].libraries],
         capture_output=True,
         check=False,
     )
@@ -53,43 +110,53 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def main() -> int:
-    wanted = fingerprint()
-    # Looked at from outside the tree, in a way that starts nothing.
-    installed = list(BUILD.glob("venv/lib/python*/site-packages/mlbridge-*.dist-info"))
-    if installed and STAMP.is_file() and STAMP.read_text() == wanted:
+def build(parts: str, folder: str) -> int:
+    """Makes the wheel of one Python package, and installs it."""
+    options = PARTS[parts].options.items() if folder == "." else ()
+    make: list[str | Path] = [
+        *(*PIP, "wheel", "--no-build-isolation", "--no-deps", "-w", WHEELS),
+        *(f"--config-settings=cmake.define.{name}={value}" for name, value in options),
+        ROOT / folder,
+    ]
+    before = set(WHEELS.glob("*.whl"))
+    # By the names that presets call them, so that ccache has their results for these as well.
+    if code := run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"}):
+        return code
+    Stamp(parts, "").write()  # from here on the other parts are gone, or these are there
+    install = [*PIP, "install", "--no-deps", "--force-reinstall"]
+    return run_logged(LOG, *install, *set(WHEELS.glob("*.whl")) - before, seconds=3600)
+
+
+def main(wanted: str = ALL) -> int:
+    there = installed()
+    # What is installed stays: whoever has run `make build` keeps what it made.
+    parts = there.parts if there and wanted == DEMO else wanted
+    made_of = fingerprint(parts)
+    if there == Stamp(parts, made_of):
         return 0
-    print("building the Python package (log: build/package.log) ...", flush=True)
+    what = "the part of the Python package that the demo needs"
+    what = what if parts == DEMO else "the Python package"
+    print(f"building {what} (log: build/package.log) ...", flush=True)
     start = time.monotonic()
-    STAMP.unlink(missing_ok=True)
+    if there:
+        Stamp(there.parts, "").write()
     shutil.rmtree(WHEELS, ignore_errors=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "-v"]
     LOG.write_text("")
     code = 0
     # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
-    for source, name in ((ROOT, "mlbridge"), (ROOT / "python" / "compat", "mlbridge_compat")):
-        make: list[str | Path] = [
-            *pip,
-            "wheel",
-            "--no-build-isolation",
-            "--no-deps",
-            "-w",
-            WHEELS,
-            source,
-        ]
-        # By the names that presets call them, so that ccache has their results for these as well.
-        code = code or run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"})
-        install = [*pip, "install", "--no-deps", "--force-reinstall"]
-        code = code or run_logged(LOG, *install, *WHEELS.glob(f"{name}-*.whl"), seconds=3600)
+    for folder in PARTS[parts].folders:
+        code = code or build(parts, folder)
     if code != 0:
         lines = LOG.read_text(errors="replace").splitlines()
         print("\n".join(lines[-60:]))
         print(f"building the Python package failed; the whole log is {LOG}")
         return code
-    STAMP.write_text(wanted)
-    print(f"the Python package is in build/venv ({time.monotonic() - start:.0f} s)")
+    Stamp(parts, made_of).write()
+    print(f"{what} is in build/venv ({time.monotonic() - start:.0f} s)")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--for", dest="wanted", choices=PARTS, default=ALL)
+    sys.exit(main(parser.parse_args().wanted))

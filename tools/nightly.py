@@ -151,6 +151,11 @@ def has_cross_compiler() -> bool:
     return bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 
 
+def demo(log: Path, _: float) -> bool:
+    """All programs of the demo by all engines; `make demo` compares some of them on a few."""
+    return run(log, PYTHON, ROOT / "demo/run.py", "--all-engines", "--output", RESULTS / "demo")
+
+
 def own_builds(log: Path, _: float) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
     command = [sys.executable, "-m", "programs.own_builds"]
@@ -245,6 +250,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "random-aliases": (aliases, 0.05),
     "torch-exports": (torch_exports, 0.05),
     "thread-soak": (thread_soak, 0.1),
+    "demo": (demo, 0.0),
     "own-builds": (own_builds, 0.15),
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),

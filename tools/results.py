@@ -159,8 +159,9 @@ def decisions(engines: list[dict[str, Any]]) -> list[str]:
     rows = []
     for e in engines:
         near, other, bad = (len(e[k]) for k in ("near_ties", "different", "objects_different"))
-        rows.append([e["engine"], e["decisions"], e["same"], near, other, e["objects"], bad])
-    head = ["engine", "decisions", "same as onnx", "near-ties", "different"]
+        which = len(e["programs"])
+        rows.append([e["engine"], which, e["decisions"], e["same"], near, other, e["objects"], bad])
+    head = ["engine", "programs", "decisions", "same as onnx", "near-ties", "different"]
     head += ["objects", "other bytes"]
     return [
         "The same model by other engines; *near-ties*: another action whose score is within the"

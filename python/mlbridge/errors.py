@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 from typing import NamedTuple
-
-from ._core import _codes
 
 
 class Code(enum.IntEnum):
@@ -41,7 +40,11 @@ class NextStep(enum.Enum):
     STOP = "stop"
 
 
-_NEXT_STEPS = {Code(code): NextStep(step) for code, _, step in _codes()}
+@functools.cache
+def _next_steps() -> dict[Code, NextStep]:
+    from ._core import _codes  # not before: the parts of Python alone work without the extension
+
+    return {Code(code): NextStep(step) for code, _, step in _codes()}
 
 
 class Status(NamedTuple):
@@ -58,7 +61,7 @@ class Status(NamedTuple):
     @property
     def next_step(self) -> NextStep:
         """What the caller can do about it."""
-        return _NEXT_STEPS[self.code]
+        return _next_steps()[self.code]
 
     def __str__(self) -> str:
         return "ok" if self.ok else f"{self.code.name.lower().replace('_', ' ')}: {self.message}"
@@ -84,7 +87,7 @@ class Error(Exception):
     @property
     def next_step(self) -> NextStep:
         """What the caller can do about it."""
-        return _NEXT_STEPS[self.code]
+        return _next_steps()[self.code]
 
     def __str__(self) -> str:
         return self.message

@@ -54,6 +54,22 @@ def test_a_part_without_its_library_is_an_error_that_says_how_to_leave_it_out(
     assert "--config-settings=cmake.define.MLBRIDGE_JSON=OFF" in done.stderr
 
 
+def test_a_plugin_that_there_is_not_cannot_be_asked_for(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *("cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(tmp_path)),
+            *("-DMLBRIDGE_BUILD_TESTS=OFF", "-DMLBRIDGE_ONNX=OFF", "-DMLBRIDGE_GRPC=OFF"),
+            "-DMLBRIDGE_LLVM_PLUGINS=mlbridge-phase-ordering;mlbridge-none",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "MLBRIDGE_LLVM_PLUGINS: there is no plugin mlbridge-none" in done.stderr
+
+
 def test_it_is_imported_and_asked(installed: Path, tmp_path: Path) -> None:
     script = "import mlbridge; print(mlbridge.__version__)"
     assert run(installed / "bin/python", "-c", script, cwd=tmp_path).startswith("0.1")

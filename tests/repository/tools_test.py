@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import install_package  # noqa: E402
 import run_tests  # noqa: E402
+from install_package import ALL, DEMO  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -25,35 +27,125 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_setup_has_nothing_to_do_the_second_time() -> None:
-    for _ in range(2):
+def test_setup_has_nothing_to_do_the_second_time_nor_for_a_part() -> None:
+    for arguments in ([], [], ["--for", "demo"]):
         done = subprocess.run(
-            [ROOT / "tools/setup"], capture_output=True, text=True, timeout=110, check=False
+            [ROOT / "tools/setup", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_setup_says_which_packages_are_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [([], ["no-such-package", "python3"]), (["--for", "demo"], ["python3"])],
+)
+def test_setup_says_which_packages_are_missing(
+    arguments: list[str], missing: list[str], tmp_path: Path
+) -> None:
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     (tmp_path / "tools/requirements/apt.txt").write_text(
-        "make # is there\nno-such-package >=1 # is not\npython3 >=99 # is too old\n"
+        "make @demo # is there\nno-such-package >=1 # is not\npython3 >=99 @demo # is too old\n"
     )
     done = subprocess.run(
-        [tmp_path / "tools/setup", "--print"],
+        [tmp_path / "tools/setup", *arguments, "--print"],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
     assert done.stdout.startswith("apt-get update && apt-get install")
-    assert done.stdout.split()[-2:] == ["no-such-package", "python3"]
+    assert done.stdout.split("--no-install-recommends")[1].split() == missing
 
 
-def test_setup_refuses_unknown_arguments() -> None:
+@pytest.mark.parametrize("arguments", [["--fast"], ["--for"], ["--for", "fun"]])
+def test_setup_refuses_unknown_arguments(arguments: list[str]) -> None:
     done = subprocess.run(
-        [ROOT / "tools/setup", "--fast"], capture_output=True, text=True, timeout=60, check=False
+        [ROOT / "tools/setup", *arguments], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode != 0 and "'--fast'" in done.stderr
+    assert done.returncode != 0 and f"'{' '.join(arguments)}'" in done.stderr
+
+
+class Packaging:
+    """pip that installs nothing, and notes the wheels that it is to make: with which options."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[set[str]] = []
+        self.fails = ""
+        self._installed = folder / "venv/lib/python3/site-packages/mlbridge-1.dist-info"
+        self.sources = "one"
+        for name, value in {
+            "BUILD": folder,
+            "STAMP": folder / "stamp",
+            "LOG": folder / "log",
+            "WHEELS": folder / "wheels",
+            "run_logged": self.run,
+            "fingerprint": lambda parts: f"{parts} of {self.sources}",
+        }.items():
+            monkeypatch.setattr(install_package, name, value)
+
+    def run(self, _: Path, *command: str | Path, **__: object) -> int:
+        words = [*map(str, command)]
+        if self.fails and self.fails in words:
+            return 1
+        if "install" in words:
+            self._installed.mkdir(parents=True, exist_ok=True)
+        elif str(ROOT) in words:
+            self.made.append({word.partition(".define.")[2] for word in words if "=" in word})
+        return 0
+
+    def build(self, parts: str) -> list[set[str]]:
+        """What a run for these parts makes."""
+        self.made.clear()
+        install_package.main(parts)
+        return list(self.made)
+
+
+@pytest.fixture
+def packaging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packaging:
+    return Packaging(tmp_path, monkeypatch)
+
+
+def test_the_demo_builds_its_part_and_leaves_the_rest_to_make_build(packaging: Packaging) -> None:
+    (options,) = packaging.build(DEMO)
+    assert {"MLBRIDGE_GRPC=OFF", "MLBRIDGE_LLVM_PLUGINS=mlbridge-phase-ordering"} <= options
+    assert packaging.build(DEMO) == []
+    packaging.sources = "two"
+    assert packaging.build(DEMO) == [options]
+    assert packaging.build(ALL) == [set()]
+    assert packaging.build(ALL) == []
+
+
+def test_the_demo_takes_nothing_away(packaging: Packaging) -> None:
+    assert packaging.build(ALL) == [set()]
+    assert packaging.build(DEMO) == []
+    packaging.sources = "two"
+    assert packaging.build(DEMO) == [set()]
+
+
+def test_a_build_that_failed_has_not_changed_what_is_installed(packaging: Packaging) -> None:
+    (options,) = packaging.build(DEMO)
+    packaging.fails = "wheel"
+    packaging.build(ALL)
+    packaging.fails = ""
+    assert packaging.build(DEMO) == [options]
+    packaging.fails = "install"  # which may have changed it
+    packaging.build(ALL)
+    packaging.fails = ""
+    assert packaging.build(DEMO) == [set()]
+
+
+def test_what_the_demo_leaves_out_are_parts_of_the_package() -> None:
+    wheel = (ROOT / "tests/install/wheel-files.txt").read_text().splitlines()
+    options = install_package.PARTS[DEMO].options
+    for plugin in options["MLBRIDGE_LLVM_PLUGINS"].split(";"):
+        assert f"mlbridge/plugins/{plugin}.so" in wheel
+    known = (ROOT / "CMakeLists.txt").read_text()
+    for name in options:
+        assert name in known or name.removeprefix("MLBRIDGE_") in known
 
 
 def test_a_step_that_fails_counts_and_stops_only_what_needs_it() -> None:
