@@ -1,37 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How pytest-xdist shares out the tests, and programs that count cases themselves."""
+"""What tests of several folders share: things that are slow to make, and programs that count cases
+themselves."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from building import DEV, run
+from once import SharedBuild, begin_run
 
 ROOT = Path(__file__).resolve().parent
-# Folders whose tests share what is slow to make, so one process runs all of a folder.
-TOGETHER = ("examples", "tests/compat", "tests/tensorflow")
-# Folders whose tests share nothing; of other folders one process runs a whole file.
-APART = ("compilers/llvm/phase-ordering/test", "demo", "tests/docs", "tests/random-networks")
+RUN = pytest.StashKey[Path]()
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        file = item.path.relative_to(ROOT)
-        folder = next((f for f in TOGETHER if file.is_relative_to(f)), str(file))
-        if not any(file.is_relative_to(f) for f in APART):
-            item.add_marker(pytest.mark.xdist_group(folder.replace("/", "-")))
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is a process of pytest-xdist's, led by another one."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: Any) -> None:
+    config.stash[RUN] = Path(config.workerinput["run"]) if is_worker(config) else begin_run()
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["run"] = str(node.config.stash[RUN])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        shutil.rmtree(config.stash[RUN], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_build(pytestconfig: pytest.Config) -> SharedBuild:
+    """Makes a folder once, for all processes of the run."""
+    return SharedBuild(pytestconfig.stash[RUN])
+
+
+@pytest.fixture(scope="session")
+def prefix(shared_build: SharedBuild) -> Path:
+    """The dev build installed, then moved: nothing may depend on where it was installed to."""
+
+    def install(folder: Path) -> None:
+        first = folder / "first"
+        run("cmake", "--install", DEV, "--prefix", first)
+        first.rename(folder / "moved prefix")
+
+    return shared_build("installation", install) / "moved prefix"
 
 
 @pytest.fixture
 def judge(record_property: Callable[[str, object], None]) -> Callable[..., None]:
     """Runs a program that judges cases and counts them in build/test/REPORT."""
 
-    def run(program: Path, report: str, *options: str | Path) -> None:
+    def judged(program: Path, report: str, *options: str | Path) -> None:
         path = ROOT / "build" / "test" / report
         path.unlink(missing_ok=True)
         command = [sys.executable, program, *options]
@@ -41,4 +71,4 @@ def judge(record_property: Callable[[str, object], None]) -> Callable[..., None]
         assert counts["passed"] > 0 and counts["failed"] == 0
         record_property("cases", counts["passed"])
 
-    return run
+    return judged

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Longer campaigns, an hour of them, not part of CI: what `make test` takes a sample of, all floats
-through JSON, fuzzers, random networks, soaks.
+"""Longer campaigns, not part of CI: tests of which `make test` runs a sample, whole installations,
+LLVM 19, all floats through JSON, fuzzers, random networks, soaks.
 
     tools/nightly.py [--minutes N] [--only CAMPAIGN]
 
-Each campaign has its share of the minutes, 20 unless given; what of it has no end of its own, goes
-on as long. The others, and building what is not there, take some 25 more. Each has a log in
-build/nightly/; results are in build/nightly/summary.json.
+What has no end of its own has a share of the minutes, 20 unless given; on two cores the others,
+and building what is not there, take some hours more. Each campaign has a log in build/nightly/;
+results are in build/nightly/summary.json.
 """
 
 from __future__ import annotations
@@ -29,8 +29,15 @@ RANDOM_NETWORKS = ROOT / "tests/random-networks/run.py"
 COMPARE = (PYTHON, "-m", "programs.compare")
 FEW = ("zlib", "bzip2", "lz4", "byacc", "expat")
 NO_CROSS_COMPILER = "there is no cross compiler: apt-get install g++-aarch64-linux-gnu qemu-user"
-LONG_BUILD = "MLBRIDGE_LONG_TESTS=ON"
-LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of tests of which `make test` runs a sample
+LONG_BUILD = "MLBRIDGE_LONG_TESTS=ON"  # C++ tests that `make test` doesn't build
+LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of C++ tests of which `make test` runs a sample
+# Python tests that `make test` leaves out, in any folder: which campaign runs which marks.
+MARKED = {
+    "whole-tests": "nightly and not llvm19 and not training",
+    "llvm-19": "llvm19",
+    "training": "training",
+}
+HOURS = 3600  # seconds
 COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
 
@@ -97,37 +104,52 @@ def torch_exports(log: Path, _: float) -> bool:
     return exported and run(log, PYTHON, RANDOM_NETWORKS, "--files", folder, "--out", out)
 
 
+def tests(
+    log: Path, *options: str, python: Path = PYTHON, env: dict[str, str] | None = None
+) -> bool:
+    """Runs pytest, by default in all folders."""
+    command = (python, "-m", "pytest", *options, "--durations=20")
+    return run(log, *command, seconds=4 * HOURS, env=env)
+
+
 def training(log: Path, _: float) -> bool:
-    """Every algorithm, small; many episodes with killed compilers; trainers' own checks."""
+    """Every algorithm, small; many episodes with killed compilers; trainers' own checks. What else
+    there is of environments is tested beside the libraries of trainers, too."""
     train_venv.prepare()
-    tests = ["tests/training", "tests/gym", "python/tests/test_loading.py"]
-    tests.append("tests/corpus/candidates_test.py")  # predictors, which need scikit-learn
-    return run(log, train_venv.PYTHON, "-m", "pytest", *tests, "-m", "", "--durations=12", env=LONG)
+    marked = tests(log, "-m", MARKED["training"], python=train_venv.PYTHON)
+    return tests(log, "tests/training", "tests/gym", python=train_venv.PYTHON) and marked
 
 
-def sampled_tests(log: Path, _: float) -> bool:
-    """The tests of which `make test` runs a sample, whole: every byte of hostile models, also with
-    sanitizers, every fault, TensorFlow's models by every engine, ten programs by every runner."""
-    if build("dev", [], LONG_BUILD) != 0 or build("asan", [], LONG_BUILD) != 0:
+def whole_tests(log: Path, _: float) -> bool:
+    """The tests of which `make test` runs a sample, whole, also with sanitizers: every byte of
+    hostile models, every fault, every runner of every optimization, TensorFlow's models,
+    installations. Other random loops each night."""
+    if build("dev", []) != 0 or build("asan", [], LONG_BUILD) != 0:
         return False
-    good = run(
-        log,
-        PYTHON,
-        "-m",
-        "pytest",
-        "tests/faults",
-        "tests/tensorflow",
-        "tests/llvm-advice/runners_test.py",
-        "tests/llvm-advice/agents_test.py",
-        "-m",
-        "",
-        "--durations=12",
-        env=LONG,
-    )
-    for preset in ("dev", "asan"):
-        command = ["ctest", "--preset", preset, "-L", "slow", "--parallel", str(jobs())]
+    seed = {"MLBRIDGE_FIRST_SEED": str(int(time.time()) // 86400 * 1000)}
+    good = tests(log, "-n", str(jobs()), "-m", MARKED["whole-tests"], env=seed)
+    for preset, options in (("dev", ["-L", "slow"]), ("asan", ["-L", "slow|unit"])):
+        command = ["ctest", "--preset", preset, *options, "--parallel", str(jobs())]
         good &= run(log, *command, env=LONG)
     return good
+
+
+def llvm_19(log: Path, _: float) -> bool:
+    """What plugins and hosts do with the older LLVM."""
+    if build("dev", [], LONG_BUILD) != 0:
+        return False
+    good = run(log, "ctest", "--preset", "dev", "-R", "^llvm_19")
+    return tests(log, "-n", str(jobs()), "-m", MARKED["llvm-19"]) and good
+
+
+def clang_tidy(log: Path, _: float) -> bool:
+    """All files, of which `make test` looks at those that differ from main."""
+    return build("dev", []) == 0 and run(log, PYTHON, ROOT / "tools/tidy.py", "--all", seconds=HOURS)
+
+
+def listed_packages(log: Path, _: float) -> bool:
+    """What builds read and commands start is in the list of packages."""
+    return build("dev", []) == 0 and tests(log, "tests/closure", "-m", "")
 
 
 def thread_soak(log: Path, seconds: float) -> bool:
@@ -163,30 +185,14 @@ def own_builds(log: Path, _: float) -> bool:
 
 
 def loop_distribution(log: Path, _: float) -> bool:
-    """Other random loops each night, and real programs at -O3, with agents that decide so."""
+    """Real programs at -O3, with agents that decide so."""
     seed = int(time.time()) // 86400 * 1000
-    tests: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "pytest",
-        "compilers/llvm/loop-distribution/test",
-        "-m",
-        "nightly",
-    ]
-    good = run(log, *tests, env={"MLBRIDGE_FIRST_SEED": str(seed)})
     models = {"always": "function:always", "random": f"function:random?seed={seed}"}
     ways = [
         f"--way={name}={flags('loop-distribution', '--model', model)}"
         for name, model in models.items()
     ]
-    return run(log, *COMPARE, *FEW, "--level", "O3", *ways) and good
-
-
-def beyond_llvm(log: Path, _: float) -> bool:
-    """Real programs by GCC and by Polly, and many operations of MLIR's linalg, with a network that
-    chooses at random."""
-    tests = ["compilers/gcc/test", "compilers/llvm/polly/test", "compilers/mlir/tiling/test"]
-    return build("dev", []) == 0 and run(log, PYTHON, "-m", "pytest", *tests, "-m", "nightly")
+    return run(log, *COMPARE, *FEW, "--level", "O3", *ways)
 
 
 def allocations() -> dict[str, str]:
@@ -226,21 +232,19 @@ def register_allocation(log: Path, _: float) -> bool:
 
 
 def aarch64(log: Path, _: float) -> bool | str:
-    """The kernels and a compiled network for AArch64, cross-compiled and run under qemu-user."""
+    """The kernels for AArch64, cross-compiled and run under qemu-user."""
     if not has_cross_compiler():
         return NO_CROSS_COMPILER
-    test = ["-m", "pytest", "tests/install/compile_model_test.py", "-k", "another_machine"]
-    return (
-        build("dev", []) == 0
-        and run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
-        and run(log, PYTHON, *test)
-    )
+    return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
 
 
 # Each says whether it passed, or why it was left out. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
-    "sampled-tests": (sampled_tests, 0.15),
-    "training": (training, 0.15),
+    "whole-tests": (whole_tests, 0.0),
+    "llvm-19": (llvm_19, 0.0),
+    "training": (training, 0.0),
+    "clang-tidy": (clang_tidy, 0.0),
+    "listed-packages": (listed_packages, 0.0),
     "all-floats": (all_floats, 0.05),
     "fuzzers": (fuzzers, 0.15),
     "random-networks": (
@@ -254,7 +258,6 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool | str], float]] = {
     "own-builds": (own_builds, 0.15),
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
-    "beyond-llvm": (beyond_llvm, 0.0),
     "aarch64": (aarch64, 0.05),
 }
 
@@ -265,7 +268,7 @@ def main() -> int:
         "--minutes",
         type=float,
         default=20,
-        help="for campaigns without an end; the others and the builds take some 25 more",
+        help="for campaigns without an end; the others and the builds take longer",
     )
     parser.add_argument("--only", choices=sorted(CAMPAIGNS))
     arguments = parser.parse_args()

@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from once import SharedBuild
 from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
 
-ROOT = Path(__file__).resolve().parents[2]
 FEATURES, HIDDEN, ACTIONS = 6, 24, 3
 ADVICES = ["leave", "inline", "inline early"]
 
@@ -43,8 +43,7 @@ def must(*command: str | Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def save_network(path: Path) -> None:
     chance = np.random.default_rng(3)
     weights = {
         "first": chance.standard_normal((FEATURES, HIDDEN)),
@@ -72,10 +71,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
     )
-    path = tmp_path_factory.mktemp("network") / "advice.onnx"
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -92,29 +89,36 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def build(network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("build")
-    prefix = folder / "prefix"
-    must("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", prefix)
-    flags = "-Wall -Wextra -Werror"
-    must(
-        *("cmake", "-S", Path(__file__).parent, "-B", folder, "-G", "Ninja"),
-        *(f"-DCMAKE_PREFIX_PATH={prefix}", f"-DNETWORK={network}", f"-DCMAKE_C_FLAGS={flags}"),
-        f"-DCMAKE_CXX_FLAGS={flags} -fno-exceptions -fno-rtti",
-        f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}",
-    )
-    must("cmake", "--build", folder)
-    return folder
+def build(prefix: Path, shared_build: SharedBuild) -> Path:
+    """The programs, with the network linked in; and the network, also compiled."""
+
+    def make(folder: Path) -> None:
+        network, shared = folder / "advice.onnx", folder / "advice.so"
+        save_network(network)
+        flags = "-Wall -Wextra -Werror"
+        must(
+            *("cmake", "-S", Path(__file__).parent, "-B", folder, "-G", "Ninja"),
+            *(f"-DCMAKE_PREFIX_PATH={prefix}", f"-DNETWORK={network}", f"-DCMAKE_C_FLAGS={flags}"),
+            f"-DCMAKE_CXX_FLAGS={flags} -fno-exceptions -fno-rtti",
+            f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}",
+        )
+        must("cmake", "--build", folder)
+        must(sys.executable, "-m", "mlbridge", "compile", network, "--shared", "-o", shared)
+
+    return shared_build("inlining", make)
+
+
+@pytest.fixture(scope="session")
+def network(build: Path) -> Path:
+    return build / "advice.onnx"
 
 
 @pytest.fixture(scope="session")
 def uris(network: Path) -> dict[str, str]:
-    shared = network.with_suffix(".so")
-    must(sys.executable, "-m", "mlbridge", "compile", network, "--shared", "-o", shared)
     return {
         "onnx": f"onnx:{network}",
         "native": f"native:{network}",
-        "aot": f"aot:{shared}",
+        "aot": f"aot:{network.with_suffix('.so')}",
         "aot, linked in": "aot:advice",
     }
 

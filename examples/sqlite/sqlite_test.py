@@ -16,14 +16,15 @@ import numpy as np
 import onnx
 import pytest
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
-from building import DEV, attempt, run
+from building import attempt, run
+from once import SharedBuild
 from onnx import TensorProto, helper, numpy_helper
+from sampling import runners_of
 
 import mlbridge
 
 HERE = Path(__file__).parent
 ROWS = 200
-QUERIES = 20
 #: So many models a connection keeps open.
 KEPT = 8
 TABLE = (
@@ -51,16 +52,14 @@ with mlbridge.Server("unix:" + sys.argv[1], signature) as server:
 
 
 @pytest.fixture(scope="session")
-def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sqlite")
-    run("cmake", "--install", DEV, "--prefix", folder / "prefix")
-    flags = "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"
-    run(
-        *("cmake", "-S", HERE, "-B", folder, "-G", "Ninja", flags),
-        f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}",
-    )
-    run("cmake", "--build", folder)
-    return folder / "mlbridge.so"
+def extension(prefix: Path, shared_build: SharedBuild) -> Path:
+    def build(folder: Path) -> None:
+        flags = "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"
+        found = f"-DCMAKE_PREFIX_PATH={prefix}"
+        run("cmake", "-S", HERE, "-B", folder, "-G", "Ninja", flags, found)
+        run("cmake", "--build", folder)
+
+    return shared_build("sqlite", build) / "mlbridge.so"
 
 
 class Database:
@@ -369,22 +368,22 @@ def scores(network: str) -> list[float]:
     return [float(score) for score in (np.maximum(rows @ first, 0) @ second)[:, 0]]
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize(("runner", "count"), runners_of("sqlite", RUNNERS, few=10, many=20))
 def test_every_runner_gives_the_same_answers(
-    database: Database, network: str, tmp_path: Path, runner: str
+    database: Database, network: str, tmp_path: Path, runner: str, count: int
 ) -> None:
     """In generated queries, in place of a column that has the right ones."""
     rows = ", ".join(f"({i}, {score!r})" for i, score in enumerate(scores(network), 1))
     database.ask(
         f"CREATE TABLE right(id INTEGER PRIMARY KEY, score REAL); INSERT INTO right VALUES {rows}"
     )
-    queries = [generated(seed) for seed in range(QUERIES)]
+    queries = [generated(seed) for seed in range(count)]
     stored = "(SELECT score FROM right WHERE right.id = t.id)"
     expected = [database.ask(query.replace("{}", stored)) for query in queries]
-    assert sum(len(answer) for answer in expected) > 5 * QUERIES
+    assert sum(len(answer) for answer in expected) > 5 * count
     with asked(runner, Path(network.partition(":")[2]), tmp_path) as uri:
         called = f"mlbridge('{uri}', x, y)"
         answers = [database.ask(query.replace("{}", called)) for query in queries]
     rows_given = sum(map(len, answers))
-    record("sqlite", runner, QUERIES, rows_given, answers == expected)
+    record("sqlite", runner, count, rows_given, answers == expected)
     assert answers == expected

@@ -15,7 +15,9 @@ import numpy as np
 import onnxruntime
 import pytest
 from beyond_llvm import RUNNERS, asked, record, tiles_network
-from building import DEV, run
+from building import run
+from once import SharedBuild
+from sampling import runners_of
 
 import mlbridge
 
@@ -24,7 +26,6 @@ DEFAULTS = ["product 32 32 32 same", "transposition 32 32 same", "sums 32 32 sam
 ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
     os.environ
 )
-PROGRAMS = 20
 KILLED = """
 import os, sys, mlbridge
 asked = 0
@@ -45,14 +46,14 @@ with mlbridge.Server("unix:" + sys.argv[1], signature) as server:
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiling")
-    run("cmake", "--install", DEV, "--prefix", folder / "prefix")
-    flags = "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic"
-    prefix = f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}"
-    run("cmake", "-S", HERE, "-B", folder, "-G", "Ninja", flags, prefix)
-    run("cmake", "--build", folder)
-    return folder / "tile"
+def program(prefix: Path, shared_build: SharedBuild) -> Path:
+    def build(folder: Path) -> None:
+        flags = "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic"
+        found = f"-DCMAKE_PREFIX_PATH={prefix}"
+        run("cmake", "-S", HERE, "-B", folder, "-G", "Ninja", flags, found)
+        run("cmake", "--build", folder)
+
+    return shared_build("tiling", build) / "tile"
 
 
 def tiled(program: Path, uri: str, length: int = 50) -> tuple[list[str], str]:
@@ -65,18 +66,20 @@ def tiled(program: Path, uri: str, length: int = 50) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_every_runner_chooses_the_same(program: Path, tmp_path: Path, runner: str) -> None:
-    path, lengths = tiles_network(tmp_path / "tiles.onnx"), range(2, 2 + 3 * PROGRAMS, 3)
+@pytest.mark.parametrize(("runner", "count"), runners_of("choose_tiles", RUNNERS, few=10, many=20))
+def test_every_runner_chooses_the_same(
+    program: Path, tmp_path: Path, runner: str, count: int
+) -> None:
+    path, lengths = tiles_network(tmp_path / "tiles.onnx"), range(2, 2 + 3 * count, 3)
     expected = [tiled(program, f"native:{path}", length) for length in lengths]
     assert not any(said for _, said in expected)
     sizes = {" ".join(re.findall(r"\d+", line)) for lines, _ in expected for line in lines}
-    assert len(sizes) > PROGRAMS
+    assert len(sizes) > count
     with asked(runner, path, tmp_path) as uri:
         found = [tiled(program, uri, length) for length in lengths]
     assert found == expected
     assert all(line.endswith(" same") for lines, _ in found for line in lines)
-    record("choose_tiles", runner, PROGRAMS, 3 * PROGRAMS, found == expected)
+    record("choose_tiles", runner, count, 3 * count, found == expected)
 
 
 def served(tmp_path: Path, policy: Any) -> Any:

@@ -27,7 +27,6 @@ needs_onnx = pytest.mark.skipif(
     not importlib.util.find_spec("onnxruntime") or not importlib.util.find_spec("onnx"),
     reason="needs onnx and onnxruntime",
 )
-needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 
 
 def save_onnx(path: Path, shape: list[Any], weights: Any = WEIGHTS, **properties: str) -> Path:
@@ -276,7 +275,8 @@ def test_agents_have_models_of_their_own(tmp_path: Path, address: str, batch: in
         model.serve(address, agents={"a": foreign})
 
 
-@needs_torch
+@pytest.mark.nightly
+@pytest.mark.training
 @pytest.mark.parametrize("kind", ["script", "export", "factory"])
 @pytest.mark.parametrize("batch", [None, 3])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -4,7 +4,7 @@ or to what these depend on, so that a machine with nothing else can do the same.
 
 The last suite of `make test`: the programs are those of the whole run, recorded by each of them
 (record_programs.c; programs that are linked statically or have an empty environment are not
-seen), and those of the commands that are run here.
+seen). `make nightly` adds those of other commands.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ OPTIONAL = {
     *("rustc", "rustup", "lsb_release", "fc-list", "gpgconf", "gpg-connect-agent"),
     *("appstreamcli", "gdbus"),
 }
-# Tests that use them are skipped, with that reason, on a machine without them.
-FOR_SKIPPED_TESTS = ["g++-aarch64-linux-gnu", "qemu-user"]
 if sys.base_prefix != "/usr":
     OURS.append(Path(sys.base_prefix).resolve())
 
@@ -46,11 +44,6 @@ def installed() -> list[Package]:
 @pytest.fixture(scope="session")
 def files(installed: list[Package]) -> Files:
     return Files(closure(installed, listed(APT)))
-
-
-@pytest.fixture(scope="session")
-def files_of_tests(installed: list[Package]) -> Files:
-    return Files(closure(installed, listed(APT) + FOR_SKIPPED_TESTS))
 
 
 def output(*command: str | Path) -> list[str]:
@@ -69,6 +62,13 @@ def read() -> set[str]:
             lines += output("ninja", "-C", tree, "-t", "inputs", target)
         found |= {os.path.normpath(tree / line) for line in lines}
     return {path for path in found if os.path.isfile(path) and not is_ours(path)}
+
+
+def recorded(*command: str | Path) -> None:
+    """Runs a command that must succeed, whose programs are recorded."""
+    env = environment() | recording()
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def is_ours(path: str) -> bool:
@@ -90,20 +90,29 @@ def test_a_package_that_is_not_listed_is_missed(installed: list[Package], read: 
     assert found and all(why.endswith("is of libprotoc-dev") for why in found)
 
 
-def test_the_programs_that_are_started_are_in_the_list(
-    files_of_tests: Files, tmp_path: Path
-) -> None:
-    env = environment() | recording()
-    demo = [sys.executable, "demo/run.py", "--output", str(tmp_path), "bzip2"]
-    for command in (["make", "build"], ["tools/setup", "--print"], demo):
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    lines = Path(env["MLBRIDGE_PROGRAMS"]).read_text(errors="replace").splitlines()
+def started_programs() -> set[str]:
+    """The system's programs that were recorded, and what they are scripts of."""
+    lines = Path(recording()["MLBRIDGE_PROGRAMS"]).read_text(errors="replace").splitlines()
     calls = [line.split("\t") for line in lines]
     names = {name for call in calls if Path(call[0]).name not in OPTIONAL for name in call}
-    started = {name for name in names if os.path.isfile(name) and not is_ours(name)}
-    assert {"make", "bash", "clang-22", "ninja"} <= {Path(name).name for name in started}
-    assert not (found := strangers(files_of_tests, started)), "\n".join(found)
+    return {name for name in names if os.path.isfile(name) and not is_ours(name)}
+
+
+def test_the_programs_that_were_started_are_in_the_list(files: Files) -> None:
+    recorded("make", "--version")
+    started = started_programs()
+    assert "make" in {Path(name).name for name in started}
+    assert not (found := strangers(files, started)), "\n".join(found)
+
+
+@pytest.mark.nightly
+def test_the_programs_of_build_setup_and_demo_are_in_the_list(files: Files, tmp_path: Path) -> None:
+    recorded("make", "build")
+    recorded("tools/setup", "--print")
+    recorded(sys.executable, "demo/run.py", "--output", tmp_path, "bzip2")
+    started = started_programs()
+    assert {"make", "bash", "clang-22"} <= {Path(name).name for name in started}
+    assert not (found := strangers(files, started)), "\n".join(found)
 
 
 A = Package("a", depends="b (>= 1) | c, v, libc6:any (>= 2)")

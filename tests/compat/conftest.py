@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from building import DEV, ROOT, run
+from once import SharedBuild
 
 HERE = Path(__file__).parent
 
@@ -17,11 +18,14 @@ os.environ["MLBRIDGE_COMPAT_BESIDE"] = "1"  # the published package is the peer
 
 
 @pytest.fixture(scope="session")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("compat") / "prefix"
-    run("cmake", "--install", DEV, "--component", "development", "--prefix", folder)
-    (folder / "lib" / "mlbridge").mkdir(parents=True, exist_ok=True)  # of components, of which none
-    return folder
+def prefix(shared_build: SharedBuild) -> Path:
+    """Without the components."""
+
+    def install(folder: Path) -> None:
+        run("cmake", "--install", DEV, "--component", "development", "--prefix", folder)
+        (folder / "lib" / "mlbridge").mkdir(parents=True, exist_ok=True)
+
+    return shared_build("compat-installation", install)
 
 
 def build_outside(prefix: Path, source: Path, folder: Path) -> None:
@@ -36,11 +40,13 @@ def build_outside(prefix: Path, source: Path, folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def programs(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(prefix: Path, shared_build: SharedBuild) -> Path:
     """The folder of the programs."""
     if given := os.environ.get("MLBRIDGE_COMPAT_PROGRAMS"):  # built before, for quick rounds
         return Path(given)
-    folder = tmp_path_factory.mktemp("published")
-    for source in (HERE / "published", ROOT / "examples" / "published-2024"):
-        build_outside(prefix, source, folder)
-    return folder
+
+    def build(folder: Path) -> None:
+        for source in (HERE / "published", ROOT / "examples" / "published-2024"):
+            build_outside(prefix, source, folder)
+
+    return shared_build("published", build)

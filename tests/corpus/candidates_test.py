@@ -181,8 +181,9 @@ def synthetic(modules: int, noise: int) -> tuple[dict[str, Measured], list[Candi
     return found, [left, right]
 
 
+@pytest.mark.nightly
+@pytest.mark.training
 def test_predictors_are_compared_with_the_portfolio() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn isn't installed (build/venv-train has it)")
     found, listed = synthetic(200, 5)
     results = {r.name: r for r in prediction.cross_validate(found, listed)}
     assert next(iter(results)) == "portfolio" and len(results) == 4

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs or compiles every example of the README, the contributor's guide and docs/."""
+"""Runs or compiles every example of the README, the contributor's guide and docs/; those that take
+long, for `make nightly`."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from blocks import TESTED, Block, blocks, commands, fits
+from sampling import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -67,7 +70,14 @@ class Page:
         done = self.call(block, *command)
         assert done.returncode == 0, f"{block} gave {done.returncode}:\n{done.stdout}"
 
-    def run(self, block: Block) -> None:
+    def check(self, block: Block) -> None:
+        """What can be said of commands that aren't run."""
+        self.must(block, "bash", "-n", "-c", block.text)
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())
+        known = {one["name"] for one in presets["configurePresets"] if not one.get("hidden")}
+        assert set(re.findall(r"--preset[ =](\S+)", block.text)) <= known, block
+
+    def run(self, block: Block, whole: bool) -> None:
         kind = block.options.get("test", "")
         if "file" in block.options:
             (self.folder / block.options["file"]).write_text(block.text)
@@ -78,8 +88,8 @@ class Page:
                 words = line.split("#")[0].split()
                 assert words[:1] == ["make"], f"{block}: not a make command: {line}"
                 self.must(block, "make", "-n", "-C", str(ROOT), *words[1:])
-        elif block.language == "sh" and kind == "check":
-            self.must(block, "bash", "-n", "-c", block.text)
+        elif block.language == "sh" and (kind == "check" or (kind == "nightly" and not whole)):
+            self.check(block)
         elif block.language == "sh":
             self.must(block, "bash", "-euo", "pipefail", "-c", block.text)
         elif block.language == "console":
@@ -134,21 +144,6 @@ class Page:
                 server.wait()
 
 
-@pytest.fixture(scope="session")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("prefix")
-    dev = ROOT / "build" / "cmake" / "dev"
-    done = subprocess.run(
-        ["cmake", "--install", dev, "--prefix", folder],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest.fixture
 def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
     page = Page(tmp_path, prefix)
@@ -156,11 +151,20 @@ def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
     page.kill()
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
-def test_the_examples_of(path: Path, page_run: Page) -> None:
+LONG = [p for p in PAGES if any(b.options.get("test") == "nightly" for b in blocks(p))]
+
+
+@pytest.mark.parametrize(
+    ("path", "whole"),
+    [
+        *(pytest.param(p, False, id=p.name) for p in PAGES),
+        *(nightly(p, True, id=f"{p.name}, whole") for p in LONG),
+    ],
+)
+def test_the_examples_of(path: Path, whole: bool, page_run: Page) -> None:
     for block in blocks(path):
         if block.language in TESTED:
-            page_run.run(block)
+            page_run.run(block, whole)
     page_run.close()
 
 

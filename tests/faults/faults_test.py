@@ -3,7 +3,7 @@
 
 A proxy stands between the two sides on each transport. It cuts, stalls and splits at every byte,
 drops, doubles and reorders every frame, and changes every byte of every header; `make test` takes
-one in eleven of the bytes, `make nightly` all. What came of it is in faults.json, in build/test or
+some of the bytes, `make nightly` all. What came of it is in faults.json, in build/test or
 build/nightly; only faults that were seen to take effect are counted.
 """
 
@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import update
+from sampling import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "build" / "cmake" / "dev"
-LONG = "MLBRIDGE_LONG_TESTS" in os.environ
-EVERY = 1 if LONG else 11  # which has no factor in common with the headers' 40 bytes
-REPORT = ROOT / "build" / ("nightly" if LONG else "test") / "faults.json"
+SAMPLE = 11  # every which byte is taken; it has no factor in common with the headers' 40 bytes
 TRANSPORTS = ("pipe", "unix", "shm", "grpc")
 COUNTS = ("injected", "correct_advice", "clear_error", "wrong_advice", "hang", "crash")
 SECONDS = 600
 
 
-def campaign(transport: str, folder: Path) -> dict[str, Any]:
+def campaign(transport: str, every: int, folder: Path) -> dict[str, Any]:
     """What the program says of one transport; its own end by a signal is a crash."""
     program = os.environ.get("MLBRIDGE_FAULT_CAMPAIGN", str(DEV / "tests" / "fault-campaign"))
     try:
         done = subprocess.run(
-            [program, str(EVERY), str(folder), transport],
+            [program, str(every), str(folder), transport],
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -48,28 +48,29 @@ def campaign(transport: str, folder: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Of each transport; their sums are in the file."""
-    found = {name: campaign(name, tmp_path_factory.mktemp(name)) for name in TRANSPORTS}
-    sums: dict[str, Any] = {
-        key: sum(report.get(key, 0) for report in found.values()) for key in COUNTS
-    }
-    sums["transports"] = found
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(sums, indent=1) + "\n")
-    return found
+def keep(transport: str, every: int, found: dict[str, Any]) -> None:
+    """In the file, with the sums over the transports that are there."""
+
+    def change(before: dict[str, Any] | None) -> dict[str, Any]:
+        transports = {**(before or {}).get("transports", {}), transport: found}
+        sums = {key: sum(one.get(key, 0) for one in transports.values()) for key in COUNTS}
+        return {**sums, "transports": transports}
+
+    folder = "nightly" if every == 1 else "test"
+    update(ROOT / "build" / folder / "faults.json", change)
 
 
 @pytest.mark.timeout(SECONDS * 4)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_no_fault_misleads(transport: str, reports: dict[str, dict[str, Any]]) -> None:
-    report = reports[transport]
+@pytest.mark.parametrize("every", [SAMPLE, nightly(1)])
+def test_no_fault_misleads(transport: str, every: int, tmp_path: Path) -> None:
+    report = campaign(transport, every, tmp_path)
+    keep(transport, every, report)
     assert report.get("said") is None, report["said"]
     assert report["wrong_advice"] == 0
     assert report["hang"] == 0
     assert report["unclear"] == 0
-    assert report["injected"] > 4000 // EVERY
+    assert report["injected"] > 4000 // every
     assert report["without_effect"] < 0.01 * report["injected"]
     assert report["injected"] == report["correct_advice"] + report["clear_error"]
     # Each kind was there, and a split harms nobody.

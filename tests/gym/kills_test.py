@@ -12,6 +12,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from sampling import nightly
 
 from mlbridge.gym import PhaseOrdering
 
@@ -42,7 +43,7 @@ def episode(env: PhaseOrdering, number: int, kill_at: int | None) -> tuple[int, 
     raise AssertionError("an episode without end")
 
 
-@pytest.mark.parametrize("episodes", [150, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("episodes", [150, nightly(10_000)])
 def test_every_episode_is_accounted_for(corpus: Path, episodes: int) -> None:
     env = PhaseOrdering(corpus, max_steps=6)
     expected = [episode(env, number, None)[0] for number in range(SEQUENCES)]

@@ -10,25 +10,28 @@ from pathlib import Path
 
 import pytest
 from building import ROOT, run
+from once import SharedBuild
 
 
-def build(prefix: Path, example: str, folder: Path) -> Path:
-    shutil.copytree(ROOT / "examples" / example, folder / example)
-    made = folder / "build" / example
-    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"]
-    run("cmake", "-G", "Ninja", "-S", folder / example, "-B", made, *options)
-    run("cmake", "--build", made)
-    return made
+def build(prefix: Path, example: str, shared_build: SharedBuild) -> Path:
+    def make(folder: Path) -> None:
+        source = folder / "source"
+        shutil.copytree(ROOT / "examples" / example, source)
+        options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"]
+        run("cmake", "-G", "Ninja", "-S", source, "-B", folder / "build", *options)
+        run("cmake", "--build", folder / "build")
+
+    return shared_build(example, make) / "build"
 
 
 @pytest.fixture(scope="session")
-def graph(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(prefix, "graph-engine", tmp_path_factory.mktemp("graph"))
+def graph(prefix: Path, shared_build: SharedBuild) -> Path:
+    return build(prefix, "graph-engine", shared_build)
 
 
 @pytest.fixture(scope="session")
-def yaml(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(prefix, "yaml-serdes", tmp_path_factory.mktemp("yaml"))
+def yaml(prefix: Path, shared_build: SharedBuild) -> Path:
+    return build(prefix, "yaml-serdes", shared_build)
 
 
 def environment(plugins: Path | None) -> dict[str, str]:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from building import ROOT, run
+from building import DEV, ROOT, run
+from once import SharedBuild
 from package_test import CONSUMER, ask, configure
 
 BUILD = ROOT / "build" / "cmake" / "minimal"
@@ -36,17 +38,49 @@ int main(void) {
 """
 
 
-@pytest.fixture(scope="session")
-def minimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def configure_minimal(folder: Path) -> None:
     off = [f"-DMLBRIDGE_{part}=OFF" for part in PARTS]
     off += ["-DMLBRIDGE_BUILD_TESTS=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
-    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, *off)
-    run("cmake", "--build", BUILD)
-    prefix = tmp_path_factory.mktemp("minimal") / "prefix"
-    run("cmake", "--install", BUILD, "--prefix", prefix)
-    return prefix
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, *off)
 
 
+@pytest.fixture(scope="session")
+def minimal(shared_build: SharedBuild) -> Path:
+    def install(folder: Path) -> None:
+        configure_minimal(BUILD)
+        run("cmake", "--build", BUILD)
+        run("cmake", "--install", BUILD, "--prefix", folder)
+
+    return shared_build("minimal", install)
+
+
+#: The only source of the library that is compiled otherwise when parts are off.
+DIFFERS = "src/CMakeFiles/mlbridge.dir/runner/registry.cpp.o"
+
+
+def test_what_is_built_without_any_optional_part_needs_none(tmp_path: Path) -> None:
+    """It is linked from objects of the dev build, but for the one that differs; `make nightly`
+    builds the whole."""
+    build = tmp_path / "build"
+    configure_minimal(build)
+    all_targets = run("ninja", "-C", build, "-t", "targets", "all").splitlines()
+    components = [line for line in all_targets if re.match(r"lib/mlbridge/lib\S+\.so:", line)]
+    assert not components and "src/libmlbridge.a" in str(all_targets)
+    run("cmake", "--build", build, "--target", DIFFERS)
+    listed = run("ninja", "-C", build, "-t", "query", "src/libmlbridge.a").split()
+    objects = [(build if name == DIFFERS else DEV) / name for name in listed if name[-2:] == ".o"]
+    assert len(objects) > 30 and build / DIFFERS in objects
+    program = tmp_path / "ask"
+    command = ["g++", "-std=c++17", f"-I{ROOT}/include", CONSUMER / "ask.cpp", *objects]
+    run(*command, "-o", program, "-pthread", "-ldl")
+    assert ask(program, "function:sum") == ("7", "")
+    answer, why = ask(program, "unix:/nowhere/s?serdes=json")
+    assert answer == "-1" and "libmlbridge-serdes-json.so" in why
+    answer, why = ask(program, "native:/nowhere.onnx")
+    assert answer == "-1" and "native" in why
+
+
+@pytest.mark.nightly
 def test_without_any_optional_part_the_rest_is_found_and_works(
     minimal: Path, tmp_path: Path
 ) -> None:
@@ -66,11 +100,14 @@ def test_without_any_optional_part_the_rest_is_found_and_works(
     assert answer == "-1" and "libmlbridge-serdes-json.so" in why
 
 
+@pytest.mark.nightly
 def test_a_part_that_is_off_is_missed_by_name(minimal: Path, tmp_path: Path) -> None:
-    shutil.rmtree(minimal / "lib/mlbridge")
-    done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat)")
+    smaller = tmp_path / "prefix"
+    shutil.copytree(minimal, smaller)
+    shutil.rmtree(smaller / "lib/mlbridge")
+    done = configure(smaller, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat)")
     assert done.returncode == 0, done.stderr
-    done = configure(minimal, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat grpc)")
+    done = configure(smaller, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat grpc)")
     assert done.returncode != 0 and "'grpc' is not installed" in done.stderr
 
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from pathlib import Path
 
 import pytest
-from building import ROOT, run
+from building import DEV, ROOT, run
+from sampling import nightly
 
 sys.path.insert(0, str(ROOT / "bench/in-process"))
 from sizes import Sizes
@@ -29,18 +29,19 @@ def foreign(file: Path) -> list[str]:
     return [name for name in needed(file) if not name.startswith(SYSTEM)]
 
 
-@pytest.fixture(scope="session")
-def release() -> Path:
-    """The library as it is installed. Sizes of another build say nothing."""
-    folder = ROOT / "build/cmake/release"
-    run("cmake", "--preset", "release", cwd=ROOT)
-    run("cmake", "--build", folder, f"-j{os.cpu_count() or 1}", "--target", "mlbridge")
-    return folder
+@pytest.fixture(params=["dev", nightly("release")])
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A build of the library; the one that is installed is the preset release."""
+    if request.param == "dev":
+        return DEV
+    run("cmake", "--preset", "release", "-B", tmp_path / "release", cwd=ROOT)
+    run("cmake", "--build", tmp_path / "release", "--target", "mlbridge")
+    return tmp_path / "release"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the limit is one of x86-64")
-def test_native_adds_no_more_than_its_limit(release: Path, tmp_path: Path) -> None:
-    added = Sizes(release, tmp_path).of("native")
+def test_native_adds_no_more_than_its_limit(library: Path, tmp_path: Path) -> None:
+    added = Sizes(library, tmp_path).of("native")
     print(f"native adds {added:.0f} KB to a plugin")
     assert 100 < added <= MOST_KILOBYTES
     assert foreign(tmp_path / "native.plugin") == []

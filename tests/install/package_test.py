@@ -10,18 +10,24 @@ from pathlib import Path
 
 import pytest
 from building import run
+from once import SharedBuild
 
 CONSUMER = Path(__file__).parent / "consumer"
 
 
 @pytest.fixture(scope="session")
-def consumer(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    source = tmp_path_factory.mktemp("consumer") / "source"
-    shutil.copytree(CONSUMER, source)
-    build = source.with_name("build")
-    output = run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", build)
-    return build, output
+def consumer(prefix: Path, shared_build: SharedBuild) -> tuple[Path, str]:
+    """Where it is built, and what CMake said."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(CONSUMER, folder / "source")
+        configure = ("cmake", "-G", "Ninja", "-S", folder / "source", "-B", folder / "build")
+        said = run(*configure, f"-DCMAKE_PREFIX_PATH={prefix}")
+        (folder / "said").write_text(said)
+        run("cmake", "--build", folder / "build")
+
+    folder = shared_build("consumer", make)
+    return folder / "build", (folder / "said").read_text()
 
 
 def ask(program: Path, uri: str) -> tuple[str, str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from building import ROOT, run
+from once import SharedBuild
+from sampling import nightly
 
 MODULE = """
 define i32 @flat(i32 %x) {
@@ -29,16 +31,16 @@ exit:
 """
 
 
-@pytest.fixture(scope="session", params=["g++", "clang++-22"])
-def plugin(
-    prefix: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    build = tmp_path_factory.mktemp("pass-plugin")
-    options = [f"-DCMAKE_PREFIX_PATH={prefix};/usr/lib/llvm-22", "-DCMAKE_BUILD_TYPE=Debug"]
-    options += [f"-DCMAKE_CXX_COMPILER={request.param}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"]
-    run("cmake", "-G", "Ninja", "-S", ROOT / "examples/pass-plugin", "-B", build, *options)
-    run("cmake", "--build", build)
-    return build / "ask-size.so"
+@pytest.fixture(scope="session", params=["g++", nightly("clang++-22")])
+def plugin(prefix: Path, request: pytest.FixtureRequest, shared_build: SharedBuild) -> Path:
+    def make(folder: Path) -> None:
+        options = [f"-DCMAKE_PREFIX_PATH={prefix};/usr/lib/llvm-22", "-DCMAKE_BUILD_TYPE=Debug"]
+        options.append(f"-DCMAKE_CXX_COMPILER={request.param}")
+        options.append("-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
+        run("cmake", "-G", "Ninja", "-S", ROOT / "examples/pass-plugin", "-B", folder, *options)
+        run("cmake", "--build", folder)
+
+    return shared_build(f"pass-plugin-{request.param}", make) / "ask-size.so"
 
 
 def for_size(plugin: Path, *options: str) -> tuple[set[str], str]:

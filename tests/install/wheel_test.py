@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The wheel is complete, and works in a virtual environment that has nothing else."""
+"""The wheel is complete, and works where nothing else is installed."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
 from building import ROOT, run
+from once import SharedBuild
+from sampling import nightly
 
 #: The files of a wheel on every machine, but for the headers; * is the version of Python or ours.
 EXPECTED = Path(__file__).with_name("wheel-files.txt").read_text().splitlines()
@@ -17,10 +21,35 @@ EXPECTED = Path(__file__).with_name("wheel-files.txt").read_text().splitlines()
 HEADERS = {"include/mlbridge": "include/mlbridge", "kernels": "src/engine/native/kernels"}
 
 
-@pytest.fixture(scope="session")
-def installed(wheel: Path, empty_venv: Path) -> Path:
-    run(empty_venv / "bin/python", "-m", "pip", "install", "--disable-pip-version-check", wheel)
-    return empty_venv
+def unpack(wheel: Path, folder: Path) -> None:
+    """The wheel and NumPy, the only package that it requires."""
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder)
+    (numpys,) = numpy.__path__
+    for part in (Path(numpys), Path(f"{numpys}.libs")):
+        if part.exists():
+            (folder / part.name).symlink_to(part)
+
+
+def install(wheel: Path, folder: Path) -> None:
+    """As users do: pip reads what it requires, and makes its command."""
+    run(sys.executable, "-m", "venv", folder)
+    run(folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check", wheel)
+
+
+@pytest.fixture(scope="session", params=["unpacked", nightly("installed")])
+def folder(request: pytest.FixtureRequest, wheel: Path, shared_build: SharedBuild) -> Path:
+    """Where it lies."""
+    make = unpack if request.param == "unpacked" else install
+    return shared_build(f"wheel-{request.param}", lambda folder: make(wheel, folder))
+
+
+@pytest.fixture
+def python(folder: Path) -> list[str | Path]:
+    """What runs a Python that sees no other package."""
+    if (folder / "bin/python").exists():
+        return [folder / "bin/python"]
+    return ["env", f"PYTHONPATH={folder}", sys.executable, "-S"]
 
 
 def test_the_wheel_holds_these_files(wheel: Path) -> None:
@@ -70,12 +99,24 @@ def test_a_plugin_that_there_is_not_cannot_be_asked_for(tmp_path: Path) -> None:
     assert "MLBRIDGE_LLVM_PLUGINS: there is no plugin mlbridge-none" in done.stderr
 
 
-def test_it_is_imported_and_asked(installed: Path, tmp_path: Path) -> None:
-    script = "import mlbridge; print(mlbridge.__version__)"
-    assert run(installed / "bin/python", "-c", script, cwd=tmp_path).startswith("0.1")
+def test_it_requires_numpy_only_and_has_a_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        (metadata,) = [n for n in packed.namelist() if n.endswith(".dist-info/METADATA")]
+        needs = re.findall(r"^Requires-Dist: (.*)", packed.read(metadata).decode(), re.MULTILINE)
+        commands = packed.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+    assert [n for n in needs if "extra ==" not in n] == ["numpy>=1.26"]
+    assert "mlbridge = mlbridge.cli:main" in commands
 
 
-def test_the_command_works(installed: Path, tmp_path: Path) -> None:
-    assert "0.1" in run(installed / "bin/mlbridge", "--version", cwd=tmp_path)
-    flags = run(installed / "bin/mlbridge", "flags", "phase-ordering", cwd=tmp_path)
-    assert str(installed) in flags and "-fpass-plugin=" in flags
+def test_it_is_imported_and_asked(python: list[str | Path], tmp_path: Path) -> None:
+    script = "import mlbridge; print(mlbridge.__version__, mlbridge.__file__)"
+    version, file = run(*python, "-c", script, cwd=tmp_path).split()
+    assert version.startswith("0.1") and not file.startswith(sys.prefix)
+
+
+def test_the_command_works(folder: Path, python: list[str | Path], tmp_path: Path) -> None:
+    command = folder / "bin/mlbridge"
+    words = [command] if command.exists() else [*python, "-m", "mlbridge"]
+    assert "0.1" in run(*words, "--version", cwd=tmp_path)
+    flags = run(*words, "flags", "phase-ordering", cwd=tmp_path)
+    assert str(folder) in flags and "-fpass-plugin=" in flags

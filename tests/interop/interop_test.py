@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from reports import add_row
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "build" / "cmake" / "dev"
@@ -84,15 +84,6 @@ def outcome(
     return (done.stdout + done.stderr).strip() or f"ended with {done.returncode}"
 
 
-@pytest.fixture(scope="session")
-def report() -> Iterator[list[dict[str, str]]]:
-    """The rows of the report, written when all are there."""
-    rows: list[dict[str, str]] = []
-    yield rows
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(rows, indent=1) + "\n")
-
-
 @pytest.mark.timeout(SECONDS * 2)
 @pytest.mark.parametrize(
     ("transport", "serdes", "compiler", "model", "direction"),
@@ -106,20 +97,17 @@ def test_combination(
     model: str,
     direction: str,
     tmp_path: Path,
-    report: list[dict[str, str]],
 ) -> None:
     try:
         result = outcome(tmp_path, transport, serdes, compiler, model, direction)
     except (AssertionError, subprocess.TimeoutExpired) as error:
         result = f"failed: {error}"
-    report.append(
-        {
-            "transport": transport,
-            "serdes": serdes,
-            "compiler_side": compiler,
-            "model_side": model,
-            "direction": direction,
-            "result": result,
-        }
-    )
+    row = {
+        "transport": transport,
+        "serdes": serdes,
+        "compiler_side": compiler,
+        "model_side": model,
+        "direction": direction,
+    }
+    add_row(REPORT, {**row, "result": result}, *row)
     assert result == "passed"

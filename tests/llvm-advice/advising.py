@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from onnx import TensorProto, helper, save
+from sampling import LLVMS
 
 PROGRAM = Path(__file__).parent / "program.c"
 #: Seconds after which something hangs.
@@ -71,15 +71,8 @@ def silent(features, context):
 """
 
 
-def llvm(version: int) -> Any:
-    """A parameter; without this LLVM the test is skipped, and says so."""
-    there = all(shutil.which(f"{tool}-{version}") for tool in ("clang", "opt", "llc"))
-    why = f"LLVM {version} is not installed: apt-get install clang-{version} llvm-{version}"
-    return pytest.param(version, marks=() if there else pytest.mark.skip(reason=why))
-
-
 _EXPECTED: list[str] = []
-LLVMS = pytest.mark.parametrize("version", [llvm(22), llvm(19)])
+BOTH = pytest.mark.parametrize("version", LLVMS)
 
 
 @dataclass

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Several agents, asked in every way: the same decisions, and the same objects to the byte.
 
-A small program; with MLBRIDGE_LONG_TESTS ten real ones. build/test/agents.json says what was
-compared.
+A small program by one of the runners; for `make nightly` ten real ones by all of them.
+build/test/agents.json says what was compared.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,16 @@ import advised
 import numpy as np
 import pytest
 from agents import RUNNERS, answering
-from runners_test import REAL, real
+from once import SharedBuild
+from reports import add_row
+from runners_test import REAL, digest, real
+from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "test" / "agents.json"
 LLVM = ROOT / "compilers" / "llvm"
-LONG = bool(os.environ.get("MLBRIDGE_LONG_TESTS"))
 #: The level of each, and a small program.
 SITES = {
     "register-allocation": ("-O2", LLVM / "register-allocation/test/inputs/mixed.c"),
@@ -32,20 +33,22 @@ SITES = {
 }
 
 
-Decisions = dict[tuple[str, str], list[list[int]]]
+#: By agent and function, in a fixed order of those with the same name.
+Decisions = dict[str, list[list[int]]]
+#: Of each program the digest of its objects, and the decisions.
+Made = dict[str, tuple[str, Decisions]]
 
 
 def recorded(folder: Path) -> Decisions:
-    """By agent and function, in a fixed order of those with the same name."""
     found: Decisions = {}
     for path in folder.glob("*.mlbrec"):
         for episode in mlbridge.Recording(path).episodes():
             taken = [int(np.ravel(v)[0]) for a in episode.actions for v in a.values()]
-            found.setdefault((episode.agent, episode.context), []).append(taken)
+            found.setdefault(f"{episode.agent} {episode.context}", []).append(taken)
     return {who: sorted(filter(None, them)) for who, them in found.items() if any(them)}
 
 
-def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]]]:
+def programs(site: str, are_real: bool) -> dict[str, Callable[[Sequence[str], Path], list[bytes]]]:
     level, source = SITES[site]
 
     def small(compiler: Sequence[str], folder: Path) -> list[bytes]:
@@ -53,7 +56,7 @@ def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]
         advised.run(*compiler, level, "-w", "-c", source, "-o", made)
         return [made.read_bytes()]
 
-    if not LONG:
+    if not are_real:
         return {source.name: small}
     return {
         name: lambda compiler, folder, name=name: real(name, compiler, folder, level)  # type: ignore[misc]
@@ -61,38 +64,47 @@ def programs(site: str) -> dict[str, Callable[[Sequence[str], Path], list[bytes]
     }
 
 
+def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
+    made: Made = {}
+    with answering(runner, ROOT / "models" / site, folder) as uri:
+        for program, build in programs(site, are_real).items():
+            place = folder / "made" / program
+            log = place / "log"
+            log.mkdir(parents=True)
+            more: dict[str, Any] = {"on_failure": "fail", "deadline": "60s"}
+            model = "; ".join(f"{one}?record={log}" for one in uri.split("; "))
+            asked = advised.options(site, model, **more)
+            made[program] = digest(build(["clang-22", *asked], place)), recorded(log)
+    return made
+
+
+def reference(site: str, are_real: bool, shared_build: SharedBuild) -> Made:
+    """What the networks decide when the plugin reads their files."""
+
+    def make(folder: Path) -> None:
+        (folder / "made.json").write_text(json.dumps(made_by("native", site, are_real, folder)))
+
+    folder = shared_build(f"reference-{site}-{are_real}", make)
+    read = json.loads((folder / "made.json").read_text())
+    return {name: (objects, decisions) for name, (objects, decisions) in read.items()}
+
+
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("site", SITES)
-def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
-    reference: dict[str, tuple[list[bytes], Decisions]] = {}
-    results = []
-    for runner in RUNNERS:
-        folder = tmp_path / runner
-        folder.mkdir()
-        decided, identical = 0, True
-        with answering(runner, ROOT / "models" / site, folder) as uri:
-            for program, build in programs(site).items():
-                place = folder / program
-                log = place / "log"
-                log.mkdir(parents=True)
-                more: dict[str, Any] = {"on_failure": "fail", "deadline": "60s"}
-                model = "; ".join(f"{one}?record={log}" for one in uri.split("; "))
-                asked = advised.options(site, model, **more)
-                made = build(["clang-22", *asked], place), recorded(log)
-                decided += sum(len(its) for them in made[1].values() for its in them)
-                identical &= made == reference.setdefault(program, made)
-        names = list(reference)
-        results.append(
-            {
-                "site": site,
-                "runner": runner,
-                "programs": names,
-                "decisions": decided,
-                "identical": identical,
-            }
-        )
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    before = json.loads(RESULT.read_text()) if RESULT.exists() else []
-    others = [one for one in before if one["site"] != site]
-    RESULT.write_text(json.dumps(others + results, indent=1) + "\n")
-    assert all(one["decisions"] and one["identical"] for one in results), results
+@pytest.mark.parametrize(
+    ("site", "runner", "are_real"),
+    [
+        *((site, SAMPLED_RUNNER[site], False) for site in SITES),
+        *(nightly(site, runner, True) for site in SITES for runner in RUNNERS),
+    ],
+)
+def test_every_runner_decides_alike(
+    site: str, runner: str, are_real: bool, shared_build: SharedBuild, tmp_path: Path
+) -> None:
+    expected = reference(site, are_real, shared_build)
+    made = made_by(runner, site, are_real, tmp_path)
+    decided = sum(
+        len(one) for _, decisions in made.values() for d in decisions.values() for one in d
+    )
+    row = {"site": site, "runner": runner, "programs": list(made), "decisions": decided}
+    add_row(RESULT, {**row, "identical": made == expected}, "site", "runner")
+    assert decided and made == expected

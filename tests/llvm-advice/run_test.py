@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from advising import HANGS, LLVMS, PROGRAM, Place, evicting_network, inlining_network, llvm
+from advising import BOTH, HANGS, PROGRAM, Place, evicting_network, inlining_network
+from sampling import LLVM_19
 
 from mlbridge.files import shipped_model
 from mlbridge.training_log import TrainingLog
@@ -32,7 +33,7 @@ def decisions(folder: Path, site: str, name: str) -> list[list[float]]:
     ]
 
 
-@LLVMS
+@BOTH
 def test_all_advisors_at_once_and_the_program_is_right(version: int, place: Place) -> None:
     ran = place.run(*ALL, "--", f"clang-{version}", "-O2", str(PROGRAM), "-o", "program")
     assert (ran.code, ran.said) == (0, "")
@@ -44,7 +45,7 @@ def test_all_advisors_at_once_and_the_program_is_right(version: int, place: Plac
     assert not place.left
 
 
-@LLVMS
+@BOTH
 @pytest.mark.parametrize("site", ["inliner", "regalloc-eviction"])
 def test_a_function_and_a_network_decide_alike(site: str, version: int, place: Place) -> None:
     inlines = site == "inliner"
@@ -66,7 +67,7 @@ def test_a_function_and_a_network_decide_alike(site: str, version: int, place: P
     assert (place.folder / "stock.o").read_bytes() != found[0][1], "it decided nothing"
 
 
-@LLVMS
+@BOTH
 def test_opt_and_llc(version: int, place: Place) -> None:
     module = place.module(version)
     opt = [f"opt-{version}", "-passes=default<Oz>", module, "-o", "small.bc"]
@@ -105,11 +106,13 @@ TRAPS = [
 @pytest.mark.parametrize(
     ("site", "policy", "says", "version"),
     [
-        pytest.param(*trap, *version.values, marks=version.marks)
-        for trap in TRAPS
-        for version in (llvm(22), llvm(19))
+        *((*trap, 22) for trap in TRAPS),
         # The host does not know the version; the compilers differ where the answer is used.
-        if version.values == (22,) or trap[1] == "masked"
+        *(
+            pytest.param(*trap, *LLVM_19.values, marks=LLVM_19.marks)
+            for trap in TRAPS
+            if trap[1] == "masked"
+        ),
     ],
 )
 def test_a_policy_that_fails(site: str, policy: str, says: str, version: int, place: Place) -> None:
@@ -159,7 +162,7 @@ def test_what_is_known_in_process_only(place: Place) -> None:
     assert "missing" not in ran.said
 
 
-@LLVMS
+@BOTH
 def test_the_default_of_the_inliner(version: int, place: Place) -> None:
     options = [f"clang-{version}", "-O2", "-c", str(PROGRAM), "-o", "program.o"]
     ran = place.run("--advise=inliner=policy.py:raises", "--log=log", "--", *options)
@@ -173,7 +176,7 @@ def test_the_default_of_the_inliner(version: int, place: Place) -> None:
         assert set(made[0]) == {0.0, 1.0}
 
 
-@LLVMS
+@BOTH
 def test_every_feature_of_the_inliner_is_itself(version: int, place: Place) -> None:
     compiler = [f"clang-{version}", "-O2", "-c", str(PROGRAM), "-o", "program.o"]
     ran = place.run(ALL[0], "--log=log", "--", *compiler)
@@ -183,7 +186,7 @@ def test_every_feature_of_the_inliner_is_itself(version: int, place: Place) -> N
     assert context.stacked("callee_basic_block_count").max() > 1
 
 
-@LLVMS
+@BOTH
 def test_features_that_the_compiler_does_not_send(version: int, place: Place) -> None:
     inlining_network(place.folder / "policy.onnx", "callee_users", "no_such")
     compiler = [f"clang-{version}", "-O2", str(PROGRAM), "-o", "program"]

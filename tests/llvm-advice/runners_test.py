@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One policy, asked in every way: the same decisions, and the same objects to the byte.
 
-Two small programs; with MLBRIDGE_LONG_TESTS ten real ones. build/test/llvm-advice.json says what
-was compared.
+Two small programs by one of the runners; for `make nightly` ten real ones by all of them.
+build/test/llvm-advice.json says what was compared.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -20,6 +20,9 @@ import advised
 import linked
 import pytest
 from advising import PROGRAM, evicting_network
+from once import SharedBuild
+from reports import add_row
+from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
 from mlbridge.loading import load
@@ -28,15 +31,16 @@ from mlbridge.training_log import TrainingLog
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "test" / "llvm-advice.json"
 REAL = "zlib bzip2 lz4 lua jansson cjson pugixml jsoncpp tinyxml2 double-conversion".split()
-LONG = bool(os.environ.get("MLBRIDGE_LONG_TESTS"))
-SITES = ("inliner", "regalloc-eviction")
+SITES = {"inliner": "inlining_decision", "regalloc-eviction": "index_to_evict"}
 #: Where a server listens, in a folder.
 SERVERS = {"unix": "unix:{}/s", "pipe": "pipe:{}/p/", "grpc": "grpc:localhost:0"}
-RUNNERS = ("channel", "onnx", "native", "aot", *SERVERS, *(["tfaot"] if LONG else []))
+RUNNERS = ("native", "channel", "onnx", "aot", *SERVERS, "tfaot")
 #: Compiles a program with this compiler: its objects.
 Build = Callable[[Sequence[str], Path], list[bytes]]
 #: For each file, what was decided in it.
 Decisions = list[list[int]]
+#: Of each program the digest of its objects, and the decisions.
+Made = dict[str, tuple[str, Decisions]]
 
 
 def small(source: Path, compiler: Sequence[str], folder: Path) -> list[bytes]:
@@ -56,8 +60,8 @@ def real(name: str, compiler: Sequence[str], folder: Path, level: str = "-Oz") -
     return [item.object.read_bytes() for item in made]
 
 
-def programs(folder: Path) -> dict[str, Build]:
-    if LONG:
+def programs(folder: Path, are_real: bool) -> dict[str, Build]:
+    if are_real:
         return {name: lambda c, f, name=name: real(name, c, f) for name in REAL}  # type: ignore[misc]
     plus = folder / "main.cpp"
     plus.write_text(advised.MAIN)
@@ -122,60 +126,64 @@ def recorded(folder: Path, name: str) -> Decisions:
     return sorted(found)
 
 
+def digest(objects: list[bytes]) -> str:
+    return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in objects)).hexdigest()
+
+
+def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
+    policy = policy_of(site, folder)
+    made: Made = {}
+    with contextlib.ExitStack() as stack:
+        uri = ""
+        if runner != "channel":
+            uri = stack.enter_context(answering(runner, policy, folder))
+        for program, build in programs(folder, are_real).items():
+            place = folder / "made" / program
+            log = place / "log"
+            log.mkdir(parents=True)
+            clang = "clang++-22" if program.endswith(".cpp") else "clang-22"
+            if runner == "channel":
+                command = [sys.executable, "-m", "mlbridge", "run", "--log", str(log)]
+                compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
+            else:
+                more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
+                own = linked.plugin(site, folder) if runner == "tfaot" else None
+                compiler = [clang, *advised.options(site, uri, 22, own, **more)]
+            made[program] = digest(build(compiler, place)), recorded(log, SITES[site])
+    return made
+
+
+def reference(site: str, are_real: bool, shared_build: SharedBuild) -> Made:
+    """What the policy decides when the plugin reads its file."""
+
+    def make(folder: Path) -> None:
+        made = made_by("native", site, are_real, folder)
+        plain = {
+            name: digest(build(["clang-22"], folder))
+            for name, build in programs(folder, are_real).items()
+        }
+        assert any(made[name][0] != plain[name] for name in made), "a policy of use"
+        (folder / "made.json").write_text(json.dumps(made))
+
+    folder = shared_build(f"reference-{site}-{are_real}", make)
+    read = json.loads((folder / "made.json").read_text())
+    return {name: (objects, decisions) for name, (objects, decisions) in read.items()}
+
+
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("site", SITES)
-def test_every_runner_decides_alike(site: str, tmp_path: Path) -> None:
-    policy = policy_of(site, tmp_path)
-    name = {"inliner": "inlining_decision", "regalloc-eviction": "index_to_evict"}[site]
-    results = []
-    reference: dict[str, tuple[list[bytes], Decisions]] = {}
-    for runner in RUNNERS:
-        decided, identical = 0, True
-        folder = tmp_path / runner
-        folder.mkdir()
-        with contextlib.ExitStack() as stack:
-            uri = (
-                ""
-                if runner == "channel"
-                else stack.enter_context(answering(runner, policy, folder))
-            )
-            for program, build in programs(tmp_path).items():
-                place = folder / program
-                log = place / "log"
-                log.mkdir(parents=True)
-                clang = "clang++-22" if program.endswith(".cpp") else "clang-22"
-                if runner == "channel":
-                    command = [sys.executable, "-m", "mlbridge", "run", "--log", str(log)]
-                    compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
-                else:
-                    more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
-                    own = linked.plugin(site, folder) if runner == "tfaot" else None
-                    compiler = [clang, *advised.options(site, uri, 22, own, **more)]
-                made = build(compiler, place), recorded(log, name)
-                decided += sum(map(len, made[1]))
-                identical &= made == reference.setdefault(program, made)
-        results.append(
-            {
-                "site": site,
-                "runner": runner,
-                "programs": list(reference),
-                "decisions": decided,
-                "identical": identical,
-            }
-        )
-    plain = {name: build(["clang-22"], tmp_path) for name, build in programs(tmp_path).items()}
-    assert any(objects != plain[name] for name, (objects, _) in reference.items()), (
-        "a policy of use"
-    )
-    keep(site, results)
-    assert all(one["decisions"] for one in results)
-    assert all(one["identical"] for one in results), results
-
-
-def keep(site: str, results: list[dict[str, object]]) -> None:
-    """In the file, beside those of the other site."""
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    before = json.loads(RESULT.read_text()) if RESULT.exists() else []
-    RESULT.write_text(
-        json.dumps([one for one in before if one["site"] != site] + results, indent=1) + "\n"
-    )
+@pytest.mark.parametrize(
+    ("site", "runner", "are_real"),
+    [
+        *((site, SAMPLED_RUNNER[site], False) for site in SITES),
+        *(nightly(site, runner, True) for site in SITES for runner in RUNNERS),
+    ],
+)
+def test_every_runner_decides_alike(
+    site: str, runner: str, are_real: bool, shared_build: SharedBuild, tmp_path: Path
+) -> None:
+    expected = reference(site, are_real, shared_build)
+    made = made_by(runner, site, are_real, tmp_path)
+    decided = sum(len(of_file) for _, decisions in made.values() for of_file in decisions)
+    row = {"site": site, "runner": runner, "programs": list(made), "decisions": decided}
+    add_row(RESULT, {**row, "identical": made == expected}, "site", "runner")
+    assert decided and made == expected

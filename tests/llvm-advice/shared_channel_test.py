@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from advising import HANGS, LLVMS, PROGRAM, Place
+from advising import BOTH, HANGS, PROGRAM, Place
 from host_test import serving
 
 import mlbridge
@@ -97,7 +97,7 @@ def serves_the_next(
     assert "two compilers, or threads of one link" in host.statistics.first_broken
 
 
-@LLVMS
+@BOTH
 @SITES
 def test_two_compilers_on_one_channel(site: str, version: int, place: Place) -> None:
     base = place.folder / "c"
@@ -143,7 +143,7 @@ def test_a_parallel_link_on_one_channel(site: str, place: Place) -> None:
     assert place.must("./linked") == 4 * place.expected()
 
 
-@LLVMS
+@BOTH
 def test_a_compiler_that_is_killed_while_it_waits(version: int, place: Place) -> None:
     asked, killed = threading.Event(), threading.Event()
 

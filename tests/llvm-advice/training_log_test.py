@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from advising import LLVMS, Place
+from advising import BOTH, Place
 
 import mlbridge
 from mlbridge.cli import main
@@ -40,7 +40,7 @@ def written(path: Path, score: Tensor | None = REWARD) -> Path:
     return path
 
 
-@LLVMS
+@BOTH
 def test_what_llvm_writes_with_a_file_of_replies(version: int, place: Place) -> None:
     replies = [1, 0, 1, 1, 0, 0]
     (place.folder / "c.in").write_bytes(b"".join(struct.pack("<q", r) for r in replies * 10))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -54,11 +53,6 @@ int main(int count, char **) {
   return 0;
 }
 """
-
-
-def versions() -> list[int]:
-    """Those whose clang is here."""
-    return [v for v in (22, 19) if shutil.which(f"clang-{v}")]
 
 
 def plugin(site: str, version: int = 22) -> Path:

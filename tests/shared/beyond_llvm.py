@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import onnx
 import onnxruntime
 from building import ROOT, run
 from onnx import TensorProto, helper, numpy_helper
+from reports import add_row
 
 #: In which ONNX Runtime is found.
 ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
@@ -65,16 +64,7 @@ def record(site: str, runner: str, programs: int, decisions: int, identical: boo
         "decisions": decisions,
         "identical": identical,
     }
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    with open(REPORT, "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        rows = json.loads(file.read() or "[]")
-        rows = [old for old in rows if (old["site"], old["runner"]) != (site, runner)]
-        rows = sorted([*rows, row], key=lambda r: (r["site"], r["runner"]))
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(rows, indent=1) + "\n")
+    add_row(REPORT, row, "site", "runner")
 
 
 def tiles_network(path: Path, seed: int = 0, rows: int = 8) -> Path:

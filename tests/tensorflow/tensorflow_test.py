@@ -3,9 +3,7 @@
 
 The compiler is examples/inlining, in C++ and in C, which asks either by the same source. TensorFlow
 lies in build/tensorflow, in an environment of its own, and stays there; the first run takes some
-minutes. Left out, with the reason, where it cannot be installed. `make test` asks the policy as
-TensorFlow's compiler makes it, in C++ and C; what takes TensorFlow's converter, or another of its
-compiles, is left to `make nightly`.
+minutes. All of it is left to `make nightly`; stand_in_test.py is what `make test` has instead.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from typing import Any
 import onnxruntime
 import pytest
 from building import ROOT, attempt, run
+from once import SharedBuild
 
 import mlbridge
 
@@ -29,23 +28,39 @@ TOOL = ROOT / "cmake" / "tensorflow_aot.py"
 CONVERTER = ("tf2onnx>=1.16,<1.18", "onnx>=1.16,<1.18", "flatbuffers")
 TOLERANCE = 1e-5
 CASE = dict[str, Any]
-LONG = "MLBRIDGE_LONG_TESTS" in os.environ
+
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    done = attempt(sys.executable, TOOL, "--set-up", FOLDER)
-    if done.returncode:
-        pytest.skip(f"TensorFlow cannot be installed: {done.stderr.strip().splitlines()[-1]}")
-    return Path(done.stdout.strip())
+    return Path(run(sys.executable, TOOL, "--set-up", FOLDER).strip())
 
 
 @pytest.fixture(scope="session")
-def saved(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the SavedModel and cases.json."""
-    folder = tmp_path_factory.mktemp("policy")
-    run(python, POLICY, folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
-    return folder
+def saved(python: Path, shared_build: SharedBuild) -> Path:
+    """A folder with the SavedModel and cases.json; and with the policy as ONNX files: with
+    Bucketize, in ONNX's own operators, and compiled by MLBridge."""
+    packages = FOLDER / "tf2onnx"
+    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    converting = {**quiet, "PYTHONPATH": str(packages)}
+
+    def make(folder: Path) -> None:
+        run(python, POLICY, folder, env=quiet)
+        if not (packages / "tf2onnx").is_dir():
+            pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            run(*pip, "--no-deps", "--target", packages, *CONVERTER)
+        convert = (python, "-m", "tf2onnx.convert", "--saved-model", folder / "policy")
+        for signature, more in (("action", ("--custom-ops", "Bucketize")), ("plain", ())):
+            run(
+                *(*convert, "--tag", "serve", "--signature_def", signature, "--opset", "17", *more),
+                *("--output", folder / f"{signature}.onnx"),
+                env=converting,
+            )
+        compiler = (sys.executable, "-m", "mlbridge", "compile")
+        run(*compiler, folder / "plain.onnx", "--shared", "-o", folder / "plain.so")
+
+    return shared_build("tensorflow-policy", make)
 
 
 def test_the_saved_model_is_inspected(python: Path, saved: Path) -> None:
@@ -70,13 +85,6 @@ def cases(saved: Path) -> list[CASE]:
     return list(found)
 
 
-@pytest.fixture(scope="session")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("prefix")
-    run("cmake", "--install", ROOT / "build" / "cmake" / "dev", "--prefix", folder)
-    return folder
-
-
 def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
     run(
         *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"),
@@ -86,28 +94,25 @@ def configure(build: Path, prefix: Path, saved: Path, *options: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def build(
-    prefix: Path,
-    saved: Path,
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    """Both programs, with the policy linked in by TensorFlow's compiler; at night also by ours."""
-    folder = tmp_path_factory.mktemp("build")
-    options = [f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}"]
-    if LONG:
-        options.append(f"-DNETWORK={request.getfixturevalue('converted') / 'plain.onnx'}")
-    configure(folder, prefix, saved, *options)
-    run("cmake", "--build", folder)
-    return folder
+def build(prefix: Path, saved: Path, shared_build: SharedBuild) -> Path:
+    """Both programs, with the policy linked in by TensorFlow's compiler and by ours."""
+
+    def make(folder: Path) -> None:
+        command = Path(sys.executable).with_name("mlbridge")
+        network = saved / "plain.onnx"
+        options = (f"-DMLBRIDGE_COMMAND={command}", f"-DNETWORK={network}")
+        configure(folder, prefix, saved, *options)
+        run("cmake", "--build", folder)
+
+    return shared_build("tensorflow", make)
 
 
-@pytest.fixture(scope="session")
-def module(saved: Path, cases: list[CASE]) -> Path:
+@pytest.fixture
+def module(tmp_path: Path, cases: list[CASE]) -> Path:
     """The calls that are compiled; the number of a line is the step."""
     assert [case["step"] for case in cases] == list(range(len(cases)))
     lines = [" ".join(map(repr, [0, *case["features"]])) for case in cases]
-    path = saved / "calls"
+    path = tmp_path / "calls"
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -123,11 +128,8 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("language", ["cpp", "c"])
-@pytest.mark.parametrize(
-    "engine", [pytest.param(e, marks=[] if e == "tfaot" else pytest.mark.nightly) for e in ENGINES]
-)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_each_engine_advises_as_tensorflow(
-    request: pytest.FixtureRequest,
     build: Path,
     saved: Path,
     module: Path,
@@ -135,12 +137,7 @@ def test_each_engine_advises_as_tensorflow(
     language: str,
     engine: str,
 ) -> None:
-    converted = saved if engine == "tfaot" else request.getfixturevalue("converted")
-    shared = converted / "plain.so"
-    if engine == "aot" and not shared.is_file():
-        compiler = (sys.executable, "-m", "mlbridge", "compile")
-        run(*compiler, converted / "plain.onnx", "--shared", "-o", shared)
-    uri = ENGINES[engine].format(language=language, folder=converted)
+    uri = ENGINES[engine].format(language=language, folder=saved)
     modules = [module] * 4  # in C++ each in its own thread
     runtime = str(Path(onnxruntime.__file__).parent / "capi")
     env = {"MLBRIDGE_ONNXRUNTIME": runtime, **os.environ}
@@ -172,7 +169,6 @@ def test_what_is_not_linked_in_is_named(build: Path, module: Path) -> None:
     assert "no option threads" in done.stderr
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("signature", "says"),
     [("batch", "XLA compiles fixed shapes only"), ("nothing", "it has action, batch, plain")],
@@ -186,24 +182,6 @@ def test_a_signature_that_cannot_be_compiled_fails_the_build(
     assert says in done.stdout + done.stderr
 
 
-@pytest.fixture(scope="session")
-def converted(python: Path, saved: Path) -> Path:
-    """The policy as ONNX files: with Bucketize, and in ONNX's own operators."""
-    packages = FOLDER / "tf2onnx"
-    if not (packages / "tf2onnx").is_dir():
-        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        run(*pip, "--no-deps", "--target", packages, *CONVERTER)
-    env = {**os.environ, "PYTHONPATH": str(packages), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    for signature, more in (("action", ("--custom-ops", "Bucketize")), ("plain", ())):
-        run(
-            *(python, "-m", "tf2onnx.convert", "--saved-model", saved / "policy", "--tag", "serve"),
-            *("--signature_def", signature, "--opset", "17", *more),
-            *("--output", saved / f"{signature}.onnx"),
-            env=env,
-        )
-    return saved
-
-
 def expect(uri: str, cases: list[CASE]) -> None:
     runner = mlbridge.open(uri)
     for case in cases:
@@ -214,17 +192,15 @@ def expect(uri: str, cases: list[CASE]) -> None:
         )
 
 
-@pytest.mark.nightly
 def test_a_converted_policy_runs_with_bucketize_from_a_library(
-    converted: Path, cases: list[CASE]
+    saved: Path, cases: list[CASE]
 ) -> None:
     library = ROOT / "build" / "cmake" / "dev" / "examples" / "bucketize" / "libbucketize.so"
-    expect(f"onnx:{converted / 'action.onnx'}?custom_ops={library}", cases)
+    expect(f"onnx:{saved / 'action.onnx'}?custom_ops={library}", cases)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("engine", ["onnx", "native"])
 def test_a_converted_policy_in_plain_operators_runs_everywhere(
-    converted: Path, cases: list[CASE], engine: str
+    saved: Path, cases: list[CASE], engine: str
 ) -> None:
-    expect(f"{engine}:{converted / 'plain.onnx'}", cases)
+    expect(f"{engine}:{saved / 'plain.onnx'}", cases)

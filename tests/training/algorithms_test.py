@@ -20,7 +20,7 @@ from processes import below
 from mlbridge import Unavailable
 from mlbridge.training.run import Settings, train
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.training]
 
 
 def command(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> list[str]:

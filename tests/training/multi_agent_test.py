@@ -20,7 +20,7 @@ from processes import below
 
 from mlbridge.files import plugin
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.training]
 
 VALUES = 22  # more than there are registers
 

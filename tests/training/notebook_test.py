@@ -24,6 +24,7 @@ def test_it_has_at_most_forty_lines() -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 def test_it_runs(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -49,6 +49,7 @@ def test_the_best_of_equals_is_the_same_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 def test_whole_numbers_are_drawn_between_whole_numbers() -> None:
     assert {drawn_from("1..3").sample() for _ in range(100)} == {1, 2, 3}
     assert {type(drawn_from("1..100").sample()) for _ in range(10)} == {int}
@@ -56,6 +57,7 @@ def test_whole_numbers_are_drawn_between_whole_numbers() -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 @pytest.mark.parametrize(
     ("drawn", "message"),
     [
@@ -74,6 +76,7 @@ def test_what_no_trial_could_train_is_found_at_once(
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 def test_a_search(module: Path, tmp_path: Path) -> None:
     folder = tmp_path / "tuned"
     command = [sys.executable, "-m", "mlbridge", "tune", "phase-ordering", "-o", str(folder)]
@@ -95,6 +98,7 @@ def test_a_search(module: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 def test_a_search_whose_trials_fail(module: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -116,6 +120,7 @@ def test_a_search_whose_trials_fail(module: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.training
 @pytest.mark.parametrize("text", ["1..", "2..1", "a..b", "0..inf"])
 def test_ranges_that_are_none(text: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="range"):

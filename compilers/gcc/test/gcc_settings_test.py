@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import ROOT, attempt, run
+from sampling import runners_of
 from settings_programs import ASKED, PROGRAM, SETTINGS, generated, network
 
 from mlbridge import files
@@ -319,8 +320,7 @@ def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path) -> N
     assert set(decisions) == set(range(len(SETTINGS))), decisions
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("runner", "count"), runners_of("gcc-settings", RUNNERS, few=4, many=20))
 def test_every_runner_decides_the_same(tmp_path: Path, runner: str, count: int) -> None:
     texts = [PROGRAM, *(generated(seed) for seed in range(count))]
     model = network(tmp_path / "all.onnx", seed=5)

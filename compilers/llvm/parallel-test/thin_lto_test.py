@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from once import SharedBuild
 
 import mlbridge
 
@@ -22,10 +23,7 @@ SIGNATURE = mlbridge.Signature(
 )
 
 
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """ThinLTO objects of a program of many modules."""
-    folder = tmp_path_factory.mktemp("modules")
+def compile_modules(folder: Path) -> None:
     made = []
     for module in range(MODULES):
         lines = [
@@ -48,7 +46,13 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for source in made:
         command = ["clang-22", "-O2", "-flto=thin", "-c", source.name]
         subprocess.run(command, cwd=folder, check=True)
-    return [str(source.with_suffix(".o")) for source in made]
+
+
+@pytest.fixture(scope="module")
+def objects(shared_build: SharedBuild) -> list[str]:
+    """ThinLTO objects of a program of many modules."""
+    folder = shared_build("thin-lto-modules", compile_modules)
+    return [str(path) for path in sorted(folder.glob("*.o"))]
 
 
 def link(objects: list[str], target: Path, *options: str, **env: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import advised
 import numpy as np
 import pytest
+from sampling import LLVMS
 
 import mlbridge
 
@@ -26,11 +27,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(params=[22, 19])
-def llvm(request: pytest.FixtureRequest) -> int:
-    if request.param not in advised.versions():
-        pytest.skip(f"clang-{request.param} is not here")
-    return int(request.param)
+BOTH = pytest.mark.parametrize("llvm", LLVMS)
 
 
 def compiled(source: Path, *flags: str, llvm: int = 22, level: str = "-Oz") -> tuple[bytes, str]:
@@ -43,6 +40,7 @@ def compiled(source: Path, *flags: str, llvm: int = 22, level: str = "-Oz") -> t
     )
 
 
+@pytest.mark.parametrize("llvm", [22, 19])
 def test_a_model_decides(source: Path, tmp_path: Path, llvm: int) -> None:
     plain, _ = compiled(source, llvm=llvm)
     usual, said = compiled(
@@ -244,6 +242,7 @@ def flags(*words: str) -> list[str]:
     return advised.run(sys.executable, "-m", "mlbridge", "flags", *words).stdout.split()
 
 
+@BOTH
 def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path, llvm: int) -> None:
     source = tmp_path / "once.cpp"
     source.write_text(ONCE)

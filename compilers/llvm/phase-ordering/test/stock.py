@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sampling import LLVM_19, LLVMS
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).resolve().parent / "inputs"
 LEVELS = ("-O1", "-O2", "-O3", "-Os", "-Oz")
-BOTH = pytest.mark.parametrize("llvm", [22, 19])
+BOTH = pytest.mark.parametrize("llvm", LLVMS)
+ONLY_19 = pytest.mark.parametrize("llvm", [LLVM_19])
 
 
 @dataclass
@@ -48,12 +49,6 @@ class Compiler:
         if check:
             assert done.returncode == 0, done.stderr
         return done
-
-    def lld(self) -> str:
-        """What has clang link with this LLVM's linker; 19's is not everywhere."""
-        if self.llvm < 22 and shutil.which(self.tool("ld.lld")) is None:
-            pytest.skip(f"lld-{self.llvm} is not here")
-        return "-fuse-ld=lld"
 
     def options(self, model: str | None, **settings: object) -> list[str]:
         """What `mlbridge flags` would print; at all levels, unless `levels` states them."""

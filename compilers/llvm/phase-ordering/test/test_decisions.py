@@ -86,7 +86,7 @@ def test_a_remark_says_that_a_module_is_left_alone(
 def test_a_linker_that_loads_the_plugin_is_left_alone(compiler: Compiler, kind: str) -> None:
     flags = ["-Oz", f"-flto={kind}"]
     compiler.object("words.c", *flags, model=SEQUENCE)
-    link = ["clang", *flags, compiler.lld(), "-fsave-optimization-record"]
+    link = ["clang", *flags, "-fuse-ld=lld", "-fsave-optimization-record"]
     link += ["-foptimization-record-passes=phase-ordering", "object.o"]
     compiler.run(*link, f"-Wl,--load-pass-plugin={compiler.plugin}", "-o", "linked")
     (record,) = (path for path in compiler.folder.glob("*.yaml*") if path.stat().st_size)

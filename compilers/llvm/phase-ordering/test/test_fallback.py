@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock import BOTH, LEVELS, SOURCES, Compiler
+from stock import BOTH, LEVELS, ONLY_19, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
 
@@ -222,7 +222,7 @@ def test_an_unknown_observation_is_refused(compiler: Compiler) -> None:
     check_falls_back(compiler, model, "'phase-ordering-counts-1'", "'embedding-9'")
 
 
-@pytest.mark.parametrize("llvm", [19])
+@ONLY_19
 def test_embeddings_need_llvm_22(compiler: Compiler) -> None:
     model = changed_log(compiler, None, [0], observation="ir2vec-symbolic-1")
     check_falls_back(compiler, model, "unsupported", "LLVM 19", "has no IR2Vec; LLVM 22 has")

@@ -100,6 +100,6 @@ def test_functions_are_instrumented_before_they_are_inlined(compiler: Compiler, 
 @BOTH
 def test_link_time_optimization_works(compiler: Compiler, flag: str) -> None:
     expected = compiler.run(compiler.program("library.cpp", "-O2", plugin=False)).stdout
-    link = ["-O2", flag, compiler.lld(), "-Wno-unused-command-line-argument"]
+    link = ["-O2", flag, "-fuse-ld=lld", "-Wno-unused-command-line-argument"]
     program = compiler.program("library.cpp", *link, model=MODELS[1])
     assert compiler.run(program).stdout == expected

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock import BOTH, SOURCES, Compiler
+from stock import BOTH, ONLY_19, SOURCES, Compiler
 
 LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
 SMALL: dict[str, Any] = {"name": "small", "passes": "default<Os>,mergefunc", "options": LEVERS}
@@ -412,7 +412,7 @@ def test_a_list_that_makes_no_sense(compiler: Compiler, text: str, expected: str
     assert made == compiler.plain("words.c", "-Oz")
 
 
-@pytest.mark.parametrize("llvm", [19])
+@ONLY_19
 def test_llvm_19_compares_what_it_knows(compiler: Compiler) -> None:
     new = {"name": "new", "passes": "default<Os>,pass-of-llvm-22"}
     option = {**INLINED, "options": [*INLINED["options"], "option-of-llvm-22"]}

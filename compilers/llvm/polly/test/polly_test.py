@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from affine_programs import program
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record, tiles_network
+from sampling import runners_of
 
 import mlbridge
 from mlbridge.files import plugin, shipped_model
@@ -124,8 +125,9 @@ def test_generated_programs_do_the_same(compiler: Compiler) -> None:
     record("polly", "native", PROGRAMS, decisions, True)
 
 
-@pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
-@pytest.mark.parametrize("count", [FEW, pytest.param(PROGRAMS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("runner", "count"), runners_of("polly-tiling", RUNNERS[1:], few=FEW, many=PROGRAMS)
+)
 def test_every_runner_chooses_the_same(compiler: Compiler, runner: str, count: int) -> None:
     path, decisions = tiles_network(compiler.folder / "tiles.onnx"), 0
     with asked(runner, path, compiler.folder) as uri:

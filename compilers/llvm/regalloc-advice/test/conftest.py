@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from allocator import Allocator
+from sampling import LLVMS
 
 import mlbridge.files
 
@@ -27,9 +27,7 @@ def allocator(tmp_path: Path) -> Allocator:
     return Allocator(plugin(22), tmp_path)
 
 
-@pytest.fixture(params=[22, 19])
+@pytest.fixture(params=LLVMS)
 def each_allocator(request: pytest.FixtureRequest, tmp_path: Path) -> Allocator:
-    """Of each LLVM that is here."""
-    if not shutil.which(f"llc-{request.param}"):
-        pytest.skip(f"llc-{request.param} is not installed")
+    """Of each LLVM that it is for."""
     return Allocator(plugin(request.param), tmp_path, request.param)

@@ -23,6 +23,7 @@ from building import attempt, run
 from linalg_programs import OPERATIONS, Operation, drawn
 from mlir_runs import PLUGIN, README, executed, lowered, optimize, tiling
 from onnx import TensorProto, helper, numpy_helper
+from sampling import runners_of
 
 import mlbridge
 from mlbridge.cli import main
@@ -201,16 +202,12 @@ def same_decisions(folder: Path, runner: str, programs: list[Operation]) -> int:
     return made
 
 
-@pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
-def test_every_runner_decides_the_same(tmp_path: Path, runner: str) -> None:
-    record("mlir", runner, FEW, same_decisions(tmp_path, runner, of_each(FEW, 50)), True)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("runner", [runner for runner in RUNNERS if runner != "native"])
-def test_every_runner_decides_the_same_about_all(tmp_path: Path, runner: str) -> None:
-    made = same_decisions(tmp_path, runner, of_each(PROGRAMS))
-    record("mlir", runner, PROGRAMS, made, True)
+@pytest.mark.parametrize(
+    ("runner", "count"), runners_of("mlir-tiling", RUNNERS[1:], few=FEW, many=PROGRAMS)
+)
+def test_every_runner_decides_the_same(tmp_path: Path, runner: str, count: int) -> None:
+    made = same_decisions(tmp_path, runner, of_each(count))
+    record("mlir", runner, count, made, True)
 
 
 @pytest.mark.nightly
