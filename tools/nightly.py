@@ -144,7 +144,9 @@ def llvm_19(log: Path, _: float) -> bool:
 
 def clang_tidy(log: Path, _: float) -> bool:
     """All files, of which `make test` looks at those that differ from main."""
-    return build("dev", []) == 0 and run(log, PYTHON, ROOT / "tools/tidy.py", "--all", seconds=HOURS)
+    return build("dev", []) == 0 and run(
+        log, PYTHON, ROOT / "tools/tidy.py", "--all", seconds=HOURS
+    )
 
 
 def listed_packages(log: Path, _: float) -> bool:

@@ -3,7 +3,8 @@
 
     tools/run_tests.py [--check | --lint] [--only SUITE,...] [--list]
 
---check: build and unit tests, without the slow ones; --lint: the linters. Each step has a log in
+--check: build and unit tests, without the slow ones, and the tests of Python files that differ from
+the last commit; --lint: the linters. Each step has a log in
 build/test/, and the counts are in build/test/summary.json. After a failure the others still run,
 except those that need what failed.
 """
@@ -11,7 +12,9 @@ except those that need what failed.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import platform
 import shutil
 import signal
@@ -22,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import changed
 import tomllib
 from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged
 
@@ -139,23 +143,25 @@ def testpaths() -> list[str]:
     return list(settings["tool"]["pytest"]["ini_options"]["testpaths"])
 
 
-def suite_name(folder: str) -> str:
-    return folder.replace("/", "-")
+def suite_name(folder: str, separator: str = "-") -> str:
+    return folder.removesuffix(".py").replace("/", separator)
 
 
-def pytest(*folders: str) -> Step:
-    """A suite for each folder; its seconds are those of its tests, of which some run at once."""
+def pytest(*folders: str, package: Path | None = None) -> Step:
+    """A suite for each folder or file; its seconds are those of its tests, of which some run at
+    once. `package`: where Python finds the package instead of in build/venv."""
 
     def step(name: str) -> list[Suite]:
         report = RESULTS / f"{name}.xml"
         report.unlink(missing_ok=True)
         command: list[str | Path] = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["-n", str(jobs() if len(folders) > 1 else 0), f"--junitxml={report}"]
-        code = call(name, *command, *folders)
+        command += ["-n", str(jobs() if len(folders) > 3 else 0), f"--junitxml={report}"]
+        env = {"PYTHONPATH": str(package)} if package else {}
+        code = call(name, *command, *folders, env=env)
         suites = {folder: Suite(suite_name(folder)) for folder in folders}
         for case in cases(report):
             place = f"{case.get('classname')}."
-            inside = [f for f in folders if place.startswith(f.replace("/", ".") + ".")]
+            inside = [f for f in folders if place.startswith(suite_name(f, ".") + ".")]
             suites[inside[0] if inside else folders[0]].read(case)
         if code and not any(s.failed for s in suites.values()):
             suites[folders[0]].fail(f"pytest ended with {code}")
@@ -185,6 +191,43 @@ def steps(only: set[str]) -> dict[str, tuple[Step, tuple[str, ...]]]:
         "tsan": (ctest("tsan", "-L", "threads"), ("build-tsan",)),
         "tests-closure": (pytest("tests/closure"), ("build-dev", "package")),  # of all the others
     }
+
+
+def programs() -> str:
+    """Which programs and shared objects preset dev has."""
+    digest = hashlib.sha256()
+    folder = BUILD / "cmake" / "dev"
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and os.access(p, os.X_OK)):
+        status = path.stat()
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def unit_again(name: str) -> list[Suite]:
+    """The unit tests without the slow ones, unless no program has changed since they passed."""
+    stamp = BUILD / "cmake" / "dev" / ".unit-passed"
+    made_of = programs()
+    if stamp.is_file() and stamp.read_text() == made_of:
+        print(f"{name}: no program has changed since all passed", flush=True)
+        return [Suite(name, passed=1)]
+    stamp.unlink(missing_ok=True)
+    suites = ctest("dev", "-LE", "slow")(name)
+    if not any(suite.failed for suite in suites):
+        stamp.write_text(programs())
+    return suites
+
+
+def python_again(name: str) -> list[Suite]:
+    """The tests of the Python files that differ from the last commit, with the package's Python as
+    it is in the tree."""
+    package = changed.package_of_the_tree()
+    touched = changed.changed("HEAD") or set()
+    tests = changed.tests_of(touched, testpaths())
+    if not tests or package is None:
+        missing = " (make build makes the package, without which there is none)" if tests else ""
+        print(f"{name}: no test to run{missing}", flush=True)
+        return [Suite(name, passed=1)]
+    return pytest(*(str(test.relative_to(ROOT)) for test in tests), package=package)(name)
 
 
 LINTERS = ("rooms", "format", "ruff", "build-dev", "tidy", "package", "mypy")
@@ -258,8 +301,10 @@ def main() -> int:
     elif arguments.check:
         kind = "check"
         plan = {
+            "ruff": plan["ruff"],
             "build-dev": plan["build-dev"],
-            "unit": (ctest("dev", "-LE", "slow"), ("build-dev",)),
+            "unit": (unit_again, ("build-dev",)),
+            "python": (python_again, ()),
         }
     elif arguments.lint:
         kind = "lint"
@@ -280,7 +325,12 @@ def main() -> int:
         sum(getattr(s, key) for s in suites) for key in ("passed", "failed", "skipped")
     )
     machine = {"cores": jobs(), "kernel": platform.release(), "arch": platform.machine()}
-    found: dict[str, object] = {"passed": passed, "failed": failed, "skipped": skipped, "seconds": seconds}
+    found: dict[str, object] = {
+        "passed": passed,
+        "failed": failed,
+        "skipped": skipped,
+        "seconds": seconds,
+    }
     rows = [asdict(s) | {"seconds": round(s.seconds, 1)} for s in suites]
     found |= {"machine": machine, "steps": steps_seconds, "suites": rows}
     text = json.dumps(found, indent=1)

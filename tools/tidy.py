@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from changed import base, changed
 from common import BUILD, CHECKED, ROOT, environment, jobs
 
 PRESET = BUILD / "cmake" / "dev"
@@ -31,40 +32,6 @@ KEPT_DAYS = 60
 SETTINGS = (".clang-tidy", "tools/tidy.py")
 # g++'s own options mean nothing to clang, and what its library deprecates is not ours.
 EXTRA = [f"--extra-arg=-Wno-{w}" for w in ("unknown-warning-option", "deprecated-declarations")]
-
-
-def git(*words: str) -> str | None:
-    """What git prints; None if it fails or isn't there."""
-    try:
-        done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def base() -> str | None:
-    """The commit from which changes count; None if nothing says."""
-    head = git("rev-parse", "HEAD")
-    for main in ("origin/main", "origin/HEAD"):
-        common = git("merge-base", "HEAD", main)
-        if common and common != head:
-            return common
-    when = git("show", "-s", "--format=%ct", "HEAD")
-    if not when:
-        return None
-    before = f"--before={int(when) - 86400}"
-    return git("rev-list", "-1", "--first-parent", before, "HEAD") or None
-
-
-def changed(since: str) -> set[Path] | None:
-    """Files that differ from this commit in the working tree; None if git can't say."""
-    differing = git("diff", "--name-only", since)
-    new = git("ls-files", "--others", "--exclude-standard")
-    if differing is None or new is None:
-        return None
-    return {ROOT / name for name in (*differing.splitlines(), *new.splitlines())}
 
 
 def dependencies() -> dict[str, list[Path]]:

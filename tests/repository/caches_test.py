@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import changed  # noqa: E402
 import tidy  # noqa: E402
 
 
@@ -134,14 +135,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, day in (("a.cpp", 1), ("b.cpp", 3), ("c.cpp", 4), ("d.cpp", 4)):
         commit(main, name, day)
     git(tmp_path, "clone", "-q", str(main), str(tree))
-    monkeypatch.setattr(tidy, "ROOT", tree)
+    monkeypatch.setattr(changed, "ROOT", tree)
     return tree
 
 
 def names(tree: Path) -> set[str]:
-    since = tidy.base()
+    since = changed.base()
     assert since
-    found = tidy.changed(since)
+    found = changed.changed(since)
     assert found is not None
     return {str(path.relative_to(tree)) for path in found}
 
@@ -160,9 +161,9 @@ def test_clang_tidy_sees_the_last_day_of_main_itself(repository: Path) -> None:
 def test_clang_tidy_sees_everything_without_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    monkeypatch.setattr(changed, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert tidy.base() is None
+    assert changed.base() is None
 
 
 def test_a_result_of_clang_tidy_is_of_the_text_and_not_of_the_folder(
