@@ -71,9 +71,9 @@ function(mlbridge_test name)
     set(label slow)
   endif()
   if(arg_THREADS)
-    string(APPEND label ";threads")
+    string(APPEND label -threads) # one word, as lists of words don't go through gtest_discover_tests
   endif()
-  set(properties TIMEOUT ${arg_TIMEOUT} LABELS "${label}"
+  set(properties TIMEOUT ${arg_TIMEOUT} LABELS ${label}
                  ENVIRONMENT MLBRIDGE_COMPONENT_PATH=${MLBRIDGE_COMPONENT_OUTPUT})
   if(MLBRIDGE_SANITIZE)
     add_test(NAME ${name} COMMAND ${name})

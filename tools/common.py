@@ -19,15 +19,13 @@ PYTHON = VENV / "bin" / "python"
 def cache() -> Path:
     """The user's folder of what compilers and linters found out, which clones share: everything in
     it is looked up by the content that it is about. In the tree, where that can't be written."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not Path(base).is_absolute():
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(base, "mlbridge")
     try:
+        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        folder = (base if base.is_absolute() else Path.home() / ".cache") / "mlbridge"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
         return BUILD / "cache"
 
 

@@ -14,7 +14,7 @@
 
 using namespace mlbridge;
 
-class Component : public testing::Test {
+class Component : public ::testing::Test {
 protected:
   void SetUp() override { ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1); }
 };

@@ -65,7 +65,7 @@ void registerOnce() {
   (void)done;
 }
 
-class Open : public testing::Test {
+class Open : public ::testing::Test {
 protected:
   void SetUp() override {
     registerOnce();

@@ -25,14 +25,14 @@ struct Bad {
 };
 std::ostream &operator<<(std::ostream &out, const Bad &bad) { return out << bad.name; }
 
-class BadOnnx : public testing::TestWithParam<Bad> {};
+class BadOnnx : public ::testing::TestWithParam<Bad> {};
 
 TEST_P(BadOnnx, IsRefusedWithACodeAndAMessageAndNothingIsPrinted) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   const Model model = Model::open(GetParam().uri);
   const std::string printed =
-      testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+      ::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(printed, "");
   EXPECT_EQ(model.status().code(), GetParam().code) << model.status().toString();
   for (const char *part : GetParam().says)
@@ -43,10 +43,10 @@ TEST_P(BadOnnx, IsRefusedWithACodeAndAMessageAndNothingIsPrinted) {
 
 INSTANTIATE_TEST_SUITE_P(
     Files, BadOnnx,
-    testing::Values(
+    ::testing::Values(
         Bad{"missing", golden("no-such"), Code::NotFound, {"no-such.onnx", "No such file"}},
         Bad{"below_a_file", golden("linear.onnx/x"), Code::NotFound, {"Not a directory"}},
-        Bad{"folder", "onnx:" + sourceFile("src"), Code::InvalidArgument, {"is a folder"}},
+        Bad{"folder", "onnx:" + testing::sourceFile("src"), Code::InvalidArgument, {"is a folder"}},
         Bad{"device", "onnx:/dev/null", Code::InvalidArgument, {"not a regular file"}},
         Bad{"no_place", "onnx:", Code::InvalidArgument, {}},
         Bad{"not_onnx", "onnx:" + goldenFile("make.py"), Code::InvalidModel, {"make.py"}}),
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Models, BadOnnx,
-    testing::Values(
+    ::testing::Values(
         Bad{"sequence", golden("sequence"), Code::Unsupported, {"'many'", "sequence"}},
         Bad{"bfloat16", golden("bfloat16"), Code::Unsupported, {"'brain'"}},
         Bad{"unknown_operator", golden("unknown-operator"), Code::InvalidModel, {"Teleport"}},
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Options, BadOnnx,
-    testing::Values(
+    ::testing::Values(
         Bad{"unknown",
             golden("linear") + "?thread=2",
             Code::InvalidArgument,
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
             Code::NotFound,
             {"/nowhere/ops.so", "No such file"}},
         Bad{"custom_ops_second_missing",
-            golden("bucketize") + "?custom_ops=" + library("bucketize") + ":/nowhere/more.so",
+            golden("bucketize") + "?custom_ops=" + testing::library("bucketize") + ":/nowhere/more.so",
             Code::NotFound,
             {"/nowhere/more.so"}},
         Bad{"custom_ops_none",
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
             Code::InvalidArgument,
             {"custom_ops", "files"}},
         Bad{"custom_ops_other",
-            golden("linear") + "?custom_ops=" + library("engine_onnx"),
+            golden("linear") + "?custom_ops=" + testing::library("engine_onnx"),
             Code::InvalidArgument,
             {"RegisterCustomOps"}},
         Bad{"spin", golden("linear") + "?spin=no", Code::InvalidArgument, {"spin", "0 or 1"}},
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, BadOnnx,
-                         testing::Values(Bad{"nowhere",
+                         ::testing::Values(Bad{"nowhere",
                                              golden("linear") + "?runtime=/nowhere",
                                              Code::NotFound,
                                              {"/nowhere", "pip install onnxruntime",
@@ -116,15 +116,15 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, BadOnnx,
                                              Code::NotFound,
                                              {"make.py"}},
                                          Bad{"another_library",
-                                             golden("linear") + "?runtime=" + library("engine_onnx"),
+                                             golden("linear") + "?runtime=" + testing::library("engine_onnx"),
                                              Code::NotFound,
                                              {"not ONNX Runtime"}},
                                          Bad{"too_old",
-                                             golden("linear") + "?runtime=" + library("old_runtime"),
+                                             golden("linear") + "?runtime=" + testing::library("old_runtime"),
                                              Code::Unsupported,
                                              {"1.2.0", "version 16"}},
                                          Bad{"without_the_api",
-                                             golden("linear") + "?runtime=" + library("empty_runtime"),
+                                             golden("linear") + "?runtime=" + testing::library("empty_runtime"),
                                              Code::Unsupported,
                                              {"1.99.0", "version 16"}}),
                          [](const auto &info) { return info.param.name; });

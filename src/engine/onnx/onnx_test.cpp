@@ -238,10 +238,10 @@ TEST(Onnx, AFailedEvaluationIsAnErrorAndTheNextOneWorks) {
   Runner runner = model.newRunner();
   ASSERT_TRUE(runner.set("data", {5.f, 6.f, 7.f}));
   ASSERT_TRUE(runner.set("index", {int64_t(1) << 40}));
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   const Expected<float> failed = runner.evaluate<float>();
-  EXPECT_EQ(testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(failed.status().code(), Code::PolicyFailed);
   EXPECT_NE(failed.status().message().find("Gather"), std::string::npos)
       << failed.status().message();
