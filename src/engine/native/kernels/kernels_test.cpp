@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace mlbridge::native {
-#if defined(MLBRIDGE_NATIVE_X86)
+#if defined(MLBRIDGE_ALL_KERNELS)
 extern const Kernel Avx2AllKernels[], Avx512AllKernels[]; // also those that the library lacks
 #endif
 
@@ -35,7 +35,7 @@ const std::vector<Table> &others() {
         tables.push_back({nameOf(set), kernels});
       else
         std::printf("[ SKIPPED  ] %s: not of this CPU\n", nameOf(set));
-#if defined(MLBRIDGE_NATIVE_X86)
+#if defined(MLBRIDGE_ALL_KERNELS)
     if (kernelsFor(InstructionSet::Avx2))
       tables.push_back({"avx2, all", Avx2AllKernels});
     if (kernelsFor(InstructionSet::Avx512))
