@@ -238,7 +238,8 @@ TEST_P(WaitingAnew, WhatAServerSaysOfItselfIsBounded) {
   served.get();
 }
 
-INSTANTIATE_TEST_SUITE_P(Pipe, Waiting, ::testing::Values("pipe"), nameOf); // for one compiler at a time
+INSTANTIATE_TEST_SUITE_P(Pipe, Waiting, ::testing::Values("pipe"),
+                         nameOf); // for one compiler at a time
 INSTANTIATE_TEST_SUITE_P(All, Waiting, ::testing::ValuesIn(transports()), nameOf);
 INSTANTIATE_TEST_SUITE_P(All, WaitingAnew, ::testing::ValuesIn(transports()), nameOf);
 

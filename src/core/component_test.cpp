@@ -16,7 +16,9 @@ using namespace mlbridge;
 
 class Component : public ::testing::Test {
 protected:
-  void SetUp() override { ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1); }
+  void SetUp() override {
+    ::setenv("MLBRIDGE_COMPONENT_PATH", mlbridge::testing::testComponents().c_str(), 1);
+  }
 };
 
 TEST_F(Component, IsFoundOnceAndSharedByThreads) {
@@ -39,8 +41,9 @@ TEST_F(Component, IsFoundOnceAndSharedByThreads) {
 TEST_F(Component, MissingOneNamesTheFileTheFoldersAndTheRemedy) {
   const Status status = findComponent(ComponentKind::SerDes, "cbor").status();
   EXPECT_EQ(status.code(), Code::NotFound);
-  for (const std::string &part : {std::string("libmlbridge-serdes-cbor.so"),
-                                  mlbridge::testing::testComponents(), std::string("MLBRIDGE_COMPONENT_PATH")})
+  for (const std::string &part :
+       {std::string("libmlbridge-serdes-cbor.so"), mlbridge::testing::testComponents(),
+        std::string("MLBRIDGE_COMPONENT_PATH")})
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
 

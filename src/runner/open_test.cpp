@@ -245,6 +245,7 @@ TEST_F(Open, BindIsThisModelsOwn) {
   EXPECT_EQ(model.newRunner().input<float>("x").size(), 2u);
 }
 
+#ifdef MLBRIDGE_HAS_NATIVE
 TEST_F(Open, FromMemory) {
   const char bytes[] = "\x08\x08no model";
   for (const char *uri : {"native:policy", "native:", "native:policy?choose=argmax"}) {
@@ -260,6 +261,7 @@ TEST_F(Open, FromMemory) {
     EXPECT_EQ(Model::fromMemory(uri, bytes, 3).status().code(), Code::Unsupported) << uri;
   EXPECT_EQ(Model::fromMemory("nothing:x", bytes, 3).status().code(), Code::NotFound);
 }
+#endif
 
 TEST_F(Open, AMismatchIsAnErrorAtOpeningAndABufferStaysUsable) {
   const Signature pass{{TensorSpec::of<float>("x", {4}), TensorSpec::of<float>("w", {-1})},

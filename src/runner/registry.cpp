@@ -99,7 +99,8 @@ bool mayBeFile(std::string_view scheme) {
 
 static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options);
 
-static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const uint8_t> bytes) {
+static OpenedBackend openMemory(Uri uri, [[maybe_unused]] const OpenOptions &options,
+                                Span<const uint8_t> bytes) {
   if (uri.options.count("reload"))
     return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
   if (uri.place.empty())

@@ -18,9 +18,7 @@ std::vector<std::string> split(const char *list) {
 
 } // namespace
 
-std::string sourceFile(const std::string &name) {
-  return MLBRIDGE_SOURCE_DIR + ("/" + name);
-}
+std::string sourceFile(const std::string &name) { return MLBRIDGE_SOURCE_DIR + ("/" + name); }
 
 std::string testComponents() { return MLBRIDGE_TEST_COMPONENTS; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tests must know of the build that they are part of. Only built.cpp is compiled with its paths, so that
-// a compiler cache has the tests' other objects for a clone in another folder.
+// What tests must know of the build that they are part of. Only built.cpp is compiled with its
+// paths, so that a compiler cache has the tests' other objects for a clone in another folder.
 #ifndef MLBRIDGE_TESTING_BUILT_H
 #define MLBRIDGE_TESTING_BUILT_H
 
@@ -15,7 +15,8 @@ std::string sourceFile(const std::string &name);
 std::string testComponents();
 /// The path of a library that the build makes: bucketize, old_runtime, empty_runtime, engine_onnx.
 std::string library(const std::string &name);
-/// The schemes of transports that any number of compilers can share, and the serdes that were built.
+/// The schemes of transports that any number of compilers can share, and the serdes that were
+/// built.
 std::vector<std::string> transports();
 std::vector<std::string> serdes();
 

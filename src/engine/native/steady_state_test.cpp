@@ -56,7 +56,8 @@ TEST(NativeSteadyState, AllocatesNothingAndTakesNoLock) {
 }
 
 TEST(NativeSteadyState, LengthsThatWereThereBeforeAllocateNothing) {
-  Model model = Model::open("native:" + mlbridge::testing::sourceFile("tests/golden/onnx/pool.onnx"));
+  Model model =
+      Model::open("native:" + mlbridge::testing::sourceFile("tests/golden/onnx/pool.onnx"));
   ASSERT_TRUE(model.bind(Signature(*model.modelSignature()))) << model.status().toString();
   Runner runner = model.newRunner();
   const std::vector<float> nodes(16, 1.0F);

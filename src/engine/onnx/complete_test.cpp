@@ -129,7 +129,8 @@ TEST(Onnx, NoPrefixOfAFileInOnnxRuntimesFormatIsTakenForIt) {
 TEST(OnnxCustomOperators, ComeFromTheLibrariesThatTheUriNames) {
   const Signature signature{{TensorSpec::of<float>("x", {3, 2})},
                             {TensorSpec::of<int32_t>("bucket", {3, 2})}};
-  Runner runner = open(golden("bucketize") + "?custom_ops=" + testing::library("bucketize"), signature);
+  Runner runner =
+      open(golden("bucketize") + "?custom_ops=" + testing::library("bucketize"), signature);
   ASSERT_TRUE(runner) << runner.status().toString();
   ASSERT_TRUE(runner.set("x", {-5.f, 10000.f, 150.f, 10.f, 5.f, 100.f}));
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();

@@ -241,7 +241,8 @@ TEST(Onnx, AFailedEvaluationIsAnErrorAndTheNextOneWorks) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   const Expected<float> failed = runner.evaluate<float>();
-  EXPECT_EQ(::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr(),
+            "");
   EXPECT_EQ(failed.status().code(), Code::PolicyFailed);
   EXPECT_NE(failed.status().message().find("Gather"), std::string::npos)
       << failed.status().message();
