@@ -27,8 +27,8 @@ macro(mlbridge_find_protobuf)
 endmacro()
 
 # mlbridge_compile_together(TARGETS...): in a wheel, which is mostly built as a whole, the files of these are compiled
-# several at once, which takes half the time: most of it goes to the same headers. So no two of a target's files may give
-# one name to different things.
+# several at once, which takes half the time where most of it goes to the same headers, such as LLVM's. So no two of a
+# target's files may give one name to different things. Not for the library, of which each plugin links a few objects.
 function(mlbridge_compile_together)
   if(SKBUILD)
     set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON)

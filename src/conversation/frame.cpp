@@ -29,17 +29,17 @@ struct CrcTables {
 constexpr CrcTables Tables;
 
 /// The header as it stands on the wire.
-struct WireHeader {
+struct Wire {
   uint32_t magic, checksum;
   uint64_t length;
   uint16_t kind, flags;
   uint32_t stream;
   uint64_t request, left;
 };
-static_assert(sizeof(WireHeader) == FrameHeaderSize);
+static_assert(sizeof(Wire) == FrameHeaderSize);
 
 /// Of the header with a checksum of 0.
-uint32_t checksumOf(WireHeader wire) {
+uint32_t checksumOf(Wire wire) {
   wire.checksum = 0;
   return crc32c(reinterpret_cast<const uint8_t *>(&wire), sizeof wire);
 }
@@ -62,7 +62,7 @@ uint32_t crc32c(const uint8_t *data, size_t size) {
 }
 
 void encode(const FrameHeader &header, uint8_t *to) {
-  WireHeader wire{FrameMagic,     0,
+  Wire wire{FrameMagic,     0,
             header.length,  static_cast<uint16_t>(header.kind),
             header.flags,   header.stream,
             header.request, header.left};
@@ -71,7 +71,7 @@ void encode(const FrameHeader &header, uint8_t *to) {
 }
 
 Expected<FrameHeader> decodeFrameHeader(const uint8_t *from) {
-  WireHeader wire;
+  Wire wire;
   std::memcpy(&wire, from, sizeof wire);
   char text[96];
   if (wire.magic != FrameMagic) {

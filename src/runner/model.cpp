@@ -7,7 +7,7 @@
 
 namespace mlbridge {
 
-static Status notOpened() { return Status(Code::Unavailable, "no model was opened"); }
+static Status noModel() { return Status(Code::Unavailable, "no model was opened"); }
 
 struct Model::Opened {
   Status status;
@@ -22,7 +22,7 @@ struct Model::Bound {
   std::shared_ptr<const Binding> binding; ///< to nothing if there is a failure
 };
 
-Model::Model() : Model(std::make_shared<const Opened>(Opened{notOpened(), {}, {}, nullptr})) {}
+Model::Model() : Model(std::make_shared<const Opened>(Opened{noModel(), {}, {}, nullptr})) {}
 Model::Model(std::shared_ptr<const Opened> opened)
     : opened_(std::move(opened)), bound_(std::make_shared<const Bound>(
                                       Bound{opened_->status, opened_->options.agent, nullptr})) {}

@@ -16,7 +16,7 @@ namespace mlbridge {
 namespace {
 
 constexpr int BufferSize = 1 << 20; // the kernel takes less where it must
-constexpr int ListenBacklog = 128;
+constexpr int Backlog = 128;
 
 Expected<sockaddr_un> addressOf(const std::string &scheme, const std::string &path) {
   sockaddr_un address{};
@@ -183,7 +183,7 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
     return Status(errno == EADDRINUSE ? Code::Busy : Code::InvalidArgument,
                   describeErrno(where, errno));
   if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
-      ::listen(socket->get(), ListenBacklog) != 0)
+      ::listen(socket->get(), Backlog) != 0)
     return Status(Code::Unavailable, describeErrno(where, errno));
   return std::unique_ptr<Listener>(new SocketListener(accepted_, std::move(*socket), path, info));
 }

@@ -21,7 +21,7 @@ namespace mlbridge {
 
 namespace {
 
-constexpr int PipeSize = 1 << 20; // the kernel's default limit for an unprivileged pipe
+constexpr int BufferSize = 1 << 20; // the kernel's default limit for an unprivileged pipe
 constexpr int FlagNoSignal = 0x100; // RWF_NOSIGNAL of linux/fs.h
 
 /// A write to a FIFO that nobody reads raises SIGPIPE, and there is no flag against it. It is
@@ -126,8 +126,8 @@ bool isStillAt(const std::string &path, int fifo) {
 }
 
 PipeChannel::PipeChannel(Descriptor in, Descriptor out) : in_(std::move(in)), out_(std::move(out)) {
-  ::fcntl(out_.get(), F_SETPIPE_SZ, PipeSize);
-  ::fcntl(in_.get(), F_SETPIPE_SZ, PipeSize);
+  ::fcntl(out_.get(), F_SETPIPE_SZ, BufferSize);
+  ::fcntl(in_.get(), F_SETPIPE_SZ, BufferSize);
 }
 
 Expected<size_t> PipeChannel::read(uint8_t *to, size_t size) {

@@ -28,13 +28,13 @@ constexpr uint64_t MostSize = uint64_t(1) << 40;
 constexpr int Seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 /// An announcement as it stands on the wire.
-struct WireAnnouncement {
+struct Wire {
   char magic[sizeof Magic];
   uint16_t major, minor;
   uint32_t unused;
   uint64_t size, ring;
 };
-static_assert(sizeof(WireAnnouncement) == SharedMemory::Announcement::Size);
+static_assert(sizeof(Wire) == SharedMemory::Announcement::Size);
 
 Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
 
@@ -130,14 +130,14 @@ Expected<size_t> RingWriter::write(const iovec *parts, int count) {
 }
 
 void SharedMemory::Announcement::encode(uint8_t *to) const {
-  WireAnnouncement wire{{}, Major, Minor, 0, size, ring};
+  Wire wire{{}, Major, Minor, 0, size, ring};
   std::memcpy(wire.magic, Magic, sizeof Magic);
   std::memcpy(to, &wire, sizeof wire);
 }
 
 Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const uint8_t *from,
                                                                         size_t size) {
-  WireAnnouncement wire;
+  Wire wire;
   if (size < sizeof wire || std::memcmp(from, Magic, sizeof Magic) != 0)
     return unusable("the compiler did not hand over its memory first; is its URI shm:PATH too?");
   std::memcpy(&wire, from, sizeof wire);
