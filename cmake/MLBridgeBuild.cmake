@@ -27,6 +27,15 @@ macro(mlbridge_find_protobuf)
   endif()
 endmacro()
 
+# mlbridge_compile_together(TARGETS...): in a wheel, which is mostly built as a whole, the files of these are compiled
+# several at once, which takes half the time where most of it goes to the same headers, such as LLVM's. So no two of a
+# target's files may give one name to different things. Not for the library, of which each plugin links a few objects.
+function(mlbridge_compile_together)
+  if(SKBUILD)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON)
+  endif()
+endfunction()
+
 # mlbridge_sources(FILES...): adds files of this folder to the library.
 function(mlbridge_sources)
   foreach(file IN LISTS ARGN)

@@ -158,8 +158,10 @@ def print_times(results: Sequence[Result], say: Say = say) -> None:
         seconds = f"{total(some, 'oz', wall):.2f}"
         table.row([name, seconds, *cells(some, ("onnx", "server", *EFFORTS), wall, 2)])
     say("")
-    means = ", ".join(f"{way} {interval(results, way)}" for way in ("onnx", *EFFORTS))
-    say(f"Bytes over -Oz, with 95 % intervals: {means}")
+    say("Geometric means of bytes over -Oz, with 95 % intervals")
+    say("")
+    for way, name in {"onnx": "onnx", **{w: f"effort {n}" for w, n in EFFORTS.items()}}.items():
+        say(f"{name:<8} {interval(results, way)}")
 
 
 def print_agreements(engines: Sequence[Agreement], say: Say = say) -> None:

@@ -39,12 +39,12 @@ Status Settings::check() const {
 
 bool Settings::wants(StringRef Level) const { return is_contained(split(Levels, ','), Level); }
 
-bool Settings::wants(const Function &F, CodeGenOptLevel Level) const {
+bool Settings::wants(const llvm::Function &F, CodeGenOptLevel Level) const {
   static constexpr const char *Names[] = {"O0", "O1", "O2", "O3"};
   return !F.hasOptNone() && wants(levelOf(F, Names[static_cast<int>(Level)]));
 }
 
-StringRef levelOf(const Function &F, StringRef Pipeline) {
+StringRef levelOf(const llvm::Function &F, StringRef Pipeline) {
   return F.hasMinSize() ? "Oz" : F.hasOptSize() ? "Os" : Pipeline;
 }
 

@@ -52,7 +52,7 @@ static double seconds() {
 /// about 100 on each function.
 static uint64_t passLimit(const Module &M) {
   uint64_t Limit = 100000;
-  for (const Function &F : M)
+  for (const llvm::Function &F : M)
     Limit += F.isDeclaration() ? 0 : 1000 + 100 * F.size();
   return Limit;
 }
@@ -167,7 +167,7 @@ Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> C
   Result.Candidates = std::move(Candidates);
   Result.Aim = Aim;
   Result.Trials.resize(Result.Candidates.size());
-  for (Function &F : M)
+  for (llvm::Function &F : M)
     if (!F.isDeclaration())
       Functions.emplace_back(&F);
 }
@@ -392,7 +392,7 @@ void Contest::decide(TargetMachine *TM) {
 bool Contest::isModuleThere() const {
   return any_of(Functions, [this](const WeakVH &F) {
     const Value *V = F;
-    return V && cast<Function>(V)->getParent() == &M;
+    return V && cast<llvm::Function>(V)->getParent() == &M;
   });
 }
 
@@ -405,7 +405,7 @@ static llvm::Expected<std::unique_ptr<Module>> read(MemoryBufferRef Bitcode, Mod
 
 static bool writeAll(int File, StringRef Bytes) {
   while (!Bytes.empty()) {
-    const ssize_t Written = write(File, Bytes.data(), Bytes.size());
+    const ssize_t Written = ::write(File, Bytes.data(), Bytes.size());
     if (Written < 0 && errno != EINTR)
       return false;
     Bytes = Bytes.drop_front(std::max<ssize_t>(0, Written));

@@ -35,7 +35,7 @@ public:
 private:
   cl::opt<std::string> Effort;
 };
-const EvictionFlags Options;
+const EvictionFlags EvictionOptions;
 
 Expected<unsigned> EvictionFlags::effort(const std::string &OtherModel) const {
   const std::string Model = questionSettings().Model;
@@ -171,8 +171,8 @@ class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
   EvictionProvider(Module &M, const std::string &OtherModel)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Asked(Options.questionSettings(), M), Learned(Asked, learnedEviction, IndexToEvict),
-        Effort(Options.effort(OtherModel)) {
+        Asked(EvictionOptions.questionSettings(), M), Learned(Asked, learnedEviction, IndexToEvict),
+        Effort(EvictionOptions.effort(OtherModel)) {
     if (!Effort)
       Asked.refuse(Effort.status());
   }
@@ -213,7 +213,7 @@ private:
 
 } // namespace
 
-bool evictionIsAsked() { return Options.given(); }
+bool evictionIsAsked() { return EvictionOptions.given(); }
 
 std::unique_ptr<RegAllocEvictionAdvisorProvider>
 newEvictionProvider(Module &M, const std::string &OtherModel) {

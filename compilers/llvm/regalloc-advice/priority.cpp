@@ -12,7 +12,7 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const advice::QuestionFlags Options("regalloc-priority",
+const advice::QuestionFlags PriorityOptions("regalloc-priority",
                                     "The model that decides which live range is allocated next",
                                     "O1,O2,O3,Os,Oz");
 
@@ -69,7 +69,7 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   explicit PriorityProvider(Module &M)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(Options.questionSettings(), M),
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(PriorityOptions.questionSettings(), M),
         Learned(Asked, learnedPriority, Priority) {}
 
 private:
@@ -87,9 +87,9 @@ private:
 
 } // namespace
 
-bool priorityIsAsked() { return Options.given(); }
+bool priorityIsAsked() { return PriorityOptions.given(); }
 
-std::string priorityModel() { return Options.settings().Model; }
+std::string priorityModel() { return PriorityOptions.settings().Model; }
 
 std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(Module &M) {
   return std::make_unique<PriorityProvider>(M);

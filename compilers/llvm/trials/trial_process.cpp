@@ -79,7 +79,7 @@ void isolate(ArrayRef<int> Keep) {
   install_bad_alloc_error_handler([](void *, const char *, bool) { _exit(1); });
   std::atexit([] { _exit(1); });
 
-  const int Null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int Null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   std::error_code Failed;
   std::vector<int> Open;
   for (sys::fs::directory_iterator It("/proc/self/fd", Failed), End; It != End && !Failed;
