@@ -318,7 +318,7 @@ def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path, coun
         place.made(level, "-w", *flags(f"native:{model}?record={place.folder / 'log'}"))
         decisions.update(place.decided().values())
         assert place.output() == expected, seed
-    assert set(decisions) == set(range(len(SETTINGS))), decisions
+    assert set(decisions) >= set(range(1, len(SETTINGS))), decisions
 
 
 @pytest.mark.parametrize(("runner", "count"), runners_of("gcc-settings", RUNNERS, few=4, many=20))
