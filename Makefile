@@ -18,7 +18,7 @@ help:
 	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
 	@echo 'make check     the inner loop: build and unit tests'
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
-	@echo 'make nightly   an hour of longer campaigns: fuzzers, random networks, soaks, what tests sample'
+	@echo 'make nightly   hours of longer campaigns: what tests sample, LLVM 19, trainers, fuzzers, soaks'
 	@echo 'make train     ARGS="phase-ordering --corpus DIR -o DIR": mlbridge train, with PyTorch and Ray in build/venv-train'
 	@echo 'make candidates  choose what is compared with -Oz anew, and measure it (an hour and a half)'
 	@echo 'make setup     install what is needed: Debian packages, build/venv'

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampling import nightly
 
 import mlbridge
 
@@ -18,7 +19,7 @@ LOOPS, CALLERS = 14, 20
 STOCK, SIZE = 0, 1
 
 
-@pytest.mark.parametrize("engine", ["native", "onnx", "aot"])
+@pytest.mark.parametrize("engine", ["native", "onnx", nightly("aot")])
 def test_it_is_the_rule(engine: str, tmp_path: Path) -> None:
     place = POLICY
     if engine == "onnx":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import nightly
 
 import mlbridge
 
@@ -76,7 +77,7 @@ def opened(engine: str, agent: str, folder: Path) -> mlbridge.Runner:
     return mlbridge.open(f"{engine}:{place}")
 
 
-@pytest.mark.parametrize("engine", ["native", "onnx", "aot"])
+@pytest.mark.parametrize("engine", ["native", "onnx", nightly("aot")])
 def test_it_divides_as_the_trees_say(engine: str, tmp_path: Path) -> None:
     runner = opened(engine, "distribute", tmp_path)
     answers = []

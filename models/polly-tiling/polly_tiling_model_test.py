@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import nightly
 
 import mlbridge
 
@@ -61,7 +62,7 @@ def chosen(runner: mlbridge.Runner, of: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("engine", ["onnx", "aot"])
+@pytest.mark.parametrize("engine", ["onnx", nightly("aot")])
 def test_every_engine_chooses_the_same(engine: str, tmp_path: Path) -> None:
     native, other = opened("native", tmp_path), opened(engine, tmp_path)
     asked = [rows(one["loops"]) for one in TIMES] + [random_rows(seed) for seed in range(300)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import nightly
 
 import mlbridge
 from mlbridge.files import plugin, shipped_agents
@@ -35,7 +36,7 @@ def test_they_are_the_heuristic(level: str, tmp_path: Path) -> None:
     assert networks == heuristic != stock
 
 
-@pytest.mark.parametrize("agent", ["task", "colour"])
+@pytest.mark.parametrize("agent", ["task", nightly("colour")])
 def test_every_engine_answers_alike(agent: str, tmp_path: Path) -> None:
     """Also what compilers make of the network, which they see whole."""
     file, shared = ROOT / "models/register-allocation" / f"{agent}.onnx", tmp_path / "agent.so"

@@ -85,11 +85,15 @@ def test_a_long_conversation_with_many(tmp_path: Path, transport: str, serdes: s
 def test_no_more_than_the_limit_are_in_work(address: str) -> None:
     async def program() -> None:
         now, most = 0, 0
+        two = asyncio.Event()
 
         async def policy(*_: Any) -> int:
             nonlocal now, most
             now += 1
             most = max(most, now)
+            if now == 2:
+                two.set()
+            await asyncio.wait_for(two.wait(), 60)
             for _turn in range(20):
                 await asyncio.sleep(0)
             now -= 1

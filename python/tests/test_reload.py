@@ -32,7 +32,7 @@ def put(engine: str, folder: Path, weight: float, *, output: str = "y") -> Path:
     made, place = export(folder / "fresh.onnx", weight, output=output), folder / "policy"
     if engine == "aot":
         shared = folder / "fresh.so"
-        assert main(["compile", str(made), "--shared", "-o", str(shared)]) == 0
+        assert main(["compile", str(made), "--shared", "--isa", "portable", "-o", str(shared)]) == 0
         made = shared
     return made.rename(place)
 

@@ -12,7 +12,7 @@ import pytest
 
 import mlbridge
 
-SECONDS = 10.0
+SECONDS = 2.0
 MOST_CPU = 0.05
 TRANSPORTS = ("unix", "pipe", "shm", "grpc")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from building import DEV, run
+from sampling import NIGHTLY, nightly
 
 
 @pytest.fixture(scope="session")
@@ -124,23 +125,36 @@ def test_recorded_files_stand_for_pipes(programs: Path, tmp_path: Path) -> None:
     assert base.with_suffix(".out").stat().st_size > 3 * 300
 
 
-def test_headers_alone_and_beside_llvm(prefix: Path, tmp_path: Path) -> None:
-    """Each compiles by itself, without exceptions and RTTI, and beside LLVM's own of like names."""
+def compile_headers(prefix: Path, source: Path, headers: list[str], *options: str) -> None:
+    """Without exceptions and RTTI."""
+    source.write_text("".join(f'#include "{header}"\n' for header in headers))
+    warnings = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    include = [f"-I{prefix}/include", f"-I{prefix}/include/mlbridge-compat"]
+    run("g++", *warnings, "-fno-exceptions", "-fno-rtti", *include, *options, source)
+
+
+def headers_of(prefix: Path) -> list[str]:
     folder = prefix / "include" / "mlbridge-compat"
-    headers = sorted(h.relative_to(folder) for h in folder.rglob("*.h"))
-    assert len(headers) > 20
-    source = tmp_path / "all.cpp"
+    found = sorted(str(h.relative_to(folder)) for h in folder.rglob("*.h"))
+    assert len(found) > 20
+    return found
+
+
+@NIGHTLY
+def test_each_header_alone(prefix: Path, tmp_path: Path) -> None:
+    for header in headers_of(prefix):
+        compile_headers(prefix, tmp_path / "all.cpp", [header, header])
+
+
+@pytest.mark.parametrize("llvms_first", [False, nightly(True)])
+def test_headers_beside_llvms_of_like_names(
+    prefix: Path, tmp_path: Path, llvms_first: bool
+) -> None:
+    ours = [header for header in headers_of(prefix) if "/C/" not in header]
     llvm = ["llvm/Analysis/MLModelRunner.h", "llvm/Analysis/TensorSpec.h", "llvm/Support/JSON.h"]
-    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    options += ["-fno-exceptions", "-fno-rtti", f"-I{prefix}/include", f"-I{folder}"]
-    for header in headers:
-        source.write_text(f'#include "{header}"\n#include "{header}"\n')
-        run("g++", *options, source)
-    with_llvm = ["-isystem", "/usr/include/llvm-22", "-isystem", "/usr/include/llvm-c-22"]
-    together = [str(h) for h in headers if h.parent.name != "C"]
-    for order in (together + llvm, llvm + together):
-        source.write_text("".join(f'#include "{h}"\n' for h in order))
-        run("g++", *options, *with_llvm, source)
+    order = llvm + ours if llvms_first else ours + llvm
+    of_llvm = ("-isystem", "/usr/include/llvm-22", "-isystem", "/usr/include/llvm-c-22")
+    compile_headers(prefix, tmp_path / "all.cpp", order, *of_llvm)
 
 
 REPLACED = """

@@ -5,7 +5,7 @@
 ```sh cwd=root            run in the source tree
 ```sh test=make           each line is `make TARGET`: the target must exist (it is not run)
 ```sh test=check          the syntax is checked; the block needs what the page says above it
-```sh test=nightly        run by `make nightly`; `make test` checks the syntax, and the presets
+```sh test=nightly        run by `make nightly`, also console; `make test` checks the syntax
 ```console                `$ ` lines are run; the output must be the lines between, ... = anything
 ```python                 run by the Python that has mlbridge
 ```python test=server     run in the background for the later blocks, ended by Ctrl-C

@@ -72,7 +72,8 @@ class Page:
 
     def check(self, block: Block) -> None:
         """What can be said of commands that aren't run."""
-        self.must(block, "bash", "-n", "-c", block.text)
+        lines = [c for c, _ in commands(block)] if block.language == "console" else [block.text]
+        self.must(block, "bash", "-n", "-c", "\n".join(lines))
         presets = json.loads((ROOT / "CMakePresets.json").read_text())
         known = {one["name"] for one in presets["configurePresets"] if not one.get("hidden")}
         assert set(re.findall(r"--preset[ =](\S+)", block.text)) <= known, block
@@ -88,7 +89,7 @@ class Page:
                 words = line.split("#")[0].split()
                 assert words[:1] == ["make"], f"{block}: not a make command: {line}"
                 self.must(block, "make", "-n", "-C", str(ROOT), *words[1:])
-        elif block.language == "sh" and (kind == "check" or (kind == "nightly" and not whole)):
+        elif kind == "check" or (kind == "nightly" and not whole):
             self.check(block)
         elif block.language == "sh":
             self.must(block, "bash", "-euo", "pipefail", "-c", block.text)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from building import run
 from once import SharedBuild
+from sampling import NIGHTLY
 
 CONSUMER = Path(__file__).parent / "consumer"
 
@@ -108,16 +109,30 @@ def test_another_version_is_refused(prefix: Path, tmp_path: Path) -> None:
     assert "0.1" in done.stderr
 
 
-def test_headers_alone_are_complete(prefix: Path, tmp_path: Path) -> None:
-    """Each public header compiles by itself, also without exceptions and RTTI."""
+def compile_headers(prefix: Path, source: Path, headers: list[Path]) -> None:
+    """Without exceptions and RTTI, each twice."""
+    source.write_text("".join(f'#include "{h}"\n#include "{h}"\n' for h in headers))
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    run("g++", *options, "-fno-exceptions", "-fno-rtti", f"-I{prefix}/include", source)
+
+
+def headers_of(prefix: Path) -> list[Path]:
     headers = sorted((prefix / "include" / "mlbridge").rglob("*.h"))
     headers.remove(prefix / "include" / "mlbridge" / "llvm_model_runner.h")  # needs LLVM's
     assert headers
-    source = tmp_path / "all.cpp"
-    for header in headers:
-        source.write_text(f'#include "{header}"\n#include "{header}"\n')
-        options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-        run("g++", *options, "-fno-exceptions", "-fno-rtti", f"-I{prefix}/include", source)
+    return headers
+
+
+def test_headers_need_no_order(prefix: Path, tmp_path: Path) -> None:
+    headers = headers_of(prefix)
+    for order in (headers, headers[::-1]):
+        compile_headers(prefix, tmp_path / "all.cpp", order)
+
+
+@NIGHTLY
+def test_headers_alone_are_complete(prefix: Path, tmp_path: Path) -> None:
+    for header in headers_of(prefix):
+        compile_headers(prefix, tmp_path / "all.cpp", [header])
 
 
 def test_the_component_table_is_c(prefix: Path, tmp_path: Path) -> None:

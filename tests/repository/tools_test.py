@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import install_package  # noqa: E402
+import nightly  # noqa: E402
 import run_tests  # noqa: E402
 from install_package import ALL, DEMO  # noqa: E402
 
@@ -195,6 +197,18 @@ def test_every_folder_with_tests_is_a_suite() -> None:
     known = [Path(folder) for folder in (*run_tests.testpaths(), "tests/closure")]
     missed = [f for f in folders if not any(f.is_relative_to(k) for k in known)]
     assert not missed, f"testpaths of pyproject.toml do not have {missed}"
+
+
+def test_what_make_test_leaves_out_is_in_one_campaign() -> None:
+    """Whatever marks it has."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    names = [line.split(":")[0] for line in settings["markers"]]
+    assert names[0] == "nightly" and "-m 'not nightly'" in settings["addopts"]
+    assert set(nightly.MARKED) <= set(nightly.CAMPAIGNS)
+    for more in (set(), *({name} for name in names[1:])):
+        has = {name: name in more | {"nightly"} for name in names}
+        campaigns = [name for name, marks in nightly.MARKED.items() if eval(marks, {}, has)]
+        assert len(campaigns) == 1, f"tests with the marks nightly and {more} are in {campaigns}"
 
 
 PLANTED = {

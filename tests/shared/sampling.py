@@ -11,15 +11,15 @@ import pytest
 #: Of each optimization (and example) the runner that `make test` compares with the reference.
 #: Each runner occurs.
 SAMPLED_RUNNER = {
-    "inliner": "unix",
+    "inliner": "grpc",
     "regalloc-eviction": "channel",  # LLVM's own, which the host of `mlbridge run` answers
     "register-allocation": "shm",
     "loop-distribution": "pipe",
-    "gcc-settings": "grpc",
-    "polly-tiling": "aot",
+    "gcc-settings": "unix",
+    "polly-tiling": "grpc",
     "mlir-tiling": "onnx",
     "sqlite": "native",  # its reference is computed by NumPy
-    "choose_tiles": "grpc",
+    "choose_tiles": "aot",
 }
 NIGHTLY = pytest.mark.nightly
 #: The older LLVM. `make test` has one test of each plugin with it.

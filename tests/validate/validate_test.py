@@ -187,8 +187,8 @@ def test_a_hang_with_the_policy_alone(tree: Tree) -> None:
     text = OVERFLOW + "int main(int n, char **v) { while (!grows(2147483646 + n)); return 0; }\n"
     tree.write({"main.c": '#include "sum.c"\n' + text, "sum.c": ""})
     assert tree.validate("--run", "./prog")[1] == ""
-    _, problems = tree.validate("--run", "./prog", "--timeout", "10s", model="function:stop")
-    assert problems == "with the policy: `./prog` did not end within 10 s\n"
+    _, problems = tree.validate("--run", "./prog", "--timeout", "5s", model="function:stop")
+    assert problems == "with the policy: `./prog` did not end within 5 s\n"
 
 
 def test_a_build_that_fails_only_with_the_policy(tree: Tree) -> None:

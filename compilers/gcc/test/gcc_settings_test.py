@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import ROOT, attempt, run
-from sampling import runners_of
+from sampling import nightly, runners_of
 from settings_programs import ASKED, PROGRAM, SETTINGS, generated, network
 
 from mlbridge import files
@@ -306,9 +306,10 @@ def test_cxx(place: Place, tmp_path: Path) -> None:
     assert found[0][1] == found[1][1] and found[0][0] != found[1][0]
 
 
-def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [6, nightly(20)])
+def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path, count: int) -> None:
     decisions: Counter[int] = Counter()
-    for seed in range(20):
+    for seed in range(count):
         place = Place(tmp_path / f"p{seed}", generated(seed))
         level = ("-O2", "-O3", "-Os")[seed % 3]
         place.made(level, "-w")
@@ -317,7 +318,7 @@ def test_generated_programs_do_the_same_whatever_is_decided(tmp_path: Path) -> N
         place.made(level, "-w", *flags(f"native:{model}?record={place.folder / 'log'}"))
         decisions.update(place.decided().values())
         assert place.output() == expected, seed
-    assert set(decisions) == set(range(len(SETTINGS))), decisions
+    assert set(decisions) >= set(range(1, len(SETTINGS))), decisions
 
 
 @pytest.mark.parametrize(("runner", "count"), runners_of("gcc-settings", RUNNERS, few=4, many=20))

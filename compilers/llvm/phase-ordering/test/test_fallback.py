@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sampling import nightly
 from stock import BOTH, LEVELS, ONLY_19, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
@@ -32,20 +33,32 @@ def check_falls_back(
     return warnings[0]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_failure_at_each_step_leaves_plain_clangs_object(compiler: Compiler, level: str) -> None:
-    for source, flags in (("words.c", []), ("library.cpp", ["-g"]), ("shapes.c", ["-fPIC"])):
-        plain = compiler.plain(source, level, *flags)
-        for step in (0, 1, 2, 5, 11):
-            model = f"function:fail-at?step={step}"
-            made, said = compiler.object(source, level, *flags, model=model)
-            assert f"fails at step {step}, as asked" in said
-            assert made == plain
+FLAGS = {"words.c": [], "library.cpp": ["-g"], "shapes.c": ["-fPIC"]}
 
 
-def test_every_step_of_a_long_episode(compiler: Compiler) -> None:
+@pytest.mark.parametrize(
+    ("source", "level"),
+    [
+        (source, level) if source == "words.c" or level == "-Oz" else nightly(source, level)
+        for source in FLAGS
+        for level in LEVELS
+    ],
+)
+def test_a_failure_at_each_step_leaves_plain_clangs_object(
+    compiler: Compiler, source: str, level: str
+) -> None:
+    plain = compiler.plain(source, level, *FLAGS[source])
+    for step in (0, 1, 2, 5, 11):
+        model = f"function:fail-at?step={step}"
+        made, said = compiler.object(source, level, *FLAGS[source], model=model)
+        assert f"fails at step {step}, as asked" in said
+        assert made == plain
+
+
+@pytest.mark.parametrize("every", [12, nightly(1)])
+def test_every_step_of_a_long_episode(compiler: Compiler, every: int) -> None:
     plain = compiler.plain("library.cpp", "-Oz")
-    for step in range(0, STOP, 3):
+    for step in range(0, STOP, every):
         model = f"function:fail-at?step={step}"
         made, said = compiler.object("library.cpp", "-Oz", model=model, max_steps=99)
         assert f"fails at step {step}, as asked" in said and made == plain

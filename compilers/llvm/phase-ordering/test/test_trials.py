@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sampling import nightly
 from stock import BOTH, ONLY_19, SOURCES, Compiler
 
 LEVERS = ["apply-ext-tsp-for-size", "disable-machine-licm", "disable-lsr"]
@@ -55,38 +56,44 @@ def trials(compiler: Compiler) -> dict[str, Any]:
     return read
 
 
+KINDS_OF_CODE = [
+    "",
+    "-g",
+    "-ffunction-sections",
+    "-fno-pic",
+    "-mcmodel=medium",
+    "-fsanitize=undefined",
+    "-fprofile-instr-generate -fcoverage-mapping",
+    "-fstack-protector-all",
+    "-march=x86-64-v3",
+    "-fno-asynchronous-unwind-tables -fno-plt",
+]
+
+
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "source"),
     [
-        [],
-        ["-g"],
-        ["-ffunction-sections"],
-        ["-fno-pic"],
-        ["-mcmodel=medium"],
-        ["-fsanitize=undefined"],
-        ["-fprofile-instr-generate", "-fcoverage-mapping"],
-        ["-fstack-protector-all"],
-        ["-march=x86-64-v3"],
-        ["-fno-asynchronous-unwind-tables", "-fno-plt"],
+        (flags, source) if kind % len(EXAMPLES) == example else nightly(flags, source)
+        for kind, flags in enumerate(KINDS_OF_CODE)
+        for example, source in enumerate(EXAMPLES)
     ],
-    ids=lambda flags: " ".join(flags) or "plain",
 )
 @BOTH
-def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: list[str]) -> None:
+def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: str, source: str) -> None:
     model = candidates(compiler, LARGE, SMALL, AFTER)
-    for source, level in zip(EXAMPLES, ("-Oz", "-Os", "-Oz"), strict=True):
-        made, said = compiler.object(source, level, *flags, model=model, effort=3, log="log")
-        assert "warning" not in said
-        log = trials(compiler)
-        plain = compiler.plain(source, level, *flags)
-        assert log["stock_bytes"] == code(compiler, plain)
-        measured = {one["name"]: one["bytes"] for one in log["trials"] if one["end"] == "measured"}
-        assert set(measured) == {"large", "small", "after"}
-        assert code(compiler, made) == min([log["stock_bytes"], *measured.values()])
-        if log["winner"] is None:
-            assert made == plain
-        else:
-            assert measured[log["winner"]] < log["stock_bytes"]
+    options = ["-Os" if source == "library.cpp" else "-Oz", *flags.split()]
+    made, said = compiler.object(source, *options, model=model, effort=3, log="log")
+    assert "warning" not in said
+    log = trials(compiler)
+    plain = compiler.plain(source, *options)
+    assert log["stock_bytes"] == code(compiler, plain)
+    measured = {one["name"]: one["bytes"] for one in log["trials"] if one["end"] == "measured"}
+    assert set(measured) == {"large", "small", "after"}
+    assert code(compiler, made) == min([log["stock_bytes"], *measured.values()])
+    if log["winner"] is None:
+        assert made == plain
+    else:
+        assert measured[log["winner"]] < log["stock_bytes"]
 
 
 @BOTH

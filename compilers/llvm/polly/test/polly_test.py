@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 from affine_programs import program
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record, tiles_network
-from sampling import runners_of
+from sampling import nightly, runners_of
 
 import mlbridge
 from mlbridge.files import plugin, shipped_model
 
 PLUGIN = Path(plugin("polly-tiling"))
 PROGRAMS = 20
-FEW = 4
+FEW = 3
 BENCH = Path(__file__).resolve().parents[4] / "bench/polly/kernels"
 PRODUCT = """
 enum { N = 200 };
@@ -110,9 +110,10 @@ def serving(folder: Path, policy: Callable[[Any, mlbridge.Context], list[int]]) 
             thread.join()
 
 
-def test_generated_programs_do_the_same(compiler: Compiler) -> None:
+@pytest.mark.parametrize("count", [FEW, nightly(PROGRAMS)])
+def test_generated_programs_do_the_same(compiler: Compiler, count: int) -> None:
     changed, decisions = 0, 0
-    for seed in range(PROGRAMS):
+    for seed in range(count):
         text = program(seed)
         printed = compiler.output(compiler.clang(text, "-mllvm", "-polly=false"))
         stock = compiler.clang(text).object
@@ -121,8 +122,8 @@ def test_generated_programs_do_the_same(compiler: Compiler) -> None:
         assert compiler.output(made) == printed, seed
         changed += made.object != stock
         decisions += len(made.sizes)
-    assert changed > PROGRAMS // 2 and decisions >= 4 * PROGRAMS
-    record("polly", "native", PROGRAMS, decisions, True)
+    assert changed > count // 2 and decisions >= 4 * count
+    record("polly", "native", count, decisions, True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +15,7 @@ import onnx
 import pytest
 from allocation_runs import Compiler, Made, serving
 from onnx import TensorProto, helper
+from sampling import nightly
 
 import mlbridge
 
@@ -229,11 +229,9 @@ def test_models_that_are_not_there_and_options_that_are_wrong(compiler: Compiler
         assert f"-register-allocation-{next(iter(wrong)).replace('_', '-')}: expected" in made.said
 
 
-@pytest.mark.skipif(
-    not (shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc")),
-    reason="qemu-aarch64 or aarch64-linux-gnu-gcc is not installed",
+@pytest.mark.parametrize(
+    "model", ["function:random?seed=1", nightly("function:random?seed=2"), nightly(HEURISTIC)]
 )
-@pytest.mark.parametrize("model", [HEURISTIC, "function:random?seed=1", "function:random?seed=2"])
 def test_aarch64(compiler: Compiler, model: str) -> None:
     arm = ("--target=aarch64-linux-gnu", "-I/usr/aarch64-linux-gnu/include")
     printed = compiler.output_on_arm(compiler.clang("mixed.c", *arm))

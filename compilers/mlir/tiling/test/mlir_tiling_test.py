@@ -23,14 +23,14 @@ from building import attempt, run
 from linalg_programs import OPERATIONS, Operation, drawn
 from mlir_runs import PLUGIN, README, executed, lowered, optimize, tiling
 from onnx import TensorProto, helper, numpy_helper
-from sampling import runners_of
+from sampling import nightly, runners_of
 
 import mlbridge
 from mlbridge.cli import main
 
 HERE = Path(__file__).parent
 LOOPS, COLUMNS = 10, 8
-PROGRAMS, FEW = 26, 5
+PROGRAMS, FEW = 26, 3
 SIGNATURE = mlbridge.Signature(
     [
         mlbridge.TensorSpec("loops", "float32", [LOOPS, COLUMNS]),
@@ -185,9 +185,11 @@ def same_results(folder: Path, programs: list[Operation], first: int) -> int:
     return made
 
 
-def test_generated_programs_compute_the_same(tmp_path: Path) -> None:
-    made = same_results(tmp_path, of_each(PROGRAMS), 0)
-    record("mlir", "native", PROGRAMS, made, True)
+@pytest.mark.parametrize(("count", "every"), [(len(OPERATIONS), 2), nightly(PROGRAMS, 1)])
+def test_generated_programs_compute_the_same(tmp_path: Path, count: int, every: int) -> None:
+    programs = of_each(count)[::every]
+    made = same_results(tmp_path, programs, 0)
+    record("mlir", "native", len(programs), made, True)
 
 
 def same_decisions(folder: Path, runner: str, programs: list[Operation]) -> int:
