@@ -107,7 +107,7 @@ def tests(
     log: Path, *options: str, python: Path = PYTHON, env: dict[str, str] | None = None
 ) -> bool:
     """Runs pytest, by default in all folders."""
-    command = (python, "-m", "pytest", *options, "--durations=20")
+    command: list[str | Path] = [python, "-m", "pytest", *options, "--durations=20"]
     return run(log, *command, seconds=4 * HOURS, env=env)
 
 

@@ -15,6 +15,7 @@ from common import BUILD, CHECKED, PYTHON, ROOT, environment, source_files
 UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-return-any"]
 UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice/tfaot")
 IMPORTED = (  # from other folders
+    "cmake",
     *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
     *("tests/attacks", "tests/llvm-advice", "bench", "bench/in-process", "bench/round-trip"),
 )

@@ -71,7 +71,13 @@ def test_what_is_built_without_any_optional_part_needs_none(tmp_path: Path) -> N
     objects = [(build if name == DIFFERS else DEV) / name for name in listed if name[-2:] == ".o"]
     assert len(objects) > 30 and build / DIFFERS in objects
     program = tmp_path / "ask"
-    command = ["g++", "-std=c++17", f"-I{ROOT}/include", CONSUMER / "ask.cpp", *objects]
+    command: list[str | Path] = [
+        "g++",
+        "-std=c++17",
+        f"-I{ROOT}/include",
+        CONSUMER / "ask.cpp",
+        *objects,
+    ]
     run(*command, "-o", program, "-pthread", "-ldl")
     assert ask(program, "function:sum") == ("7", "")
     answer, why = ask(program, "unix:/nowhere/s?serdes=json")

@@ -37,7 +37,7 @@ COMBINATIONS = list(itertools.product(*VALUES))
 def is_sampled(transport: str, serdes: str, *sides: str) -> bool:
     """Of each transport and serdes two of the eight kinds of sides, other ones each time."""
     pair = 3 * TRANSPORTS.index(transport) + SERDES.index(serdes)
-    kinds = list(itertools.product(*VALUES[2:]))
+    kinds: list[tuple[str, ...]] = list(itertools.product(*VALUES[2:]))
     return kinds.index(sides) % 4 == pair % 4
 
 

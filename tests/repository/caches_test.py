@@ -88,7 +88,7 @@ def test_a_damaged_cache_is_no_error(tmp_path: Path) -> None:
 def test_where_no_cache_can_be_written_it_lies_in_the_tree(tmp_path: Path, place: str) -> None:
     tree = clone(tmp_path / "tree")
     (tmp_path / "file").write_text("")
-    where = {"file": tmp_path / "file", "below-a-file": tmp_path / "file/x", "relative": "x"}
+    where = {"file": tmp_path / "file", "below-a-file": tmp_path / "file/x", "relative": Path("x")}
     env = settings(tree, where[place])
     if place == "relative":  # which the specification of these folders has ignored
         assert Path(env["CCACHE_DIR"]) == Path.home() / ".cache/mlbridge/ccache"

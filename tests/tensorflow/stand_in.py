@@ -87,7 +87,8 @@ def compile_model(words: list[str]) -> None:
     prefix.with_suffix(".h").write_text(HEADER.format(space=space, name=name))
     source = prefix.with_suffix(".cpp")
     source.write_text(SOURCE.format(name=name))
-    command = ["g++", "-std=c++17", "-O1", "-fPIC", "-c", source, "-o", prefix.with_suffix(".o")]
+    command: list[str | Path] = ["g++", "-std=c++17", "-O1", "-fPIC", "-c", source]
+    command += ["-o", prefix.with_suffix(".o")]
     subprocess.run(command, check=True)
 
 

@@ -5,6 +5,7 @@ tensorflow_test.py, of `make nightly`, has TensorFlow itself."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -18,7 +19,12 @@ sys.path.insert(0, str(ROOT / "cmake"))
 import tensorflow_aot
 
 ADVICES = ["leave", "inline", "inline early"]
-CALLS = [[1, 2, 0, 0, 0, 0], [0, 0, 0.5, 0.25, 0, 0], [0, 0, 0, 0, -1, 8], [3, 0, 0, 4, 0, 0]]
+CALLS: list[list[float]] = [
+    [1, 2, 0, 0, 0, 0],
+    [0, 0, 0.5, 0.25, 0, 0],
+    [0, 0, 0, 0, -1, 8],
+    [3, 0, 0, 4, 0, 0],
+]
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +73,7 @@ def test_what_is_not_linked_in_is_named(program: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compiled_is_refused() -> None:
-    options = tensorflow_aot.argparse.Namespace(saved_model="policy")
+    options = argparse.Namespace(saved_model="policy")
     tensorflow_aot.check([("x", "DT_FLOAT", [1, 6])], "input", options)
     with pytest.raises(SystemExit, match="XLA compiles fixed shapes only"):
         tensorflow_aot.check([("x", "DT_FLOAT", [-1, 6])], "input", options)

@@ -12,9 +12,9 @@ namespace mlbridge::regalloc {
 
 namespace {
 
-const advice::QuestionFlags PriorityOptions("regalloc-priority",
-                                    "The model that decides which live range is allocated next",
-                                    "O1,O2,O3,Os,Oz");
+const advice::QuestionFlags
+    PriorityOptions("regalloc-priority",
+                    "The model that decides which live range is allocated next", "O1,O2,O3,Os,Oz");
 
 const llvm::TensorSpec Priority = llvm::TensorSpec::createSpec<float>("priority", {1});
 
@@ -69,8 +69,8 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   explicit PriorityProvider(Module &M)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Asked(PriorityOptions.questionSettings(), M),
-        Learned(Asked, learnedPriority, Priority) {}
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release),
+        Asked(PriorityOptions.questionSettings(), M), Learned(Asked, learnedPriority, Priority) {}
 
 private:
   std::unique_ptr<RegAllocPriorityAdvisor> getAdvisor(const MachineFunction &MF, const RAGreedy &RA,
