@@ -240,7 +240,7 @@ def _measure(
 def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -> Any:
     plugin = Path(files.plugin("phase-ordering"))
     if not plugin.is_file():
-        raise NotFound(f"{plugin} is not there: this package was built without LLVM 22")
+        raise NotFound(f"{plugin} is not there: this package was built without it")
     with tempfile.TemporaryDirectory(prefix="mlbridge-candidates-") as folder:
         place = Path(folder)
         numbered = [replace(c, name=str(i)) for i, c in enumerate(wanted)]

@@ -85,6 +85,7 @@ class Packaging:
             "LOG": folder / "log",
             "WHEELS": folder / "wheels",
             "run_logged": self.run,
+            "warnings": dict,
             "fingerprint": lambda parts: f"{parts} of {self.sources}",
             "warnings": dict,
         }.items():

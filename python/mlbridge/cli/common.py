@@ -17,6 +17,10 @@ EXIT_CODES = (
 )
 
 
+#: What makes a package that has a part which this one was built without.
+REBUILD = "then install mlbridge again (in its source tree: make build)"
+
+
 @dataclass(frozen=True)
 class Optimization:
     """One that has a compiler plugin. Its name is what the plugin's options begin with."""

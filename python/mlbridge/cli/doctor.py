@@ -18,7 +18,15 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, Optimization, version
+from .common import (
+    DONE,
+    FAILED,
+    OPTIMIZATIONS,
+    REBUILD,
+    CommandError,
+    Optimization,
+    version,
+)
 from .flags import PHASES
 from .parser import parser
 
@@ -32,7 +40,6 @@ TRIED = {"json", "protobuf", "grpc", "onnx"}
 PROGRAM = "int square(int x) { int y = x; return y * y; }\n"
 
 LLVM = "apt-get install clang-22 (Debian; stock Debian 12 has it in bookworm-security)"
-REBUILD = "apt-get install llvm-22-dev, then install mlbridge again"
 
 
 @dataclass
@@ -156,7 +163,7 @@ def plugin(name: str, llvm: int) -> Callable[[], str]:
     def run() -> str:
         path = files.plugin(name, llvm)
         if not os.path.isfile(path):
-            raise Missing(f"{path} is not there", REBUILD.replace("22", str(llvm)))
+            raise Missing(f"{path} is not there", f"apt-get install llvm-{llvm}-dev, {REBUILD}")
         return path
 
     return run
@@ -169,7 +176,7 @@ def other_plugin(its: Optimization) -> Callable[[], str]:
         path = its.file(0)
         package = its.package
         if not os.path.isfile(path):
-            raise Missing(f"{path} is not there", REBUILD.replace("llvm-22-dev", package))
+            raise Missing(f"{path} is not there", f"apt-get install {package}, {REBUILD}")
         compiler = shutil.which(its.compiler(0))
         if compiler is None:
             install = f"gcc-{its.gcc}" if its.gcc else f"mlir-{its.mlir}-tools"
@@ -178,7 +185,7 @@ def other_plugin(its: Optimization) -> Callable[[], str]:
         command = [compiler, *load, os.devnull, "-o", os.devnull]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode or done.stderr:
-            raise Missing(first_line(done.stderr), REBUILD.replace("llvm-22-dev", package))
+            raise Missing(first_line(done.stderr), f"apt-get install {package}, {REBUILD}")
         return path
 
     return run
@@ -285,7 +292,7 @@ def checks() -> list[Check]:
                 f"serdes {name}",
                 f"unix:…?serdes={name}, pipe:…?serdes={name}",
                 round_trip(name),
-                f"apt-get install {libraries}, then install mlbridge again",
+                f"apt-get install {libraries}, {REBUILD}",
                 required=False,
             )
             for name, libraries in (
@@ -297,7 +304,7 @@ def checks() -> list[Check]:
             "transport grpc",
             "grpc: servers on this or another machine",
             round_trip("bitstream", "grpc"),
-            "apt-get install libgrpc++-dev protobuf-compiler-grpc, then install mlbridge again",
+            f"apt-get install libgrpc++-dev protobuf-compiler-grpc, {REBUILD}",
             required=False,
         ),
         attempt(

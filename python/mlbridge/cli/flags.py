@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import files
-from .common import DONE, OPTIMIZATIONS, CommandError, nearest
+from .common import DONE, OPTIMIZATIONS, REBUILD, CommandError, nearest
 
 # Schemes that the library opens itself, and what their place is: a model's file, another path, or a
 # name. That of aot is a name if it has neither a suffix nor a folder.
@@ -273,12 +273,10 @@ def path_of(optimization: str, text: str | None = None, llvm: int = 22) -> str:
         return path
     if text is not None:
         raise CommandError(f"--plugin: there is no file {path}")
-    lacks, package = f"LLVM {llvm}", f"llvm-{llvm}-dev"
-    if not its.versions:
-        lacks, package = f"GCC {its.gcc}" if its.gcc else f"MLIR {its.mlir}", its.package
+    package = f"llvm-{llvm}-dev" if its.versions else its.package
     raise CommandError(
-        f"the compiler plugin is not there ({path}): this package was built without {lacks}; "
-        f"install {package}, then install mlbridge again"
+        f"the compiler plugin is not there ({path}): this package was built without it; "
+        f"install {package}, {REBUILD}"
     )
 
 
