@@ -21,13 +21,16 @@ def git(*words: str) -> str | None:
 
 
 def base() -> str | None:
-    """The commit from which changes count: where this left origin's main, or, if main is what is
-    checked out, as after a push, main a day before its last commit. None if nothing says."""
+    """The commit from which changes count: where this left origin's main; if that is what is
+    checked out, as after a push, the one before; without an origin, the state of a day before the
+    last commit. None if nothing says."""
     head = git("rev-parse", "HEAD")
     for main in ("origin/main", "origin/HEAD"):
         common = git("merge-base", "HEAD", main)
         if common and common != head:
             return common
+    if git("remote", "get-url", "origin"):
+        return git("rev-parse", "--verify", "HEAD^")
     when = git("show", "-s", "--format=%ct", "HEAD")
     if not when:
         return None

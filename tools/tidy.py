@@ -5,8 +5,8 @@
 
 Looks at the files that differ from origin's main, and at those that include such a file (any header
 of the project counts, if the preset doesn't compile the file); --all: at all. Where main is what is
-checked out, as on a machine that builds what was pushed, at what its last day changed. A file that
-was clean is looked at again only when it, what it includes, the command, the list of checks or
+checked out, as on a machine that builds what was pushed, at what its last commit changed. A file
+that was clean is looked at again only when it, what it includes, the command, the list of checks or
 clang-tidy is another.
 """
 
@@ -28,8 +28,6 @@ from common import BUILD, CHECKED, ROOT, environment, jobs
 PRESET = BUILD / "cmake" / "dev"
 CLEAN = CHECKED / "tidy"  # an empty file for each result; its name is the key
 KEPT_DAYS = 60
-# What decides how all files are looked at.
-SETTINGS = (".clang-tidy", "tools/tidy.py")
 # g++'s own options mean nothing to clang, and what its library deprecates is not ours.
 EXTRA = [f"--extra-arg=-Wno-{w}" for w in ("unknown-warning-option", "deprecated-declarations")]
 
@@ -112,7 +110,7 @@ def main() -> int:
         return 1
     since = None if every else base()
     touched = changed(since) if since else None
-    if touched is not None and touched & {ROOT / name for name in SETTINGS}:
+    if touched is not None and ROOT / ".clang-tidy" in touched:
         touched = None
     records = dependencies()
     version = subprocess.run(["clang-tidy-22", "--version"], capture_output=True, check=True).stdout

@@ -248,7 +248,7 @@ class Unlimited : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Unlimited, ThreadsGoOnAfterTheServersRestart) {
   const TemporaryFolder folder;
-  const std::string scheme = GetParam();
+  const std::string &scheme = GetParam();
   std::string uri = scheme + ":" + (scheme == "grpc" ? "localhost:0" : folder / "s");
   ServerOptions options;
   options.signature = OneNumber;

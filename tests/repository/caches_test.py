@@ -154,7 +154,14 @@ def test_clang_tidy_sees_what_differs_from_main(repository: Path) -> None:
     assert names(repository) == {"a.cpp", "e.cpp", "new.cpp"}
 
 
-def test_clang_tidy_sees_the_last_day_of_main_itself(repository: Path) -> None:
+def test_clang_tidy_sees_the_last_commit_of_main_itself(repository: Path) -> None:
+    assert names(repository) == {"d.cpp"}
+    (repository / "a.cpp").write_text("changed")
+    assert names(repository) == {"a.cpp", "d.cpp"}
+
+
+def test_clang_tidy_sees_the_last_day_where_there_is_no_origin(repository: Path) -> None:
+    git(repository, "remote", "remove", "origin")
     assert names(repository) == {"c.cpp", "d.cpp"}
 
 

@@ -86,6 +86,7 @@ class Packaging:
             "WHEELS": folder / "wheels",
             "run_logged": self.run,
             "fingerprint": lambda parts: f"{parts} of {self.sources}",
+            "warnings": dict,
         }.items():
             monkeypatch.setattr(install_package, name, value)
 
