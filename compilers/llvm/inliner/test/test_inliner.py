@@ -27,9 +27,6 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-BOTH = pytest.mark.parametrize("llvm", LLVMS)
-
-
 def compiled(source: Path, *flags: str, llvm: int = 22, level: str = "-Oz") -> tuple[bytes, str]:
     """The object and what the compiler said."""
     target = source.with_suffix(".o")
@@ -40,7 +37,7 @@ def compiled(source: Path, *flags: str, llvm: int = 22, level: str = "-Oz") -> t
     )
 
 
-@pytest.mark.parametrize("llvm", [22, 19])
+@pytest.mark.parametrize("llvm", LLVMS)
 def test_a_model_decides(source: Path, tmp_path: Path, llvm: int) -> None:
     plain, _ = compiled(source, llvm=llvm)
     usual, said = compiled(
@@ -242,7 +239,7 @@ def flags(*words: str) -> list[str]:
     return advised.run(sys.executable, "-m", "mlbridge", "flags", *words).stdout.split()
 
 
-@BOTH
+@pytest.mark.parametrize("llvm", [22, 19])
 def test_with_phase_ordering_the_inliner_is_one_more_candidate(tmp_path: Path, llvm: int) -> None:
     source = tmp_path / "once.cpp"
     source.write_text(ONCE)

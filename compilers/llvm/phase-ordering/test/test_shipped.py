@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from stock import BOTH, Compiler
+from sampling import LLVM_19
+from stock import Compiler
 
 from mlbridge.elf import file_executable_bytes
 
@@ -17,10 +18,16 @@ def flags(compiler: Compiler, *words: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-@BOTH
+SHIPPED = [("phase-ordering", 0), ("phase-ordering", 1), ("phase-ordering inliner", 3)]
+
+
 @pytest.mark.parametrize(
-    ("optimizations", "effort"),
-    [("phase-ordering", 0), ("phase-ordering", 1), ("phase-ordering inliner", 3)],
+    ("optimizations", "effort", "llvm"),
+    [
+        *((*shipped, 22) for shipped in SHIPPED),
+        (*SHIPPED[-1], 19),
+        *(pytest.param(*shipped, 19, marks=LLVM_19.marks) for shipped in SHIPPED[:-1]),
+    ],
 )
 def test_what_is_shipped_works(compiler: Compiler, optimizations: str, effort: int) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")

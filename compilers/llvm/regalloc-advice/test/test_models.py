@@ -42,7 +42,11 @@ def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
     assert allocator.llc(bitcode, deadline="1s").object == allocator.llc(bitcode).object
 
 
-@pytest.mark.parametrize("scheme", ["native", "onnx"])
+@pytest.mark.parametrize(
+    ("each_allocator", "scheme"),
+    [(22, "native"), (22, "onnx"), (19, "native")],
+    indirect=["each_allocator"],
+)
 def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
     allocator = each_allocator
     model = f"{scheme}:{policies.least_used(allocator.folder / 'policy.onnx')}"
