@@ -87,7 +87,6 @@ class Packaging:
             "run_logged": self.run,
             "warnings": dict,
             "fingerprint": lambda parts: f"{parts} of {self.sources}",
-            "warnings": dict,
         }.items():
             monkeypatch.setattr(install_package, name, value)
 
