@@ -65,10 +65,12 @@ def main() -> int:
         for together in runs([p for p in paths if more or p not in untyped]):
             print("==", *(base.relative_to(ROOT) for base in together), flush=True)
             search = dict.fromkeys([*together, *(ROOT / folder for folder in IMPORTED)])
-            env = environment() | {"MYPYPATH": ":".join(map(str, search))}
+            # Relative, as the cache is looked up by path: another clone's results are of use.
+            path = ":".join(str(folder.relative_to(ROOT)) for folder in search)
+            env = environment() | {"MYPYPATH": path}
             command: list[str | Path] = [PYTHON, "-m", "mypy", "--strict", "--no-error-summary"]
             command += ["--cache-dir", CHECKED / "mypy", *more]
-            command += [file for files in together.values() for file in files]
+            command += [file.relative_to(ROOT) for files in together.values() for file in files]
             worst = max(worst, subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
     return worst
 
