@@ -47,8 +47,6 @@ TIMED = ("oz", "onnx", "server", *EFFORTS)
 AGREEING = ("jansson", "byacc", "zlib")
 OTHER_ENGINES = ("native", "aot")
 
-Bar = Any  # tqdm[Any], which is no class at run time
-
 
 def by_size(programs: Sequence[Program]) -> list[Program]:
     """Smallest first, by the bytes of the sources to compile as they are pinned."""
@@ -99,7 +97,7 @@ def build(
     output: Path,
     sources: Sources,
     pool: Executor,
-    bar: Bar,
+    bar: tqdm[Any],
 ) -> Result:
     """One program in each way: the timed ones one after the other, then the rest side by side."""
     finishing: dict[str, Future[Build]] = {}
@@ -122,7 +120,7 @@ def build(
 
 
 def ask_other_engines(
-    results: Sequence[Result], model: Path, output: Path, pool: Executor, bar: Bar
+    results: Sequence[Result], model: Path, output: Path, pool: Executor, bar: tqdm[Any]
 ) -> None:
     """Add the builds by the native engine, and by the model compiled ahead of time."""
     building: list[tuple[Result, str, Future[Build]]] = []
@@ -134,6 +132,8 @@ def ask_other_engines(
             future = pool.submit(build_program, result.program, flags, folder)
             building.append((result, way, future))
 
+    if not results:
+        return
     bar.set_postfix_str(", ".join(OTHER_ENGINES))
     library = pool.submit(compiled, model, output / "policy.so")
     start("native", f"native:{model}")
