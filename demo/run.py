@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tqdm import tqdm
 
 from demo.agreement import agreements
-from demo.measure import Build, Result, build_program, compile_anew
+from demo.measure import Build, Objects, Result, build_program, compile_anew
 from demo.report import EFFORTS, SizeTable, failures, print_agreements, print_times, report
 from demo.server import ModelServer
 from demo.sources import Sources
@@ -100,20 +100,19 @@ def build(
     bar: tqdm[Any],
 ) -> Result:
     """One program in each way: the timed ones one after the other, then the rest side by side."""
-    finishing: dict[str, Future[Build]] = {}
 
-    def place(way: str) -> Path:
+    def compile_it(way: str) -> Objects:
         bar.set_postfix_str(f"{program.name} {way}")
-        return output / "programs" / program.name / way
+        made = compile_anew(program, ways[way], output / "programs" / program.name / way, pool)
+        bar.update()
+        return made
 
     with sources.undisturbed():
-        objects = {way: compile_anew(program, ways[way], place(way), pool) for way in TIMED}
-    for way, made in objects.items():
-        finishing[way] = pool.submit(made.finish)
-    for way in ways.keys() - objects.keys():
-        finishing[way] = pool.submit(compile_anew(program, ways[way], place(way), pool).finish)
+        timed = {way: compile_it(way) for way in TIMED}
+    finishing = {way: pool.submit(made.finish) for way, made in timed.items()}
+    for way in ways.keys() - timed.keys():
+        finishing[way] = pool.submit(compile_it(way).finish)
     result = Result(program, {way: finishing[way].result() for way in ways})
-    bar.update(len(ways))
     if result.builds["oz"].failure:
         raise ProgramsError(f"the plain -Oz build fails: {result.builds['oz'].failure}")
     return result
