@@ -156,7 +156,7 @@ def test_nothing_is_fetched_while_something_is_timed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     happened: list[str] = []
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, timing = threading.Event(), threading.Event(), threading.Event()
 
     def fetch_one(of: Program, *_: object) -> None:
         happened.append(f"fetching {of.name}")
@@ -170,9 +170,11 @@ def test_nothing_is_fetched_while_something_is_timed(
     programs = [program(name) for name in ("a", "bad", "c")]
     with Sources(programs, tmp_path) as sources, ThreadPoolExecutor(1) as other:
         assert begun.wait(60)
-        other.submit(go_on.set)
+        # Timing that didn't wait for the fetch would begin before that may go on.
+        other.submit(lambda: (timing.wait(0.2), go_on.set()))
         with sources.undisturbed():
             happened.append("timing")
+            timing.set()
             happened.append("timed")
         sources.wait_for(programs[0])
         with pytest.raises(ProgramsError, match="no such package"):
