@@ -166,12 +166,15 @@ def test_nothing_is_fetched_while_something_is_timed(
         if of.name == "bad":
             raise ProgramsError("no such package")
 
+    def let_go() -> None:
+        timing.wait(0.2)  # what doesn't wait for the fetch begins before that may go on
+        go_on.set()
+
     monkeypatch.setattr(fetching, "fetch_one", fetch_one)
     programs = [program(name) for name in ("a", "bad", "c")]
     with Sources(programs, tmp_path) as sources, ThreadPoolExecutor(1) as other:
         assert begun.wait(60)
-        # Timing that didn't wait for the fetch would begin before that may go on.
-        other.submit(lambda: (timing.wait(0.2), go_on.set()))
+        other.submit(let_go)
         with sources.undisturbed():
             happened.append("timing")
             timing.set()
