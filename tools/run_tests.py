@@ -194,10 +194,11 @@ def steps(only: set[str]) -> dict[str, tuple[Step, tuple[str, ...]]]:
 
 
 def programs() -> str:
-    """Which programs and shared objects preset dev has."""
+    """Which programs and shared objects preset dev has, and the files that its tests read."""
     digest = hashlib.sha256()
-    folder = BUILD / "cmake" / "dev"
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and os.access(p, os.X_OK)):
+    made = [p for p in (BUILD / "cmake/dev").rglob("*") if p.is_file() and os.access(p, os.X_OK)]
+    read = [*(ROOT / "tests/golden").rglob("*"), *(ROOT / "src").rglob("*.proto")]
+    for path in sorted([*made, *read]):
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
