@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 help:
 	@echo 'make demo      build real C programs with and without the model, and print the table'
 	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
-	@echo 'make check     the inner loop: build and unit tests'
+	@echo 'make check     the inner loop: build, and the unit tests that a change concerns'
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
 	@echo 'make nightly   hours of longer campaigns: what tests sample, LLVM 19, trainers, fuzzers, soaks'
 	@echo 'make train     ARGS="phase-ordering --corpus DIR -o DIR": mlbridge train, with PyTorch and Ray in build/venv-train'

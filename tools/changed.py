@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What differs from a commit, and which Python tests that concerns."""
+"""What differs from a commit, which Python tests that concerns, and the package that they test."""
 
 from __future__ import annotations
 
