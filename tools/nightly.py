@@ -2,7 +2,7 @@
 """Longer campaigns, not part of CI: tests of which `make test` runs a sample, whole installations,
 LLVM 19, all floats through JSON, fuzzers, random networks, soaks.
 
-    tools/nightly.py [--minutes N] [--only CAMPAIGN]
+    tools/nightly.py [--minutes N] [--only CAMPAIGN ...]
 
 What has no end of its own has a share of the minutes, 20 unless given; on two cores the others,
 and building what is not there, take some hours more. Each campaign has a log in build/nightly/;
@@ -260,12 +260,12 @@ def main() -> int:
         default=20,
         help="for campaigns without an end; the others and the builds take longer",
     )
-    parser.add_argument("--only", choices=sorted(CAMPAIGNS))
+    parser.add_argument("--only", nargs="+", metavar="CAMPAIGN", choices=sorted(CAMPAIGNS))
     arguments = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = []
     for name, (campaign, share) in CAMPAIGNS.items():
-        if arguments.only and name != arguments.only:
+        if arguments.only and name not in arguments.only:
             continue
         log = RESULTS / f"{name}.log"
         log.write_text("")
