@@ -223,6 +223,16 @@ def register_allocation(log: Path, _: float) -> bool:
     return run(log, PYTHON, "-m", "programs.own_builds", f"--flags={tonight}") and good
 
 
+def outside(script: str, log: Path, *options: str) -> bool:
+    """A campaign over what others wrote; its counts are in build/nightly/outside.json."""
+    return run(log, PYTHON, ROOT / "tests/outside" / script, *options, seconds=2 * HOURS)
+
+
+def csmith(log: Path, _: float) -> bool:
+    """Random C programs by every optimization; others each night."""
+    return outside("csmith.py", log, "--first", str(int(time.time()) // 86400 * 10000))
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -249,6 +259,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
+    "csmith": (csmith, 0.0),
 }
 
 

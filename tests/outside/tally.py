@@ -66,12 +66,12 @@ class Tally:
         return folder
 
 
-def save(tallies: Sequence[Tally]) -> bool:
-    """Writes the rows, in place of earlier ones of the same suites and optimizations; whether all
+def save(tallies: Sequence[Tally], report: Path | None = None) -> bool:
+    """Writes the rows into REPORT, in place of earlier ones of the same suites and optimizations; whether all
     are good."""
     for tally in tallies:
         row = {k: v for k, v in asdict(tally).items() if k != "found" or v}
-        add_row(REPORT, row, "suite", "optimization")
+        add_row(report or REPORT, row, "suite", "optimization")
         counts = ", ".join(f"{v} {k}" for k, v in row.items() if isinstance(v, int))
         print(f"{tally.suite}, {tally.optimization}: {counts}", flush=True)
     return bool(tallies) and all(tally.good for tally in tallies)

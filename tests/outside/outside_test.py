@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Campaigns over the tests of others see what is wrong, keep it, and make it small."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import compare
+import tally
+from reduce import reduce
+from ways import Way
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = """
+#include <stdio.h>
+int unused(int x) { return x + 1; }
+int twice(int x) { return 2 * x; }
+#ifndef ANSWER
+#define ANSWER 0
+#endif
+int main(void) { printf("%d\\n", twice(20) + ANSWER); return ANSWER; }
+"""
+
+
+def verdict(folder: Path, *flags: str, text: str = PROGRAM, never_larger: bool = False) -> str:
+    source = folder / "program.c"
+    source.write_text(text)
+    work = folder / "work"
+    work.mkdir()
+    way = Way("planted", "fault", ("O2",), flags, never_larger=never_larger)
+    return compare.compare(way, "O2", source, [], work).kind
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        ((), "same"),
+        (("-O1", "-fno-inline"), "changed"),
+        (("-DANSWER=2",), "wrong"),
+        (("-Dmain=start",), "wrong"),
+        (("-no-such-option",), "crashed"),
+    ],
+)
+def test_each_fault_is_seen(tmp_path: Path, flags: tuple[str, ...], kind: str) -> None:
+    assert verdict(tmp_path, *flags) == kind
+
+
+def test_larger_code_is_one_only_where_smaller_is_promised(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    grown = ("-falign-functions=4096",)
+    assert verdict(tmp_path / "a", *grown) == "changed"
+    assert verdict(tmp_path / "b", *grown, never_larger=True) == "larger"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int main(void) { return 0 }",
+        "int main(void) { for (;;) __asm__ volatile(\"\"); }",
+        "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d\", getpid()); }",
+    ],
+    ids=["refused", "endless", "never twice the same"],
+)  # fmt: skip
+def test_a_program_without_a_result_of_its_own_is_not_counted(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "RUNNING", 0.5)
+    assert verdict(tmp_path, "-fno-inline", "-O0", text=text) == compare.UNFIT
+
+
+def test_what_is_found_is_kept_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tally, "REPORT", tmp_path / "outside.json")
+    monkeypatch.setattr(tally, "FINDINGS", tmp_path / "outside")
+    (tmp_path / "p.c").write_text(PROGRAM)
+    good = tally.Tally("suite", "fine", programs=3, changed=1)
+    bad = tally.Tally("suite", "broken", programs=3, changed=2)
+    folder = bad.bad("wrong", "p.c at O2", "show {0}", tmp_path / "p.c")
+    assert (folder / "p.c").read_text() == PROGRAM
+    assert (folder / "command").read_text() == f"show {folder / 'p.c'}\n"
+    assert f"show {folder / 'p.c'}" in capsys.readouterr().out
+    assert tally.save([good])
+    assert not tally.save([good, bad])
+    assert not tally.save([])
+    rows = json.loads((tmp_path / "outside.json").read_text())
+    assert [(r["optimization"], r["programs"], r["wrong"]) for r in rows] == [
+        ("broken", 3, 1),
+        ("fine", 3, 0),
+    ]
+
+
+@pytest.mark.nightly  # C-Vise tries for as long as it may
+def test_a_program_is_reduced(tmp_path: Path) -> None:
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    compiles = "sh -c 'clang-22 -c -o program.o {0} && grep -q twice {0}'"
+    small = reduce(source, compiles, tmp_path, 60)
+    assert "twice" in small.read_text()
+    assert "unused" not in small.read_text()
+
+
+def test_random_programs_are_right(tmp_path: Path) -> None:
+    """Some of those of `make nightly`."""
+    command = [sys.executable, str(HERE / "csmith.py"), "--first", "0", "--count", "12"]
+    command += ["--report", str(tmp_path / "outside.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
