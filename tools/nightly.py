@@ -233,6 +233,11 @@ def csmith(log: Path, _: float) -> bool:
     return outside("csmith.py", log, "--first", str(int(time.time()) // 86400 * 10000))
 
 
+def emi(log: Path, _: float) -> bool:
+    """The demo's programs with unexecuted code changed; others each night."""
+    return outside("emi.py", log, "--first", str(int(time.time()) // 86400 * 100))
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -260,6 +265,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
     "csmith": (csmith, 0.0),
+    "emi": (emi, 0.0),
 }
 
 

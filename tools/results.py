@@ -384,6 +384,18 @@ def random_networks(*paths: Path) -> list[str]:
     )
 
 
+def outside(path: Path, found: Any) -> list[str]:
+    counted = ["programs", "changed", "refused", "wrong", "crashed", "larger"]
+    rows = [[row[key] for key in ("suite", "optimization", *counted)] for row in found]
+    return section(
+        "Programs and tests of others (`make nightly`)",
+        f"{measured(path)} Each program once for each way in which it was compiled, beside the"
+        " stock compiler; those that it refuses itself are left out. CONTRIBUTING says what the"
+        " columns mean.",
+        table(["suite", "optimization", *counted], rows),
+    )
+
+
 def tests(path: Path, summary: Any) -> list[str]:
     keys = ["name", "passed", "failed", "skipped"]
     rows = [[*(s[k] for k in keys), f"{s['seconds']:.0f}"] for s in summary["suites"]]
@@ -506,6 +518,7 @@ def main() -> int:
             BUILD / "nightly/random-aliases.json",
             BUILD / "nightly/torch-exports.json",
         ),
+        part(outside, "nightly/outside.json"),
         part(tests, "test/summary.json"),
         part(bare_machine, "bare-machine/report.json"),
     ]

@@ -71,9 +71,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--report", type=Path, help="file of the counts (build/nightly/outside.json)"
-    )
+    parser.add_argument("--report", type=Path, help="file of the counts")
     arguments = parser.parse_args()
     if not shutil.which("csmith"):
         sys.exit("csmith is missing: apt-get install csmith libcsmith-dev (make setup does)")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import compare
+import emi
 import tally
 from reduce import reduce
 from ways import Way
@@ -114,3 +116,42 @@ def test_random_programs_are_right(tmp_path: Path) -> None:
     command += ["--report", str(tmp_path / "outside.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+
+
+TEXT = b"""int main(int n, char **all) {
+  if (n > 1) {
+    if (n > 2) { return 3; }
+    return 2;
+  }
+  while (n == 0) { n = 1; break; }
+  return 0;
+}
+"""
+
+
+def test_unexecuted_blocks_are_changed_and_no_others() -> None:
+    inner = emi.Block(TEXT.index(b"{ return 3"), TEXT.index(b"}", TEXT.index(b"return 3")) + 1)
+    outer = emi.Block(TEXT.index(b"{\n    if"), TEXT.index(b"}\n  while") + 1)
+    loop = emi.Block(TEXT.index(b"{ n = 1"), TEXT.index(b"}\n  return") + 1)
+    kinds = set()
+    for seed in range(40):
+        text = emi.mutated(TEXT, [inner, outer, loop], random.Random(seed))
+        assert text.startswith(TEXT[: outer.start])
+        assert text.endswith(TEXT[loop.end :])
+        assert TEXT[outer.end : loop.start] in text
+        kinds.add(text[outer.start : text.rindex(b"while (n == 0)")])
+    assert len(kinds) == len(emi.MUTATIONS)
+    assert emi.mutated(TEXT, [], random.Random(0)) == TEXT
+
+
+def test_blocks_that_no_run_entered(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_bytes(TEXT)
+    place = [2, 14, 5, 4]
+    function = {"filenames": [str(tmp_path / "a.c")]}
+    never = {"data": [{"functions": [{**function, "regions": [[*place, 0, 0, 0, 0]]}]}]}
+    [block] = emi.unexecuted(never, tmp_path)["a.c"]
+    assert TEXT[block.start : block.end].startswith(b"{\n    if (n > 2)")
+    assert TEXT[block.start : block.end].endswith(b"return 2;\n  }")
+    # The same text, of another copy of the function, may have run.
+    once = {**function, "regions": [[*place, 1, 0, 0, 0]]}
+    assert not emi.unexecuted({"data": [*never["data"], {"functions": [once]}]}, tmp_path)

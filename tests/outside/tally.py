@@ -67,8 +67,8 @@ class Tally:
 
 
 def save(tallies: Sequence[Tally], report: Path | None = None) -> bool:
-    """Writes the rows into REPORT, in place of earlier ones of the same suites and optimizations; whether all
-    are good."""
+    """Writes the rows into the report (REPORT), in place of earlier ones of the same suites and
+    optimizations; whether all are good."""
     for tally in tallies:
         row = {k: v for k, v in asdict(tally).items() if k != "found" or v}
         add_row(report or REPORT, row, "suite", "optimization")
