@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ways import Way, ways
+from ways import LEVELS, Way, way
 
 from mlbridge.elf import file_executable_bytes
 
@@ -157,14 +157,15 @@ def main() -> int:
     parser.add_argument("--level", required=True)
     parser.add_argument("--expect", metavar="KIND")
     arguments = parser.parse_args()
-    known = {f"{way.optimization}/{way.name}": way for way in ways(arguments.seed)}
-    if arguments.way not in known:
-        parser.error(f"--way {arguments.way}: expected one of {', '.join(known)}")
-    way = known[arguments.way]
+    optimization, _, name = arguments.way.partition("/")
+    if (optimization, name) not in LEVELS:
+        known = ", ".join("/".join(key) for key in LEVELS)
+        parser.error(f"--way {arguments.way}: expected one of {known}")
+    chosen = way(optimization, name, arguments.seed)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         source = arguments.source.resolve()
-        verdict = compare(way, arguments.level, source, arguments.options, folder)
+        verdict = compare(chosen, arguments.level, source, arguments.options, folder)
         if arguments.expect:
             return 0 if verdict.kind == arguments.expect and clean(source, folder) else 1
     print(f"{verdict.kind}: {verdict.why}" if verdict.why else verdict.kind)

@@ -40,25 +40,42 @@ def flags(*arguments: str) -> tuple[str, ...]:
     return tuple(shlex.split(done.stdout))
 
 
+SIZE, ALL, LOOPS = "Os Oz", "O1 O2 O3 Os Oz", "O2 O3"
+LEVELS = {
+    ("phase-ordering", "shipped"): SIZE,
+    ("phase-ordering", "effort-3"): SIZE,
+    ("phase-ordering", "policy"): SIZE,
+    ("inliner", "shipped"): SIZE,
+    ("regalloc-eviction", "shipped"): SIZE,
+    ("register-allocation", "shipped"): ALL,
+    ("register-allocation", "effort-0"): "O2 Oz",
+    ("register-allocation", "random"): ALL,
+    ("loop-distribution", "shipped"): LOOPS,
+    ("loop-distribution", "random"): LOOPS,
+    ("polly-tiling", "shipped"): "O1 O2 O3",
+    ("gcc-settings", "shipped"): "O2 O3 Os",
+}
+
+
+def way(optimization: str, name: str, seed: int) -> Way:
+    """One of LEVELS; what is random in it, by this seed."""
+    options = {
+        "shipped": [],
+        "effort-0": ["--effort", "0"],
+        "effort-3": ["--effort", "3"],
+        "policy": ["--effort", "0"],
+        "random": ["--model", f"function:random?seed={seed}"],
+    }
+    return Way(
+        optimization,
+        name,
+        tuple(LEVELS[optimization, name].split()),
+        flags(optimization, "--deadline", "60s", *options[name]),
+        gcc=optimization == "gcc-settings",
+        never_larger=optimization == "phase-ordering" and name != "policy",
+    )
+
+
 def ways(seed: int) -> list[Way]:
-    """All of them; what is random, by this seed."""
-
-    def way(optimization: str, name: str, levels: str, *options: str, **more: bool) -> Way:
-        given = ("--deadline", "60s", *options)
-        return Way(optimization, name, tuple(levels.split()), flags(optimization, *given), **more)
-
-    random = f"function:random?seed={seed}"
-    return [
-        way("phase-ordering", "shipped", "Os Oz", never_larger=True),
-        way("phase-ordering", "effort-3", "Os Oz", "--effort", "3", never_larger=True),
-        way("phase-ordering", "policy", "Os Oz", "--effort", "0"),
-        way("inliner", "shipped", "Os Oz"),
-        way("regalloc-eviction", "shipped", "Os Oz"),
-        way("register-allocation", "shipped", "O1 O2 O3 Os Oz"),
-        way("register-allocation", "effort-0", "O2 Oz", "--effort", "0"),
-        way("register-allocation", "random", "O1 O2 O3 Os Oz", "--model", random),
-        way("loop-distribution", "shipped", "O2 O3"),
-        way("loop-distribution", "random", "O2 O3", "--model", random),
-        way("polly-tiling", "shipped", "O1 O2 O3"),
-        way("gcc-settings", "shipped", "O2 O3 Os", gcc=True),
-    ]
+    """All of them."""
+    return [way(optimization, name, seed) for optimization, name in LEVELS]
