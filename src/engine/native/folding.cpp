@@ -22,8 +22,8 @@ Status tooLate() {
 } // namespace
 
 Planner::Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
-                 const Settled &settled)
-    : model_(model), weights_(weights), limits_(limits), settled_(settled) {
+                 const Settled &settled, const Lacking &lacking)
+    : model_(model), weights_(weights), limits_(limits), settled_(settled), lacking_(lacking) {
   foldedBytes_ = MostFolded + FoldedOfFiles * weights.size();
   foldedWork_ = MostFoldedWork + WorkOfBytes * foldedBytes_;
 }
@@ -236,9 +236,7 @@ Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x,
 
 Status Planner::unsettled(const std::string &why) {
   isUnsettled_ = true;
-  return fail({Code::Unsupported, why +
-                                      ", which native cannot work out before evaluating; open the "
-                                      "model with onnx: instead of native:"});
+  return fail({Code::Unsupported, why + ", which native cannot work out before evaluating"});
 }
 
 bool Planner::settle(const std::vector<Value *> &values) {

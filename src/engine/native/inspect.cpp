@@ -95,6 +95,8 @@ Expected<Inspection> inspect(const std::string &path) {
     std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(1));
   }
   Expected<std::shared_ptr<const Plan>> planned = (*network)->plan(shapes, limits.deadline);
+  if (!planned && !(*network)->someShapes().empty())
+    planned = (*network)->plan((*network)->someShapes(), limits.deadline);
   if (planned && (*planned)->decisions.empty()) {
     report.multiplyAdds = (*planned)->multiplyAdds;
     report.steps = (*planned)->steps.size();

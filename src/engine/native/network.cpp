@@ -3,6 +3,7 @@
 #include "engine/native/network.h"
 
 #include "engine/file.h"
+#include "engine/native/lacking.h"
 #include "engine/native/planner.h"
 #include "engine/native/registry.h"
 
@@ -20,51 +21,15 @@ std::string folderOf(const std::string &path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
-Status checkOperators(const onnx::Model &model, const Deadline &deadline) {
-  Status status;
-  const auto newest = [&](const onnx::Opsets &opsets) {
-    const auto version = opsets.find("");
-    if (status && version != opsets.end() && version->second > NewestOperators)
-      status = {Code::Unsupported, "it uses opset version " + std::to_string(version->second) +
-                                       "; the newest that native supports is " +
-                                       std::to_string(NewestOperators)};
-  };
-  newest(model.opsets);
-  for (const onnx::Function &function : model.functions)
-    newest(function.opsets);
-  const auto check = [&](const onnx::Opsets &opsets) {
-    return [&](const onnx::Node &node) {
-      if (status && deadline.hasPassed())
-        status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
-      if (!status || model.function(node.domain, node.op))
-        return;
-      const auto version = opsets.find(node.domain);
-      if (version == opsets.end() && !node.domain.empty())
-        status = unsupportedOperator(node, 0);
-      else if (version != opsets.end() && !findOperator(node.domain, node.op, version->second))
-        status = unsupportedOperator(node, version->second);
-      if (!status && !node.name.empty())
-        status = status.withContext("node '" + std::string(node.name) + "'");
-      else if (!status && !node.outputs.empty())
-        status = status.withContext("the node that makes '" + std::string(node.outputs[0]) + "'");
-    };
-  };
-  onnx::eachNode(model.graph.nodes, check(model.opsets));
-  for (const onnx::Function &function : model.functions)
-    onnx::eachNode(function.nodes, check(function.opsets));
-  return status;
-}
-
 Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *what) {
-  const std::string who = std::string(what) + " '" + std::string(info.name) + "'";
   if (info.name.empty())
     return Status(Code::InvalidModel, std::string("an ") + what + " has no name");
   if (!info.isTensor)
     return Status(Code::Unsupported,
-                  who + " is a sequence, a map or optional; only tensors are supported");
+                  "it is a sequence, a map or optional; only tensors are supported");
   const std::optional<ElementType> type = onnx::elementType(info.type);
   if (!type)
-    return Status(Code::Unsupported, who + " has elements of the type " + onnx::name(info.type));
+    return Status(Code::Unsupported, "it has elements of the type " + onnx::name(info.type));
   TensorSpec spec;
   spec.name = std::string(info.name);
   spec.type = *type;
@@ -111,15 +76,18 @@ Status Network::load(const Deadline &deadline) {
   if (!model)
     return model.status();
   model_ = std::make_unique<onnx::Model>(std::move(*model));
-  if (Status s = checkOperators(*model_, deadline); !s)
+  if (Status s = onnx::sortNodes(*model_, deadline); !s)
     return s;
-  if (Status s = readSignature(); !s)
+  Lacking lacking;
+  if (Status s = checkOperators(deadline, lacking); !s)
+    return s;
+  if (Status s = readSignature(lacking); !s)
     return s;
   weights_ = std::make_unique<Weights>(folder_, file_.size(), deadline);
   // Plans that are made later find the files' contents as they are now.
   for (const onnx::Tensor &tensor : model_->graph.initializers)
     if (Status s = weights_->readExternal(tensor); !s)
-      return s;
+      return lacking.isEmpty() ? s : lacking.status();
   bool isFixed = true;
   std::vector<Shape> shapes;
   for (const TensorSpec &spec : signature_.inputs) {
@@ -127,13 +95,14 @@ Status Network::load(const Deadline &deadline) {
     shapes.push_back(spec.shape);
   }
   if (!isFixed)
-    return tryLengths(deadline);
-  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, deadline, {});
+    return findLengths(deadline, lacking);
+  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, deadline, {}, lacking);
   if (!only)
-    return only.status();
+    return lacking.isEmpty() || only.status().code() == Code::Unsupported ? only.status()
+                                                                          : lacking.status();
   plans_.push_back(*only);
   if (!(*only)->decisions.empty())
-    return tryLengths(deadline);
+    return findLengths(deadline, lacking);
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &declared = signature_.outputs[i];
     const TensorSpec &planned = (*only)->outputs[i];
@@ -149,26 +118,73 @@ Status Network::load(const Deadline &deadline) {
   return Status();
 }
 
-Status Network::readSignature() {
+Status Network::checkOperators(const Deadline &deadline, Lacking &lacking) const {
+  Status status;
+  const auto newest = [&](const onnx::Opsets &opsets) {
+    const auto version = opsets.find("");
+    if (version != opsets.end() && version->second > NewestOperators)
+      lacking.add("the model", "it uses opset version " + std::to_string(version->second) +
+                                   "; the newest that native supports is " +
+                                   std::to_string(NewestOperators) +
+                                   " (exporters have an option for it, such as opset_version)");
+  };
+  newest(model_->opsets);
+  for (const onnx::Function &function : model_->functions)
+    newest(function.opsets);
+  const auto check = [&](const onnx::Opsets &opsets) {
+    return [&](const onnx::Node &node) {
+      if (status && deadline.hasPassed())
+        status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
+      if (!status || model_->function(node.domain, node.op))
+        return;
+      const auto version = opsets.find(node.domain);
+      if (version == opsets.end() ? !node.domain.empty()
+                                  : !findOperator(node.domain, node.op, version->second))
+        lacking.add(
+            onnx::describe(node),
+            unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message());
+    };
+  };
+  onnx::eachNode(model_->graph.nodes, check(model_->opsets));
+  for (const onnx::Function &function : model_->functions)
+    onnx::eachNode(function.nodes, check(function.opsets));
+  return status;
+}
+
+Status Network::readSignature(Lacking &lacking) {
   std::set<std::string_view> initializers;
+  bool isWhole = true;
+  const auto add = [&](const onnx::ValueInfo &info, const char *what,
+                       std::vector<TensorSpec> &specs) {
+    Expected<TensorSpec> spec = specOf(info, what);
+    if (spec) {
+      specs.push_back(std::move(*spec));
+      return Status();
+    }
+    if (spec.status().code() != Code::Unsupported)
+      return spec.status();
+    lacking.add(std::string(what) + " '" + std::string(info.name) + "'", spec.status().message());
+    isWhole = false;
+    return Status();
+  };
   for (const onnx::Tensor &tensor : model_->graph.initializers)
     initializers.insert(tensor.name);
   for (const onnx::ValueInfo &input : model_->graph.inputs) {
     if (initializers.count(input.name)) // weights with a name of their own
       continue;
-    Expected<TensorSpec> spec = specOf(input, "input");
-    if (!spec)
-      return spec.status();
-    if (!input.hasShape)
-      return {Code::Unsupported, "input '" + spec->name + "' has no shape"};
-    signature_.inputs.push_back(std::move(*spec));
+    if (Status s = add(input, "input", signature_.inputs); !s)
+      return s;
+    if (isWhole && !input.hasShape) {
+      lacking.add("input '" + std::string(input.name) + "'",
+                  "it has no shape; declare its dimensions, dynamic ones where they change");
+      isWhole = false;
+    }
   }
-  for (const onnx::ValueInfo &output : model_->graph.outputs) {
-    Expected<TensorSpec> spec = specOf(output, "output");
-    if (!spec)
-      return spec.status();
-    signature_.outputs.push_back(std::move(*spec));
-  }
+  for (const onnx::ValueInfo &output : model_->graph.outputs)
+    if (Status s = add(output, "output", signature_.outputs); !s)
+      return s;
+  if (!isWhole)
+    return lacking.status();
   if (Status s = signature_.check(); !s)
     return {Code::InvalidModel, s.message()};
 
@@ -176,54 +192,19 @@ Status Network::readSignature() {
   return Status();
 }
 
-// Of lengths that change two are tried: the network may depend on values in a way that is refused,
-// and an output without a declared shape gets one; what differs is dynamic.
-Status Network::tryLengths(const Deadline &deadline) {
-  const auto &outputs = model_->graph.outputs;
-  const bool areDeclared =
-      std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; });
-  std::shared_ptr<const Plan> plans[2];
-  for (int trial = 0; trial < 2; ++trial) {
-    std::vector<Shape> shapes;
-    for (const TensorSpec &spec : signature_.inputs) {
-      shapes.push_back(spec.shape);
-      std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(2 + trial));
-    }
-    bool isUnsettled = false;
-    Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, {}, &isUnsettled);
-    if (!plan && (!areDeclared || isUnsettled || deadline.hasPassed()))
-      return plan.status();
-    if (areDeclared && plan)
-      return Status();
-    if (!plan)
-      continue;
-    plans[trial] = *plan;
-  }
-  for (size_t i = 0; !areDeclared && i < outputs.size(); ++i) {
-    TensorSpec &spec = signature_.outputs[i];
-    if (outputs[i].hasShape)
-      continue;
-    if (!plans[0] || !plans[1] || !plans[0]->decisions.empty() || !plans[1]->decisions.empty() ||
-        plans[0]->outputs[i].shape.size() != plans[1]->outputs[i].shape.size())
-      return {Code::Unsupported, "output '" + spec.name + "' has no shape"};
-    spec.shape = plans[0]->outputs[i].shape;
-    for (size_t d = 0; d < spec.shape.size(); ++d)
-      if (spec.shape[d] != plans[1]->outputs[i].shape[d])
-        spec.shape[d] = Dynamic;
-  }
-  return Status();
-}
-
 Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape> &shapes,
                                                         const Deadline &deadline,
-                                                        const Settled &settled, bool *isUnsettled) {
+                                                        const Settled &settled,
+                                                        const Lacking &lacking, Stop *stop) {
   std::vector<TensorSpec> inputs = signature_.inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs[i].shape = shapes[i];
-  Planner planner(*model_, *weights_, {deadline, memory_}, settled);
+  Planner planner(*model_, *weights_, {deadline, memory_}, settled, lacking);
   Expected<std::shared_ptr<const Plan>> plan = planner.plan(inputs);
-  if (isUnsettled)
-    *isUnsettled = planner.isUnsettled();
+  if (stop)
+    *stop = planner.stop();
+  if (!plan && !planner.lacking().isEmpty() && plan.status().code() != Code::DeadlineExceeded)
+    return planner.lacking().status();
   if (!plan || !(*plan)->decisions.empty())
     return plan;
   for (size_t i = 0; i < signature_.outputs.size(); ++i)
@@ -231,6 +212,29 @@ Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape>
       return Status(Code::InvalidModel, "output '" + signature_.outputs[i].toString() +
                                             "' is in fact " + (*plan)->outputs[i].toString());
   return plan;
+}
+
+Network::Attempt Network::attempt(const std::vector<Shape> &shapes, const Deadline &deadline,
+                                  const Lacking &lacking) {
+  Attempt made{shapes, nullptr, {}, std::make_unique<Stop>()};
+  Expected<std::shared_ptr<const Plan>> plan =
+      makePlan(shapes, deadline, {}, lacking, made.stop.get());
+  made.status = plan.status();
+  if (!plan)
+    return made;
+  made.plan = *plan;
+  for (size_t i = 0; made.plan->decisions.empty() && i < signature_.outputs.size(); ++i) {
+    const TensorSpec &declared = signature_.outputs[i], &planned = made.plan->outputs[i];
+    if (!model_->graph.outputs[i].hasShape || checkShape(declared, planned.shape))
+      continue;
+    made.status = {Code::InvalidModel,
+                   "output '" + declared.toString() + "' is in fact " + planned.toString()};
+    made.stop->shapes.push_back(planned.shape);
+    for (const int64_t length : declared.shape)
+      if (length != Dynamic)
+        made.stop->numbers.push_back(length);
+  }
+  return made;
 }
 
 Expected<std::shared_ptr<const Plan>>
@@ -268,7 +272,7 @@ Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const 
   if (!model_)
     return Status(Code::InvalidArgument,
                   "native: the network has fixed shapes, which differ from those given");
-  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, settled);
+  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, settled, {});
   if (!plan)
     return brief(plan.status()).withContext(path_);
   if (!settled.plan) {

@@ -16,14 +16,18 @@ namespace mlbridge::native {
 namespace onnx {
 struct Model;
 }
+class Lacking;
 class Weights;
+struct Stop;
 
 /// Thread-safe.
 class Network {
 public:
   /// Reads the file, or takes what is in `memory`, checks it, and plans it if its shapes are fixed.
-  /// Errors: those of readFile; InvalidModel; Unsupported (an operator, a type, shapes that nobody
-  /// can settle before an evaluation: the message names the node); LimitExceeded; DeadlineExceeded.
+  /// If they aren't, it is planned for some lengths that fit each other and the weights. Errors:
+  /// those of readFile; InvalidModel (no such lengths, among others); Unsupported (operators,
+  /// types, shapes that nobody can settle before an evaluation: the message lists all, by node);
+  /// LimitExceeded; DeadlineExceeded.
   static Expected<std::shared_ptr<Network>> open(const std::string &path, const Limits &limits,
                                                  const Span<const uint8_t> *memory = nullptr);
   ~Network();
@@ -37,21 +41,39 @@ public:
   /// isn't kept. Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
   Expected<std::shared_ptr<const Plan>> plan(const std::vector<Shape> &shapes,
                                              const Deadline &deadline, const Settled &settled = {});
+  /// Shapes of the inputs for which it was planned when it was opened; none if that isn't known.
+  const std::vector<Shape> &someShapes() const { return someShapes_; }
   /// Bytes that the inputs, outputs and workspace of one evaluation may take.
   uint64_t memoryLimit() const { return memory_; }
 
 private:
   Network();
   Status load(const Deadline &deadline);
-  Status readSignature();
-  Status tryLengths(const Deadline &deadline);
+  Status readSignature(Lacking &lacking);
+  Status checkOperators(const Deadline &deadline, Lacking &lacking) const;
+  /// What comes of planning for some lengths.
+  struct Attempt {
+    std::vector<Shape> shapes;
+    std::shared_ptr<const Plan> plan;
+    Status status;
+    std::unique_ptr<Stop> stop;
+  };
+  Attempt attempt(const std::vector<Shape> &shapes, const Deadline &deadline,
+                  const Lacking &lacking);
+  // Of lengths.cpp.
+  class LengthSearch;
+  Status findLengths(const Deadline &deadline, const Lacking &lacking);
+  Status describeOutputs(LengthSearch &search, const Attempt &found, const Deadline &deadline);
+  Expected<std::vector<Shape>> sampleOutputs(const Attempt &found, int sample,
+                                             const Deadline &deadline);
   Expected<std::shared_ptr<const Plan>> makePlan(const std::vector<Shape> &shapes,
                                                  const Deadline &deadline, const Settled &settled,
-                                                 bool *isUnsettled = nullptr);
+                                                 const Lacking &lacking, Stop *stop = nullptr);
 
   std::string path_;
   Signature signature_;
   Metadata metadata_;
+  std::vector<Shape> someShapes_;
   uint64_t memory_ = 0;
   std::mutex mutex_;
   std::condition_variable planned_;
@@ -79,7 +101,8 @@ struct Inspection {
   std::map<std::string, int64_t> opsets;
   std::string signature; ///< as the file has it, whatever its types
   Metadata metadata;
-  /// Of one evaluation, with dynamic lengths taken as 1; 0 where it can't be planned.
+  /// Of one evaluation, with dynamic lengths taken as 1, or as some that they can have; 0 where it
+  /// can't be planned.
   uint64_t multiplyAdds = 0;
   uint64_t steps = 0, workspace = 0;
   Status native; ///< Ok: native runs it

@@ -23,15 +23,6 @@ std::string quoted(std::string_view text) {
   return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
 }
 
-std::string describe(const onnx::Node &node) {
-  std::string text(node.op.substr(0, 100));
-  if (!node.name.empty())
-    text += " " + quoted(node.name);
-  else if (!node.outputs.empty() && !node.outputs[0].empty())
-    text += " that makes " + quoted(node.outputs[0]);
-  return text;
-}
-
 } // namespace
 
 Expected<std::shared_ptr<const Buffer>> Weights::elements(const onnx::Tensor &tensor) {
@@ -270,6 +261,9 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   Expected<std::vector<Value *>> planned = planIn(scope, graph, values);
   if (!planned)
     return planned.status();
+  stop_ = {planned_ + 1, true, {}, {}};
+  if (!lacking_.isEmpty())
+    return lacking_.status();
   std::vector<Value *> results = std::move(*planned);
   std::vector<TensorSpec> outputs;
   if (!decisions_.empty())
@@ -367,27 +361,81 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   std::vector<Value *> inputs;
   for (std::string_view name : node.inputs) {
     Value *value = name.empty() ? nullptr : find(scope, name);
-    if (!status_)
-      return status_;
+    if (const Status s = status_; !s) // weights
+      return goesOn(node, scope, s) ? Status() : s;
     if (!value && !name.empty())
-      return {Code::InvalidModel, describe(node) + ": its input " + quoted(name) +
+      return {Code::InvalidModel, onnx::describe(node) + ": its input " + quoted(name) +
                                       " is not computed by any node before it"};
     inputs.push_back(value);
   }
-  const size_t firstStep = steps_.size();
+  const size_t firstStep = steps_.size(), blocks = blocks_.size();
   const auto firstValue = static_cast<uint32_t>(values_.size());
+  const int depth = depth_;
+  Status s;
   if (const onnx::Function *function = model_.function(node.domain, node.op)) {
-    Status s = callFunction(*function, node, scope, inputs);
-    return s ? s : s.withContext(describe(node));
+    s = callFunction(*function, node, scope, inputs);
+  } else {
+    nodes_.push_back(onnx::describe(node));
+    scope_ = &scope;
+    s = planOperator(node, scope, inputs);
+    if (s)
+      s = fold(firstStep, firstValue);
   }
-  nodes_.push_back(describe(node));
-  scope_ = &scope;
-  Status s = planOperator(node, scope, inputs);
   if (s)
-    s = fold(firstStep, firstValue);
-  if (!s)
-    status_ = s.withContext(describe(node));
+    return s;
+  blocks_.resize(blocks);
+  depth_ = depth;
+  if (goesOn(node, scope, s))
+    return status_;
+  noteStop(node, inputs);
+  status_ = s.withContext(onnx::describe(node));
   return status_;
+}
+
+bool Planner::goesOn(const onnx::Node &node, Scope &scope, const Status &failure) {
+  if (failure.code() != Code::Unsupported)
+    return false;
+  // What can't be settled may just follow from what is lacking.
+  if (!isUnsettled_ || lacking_.isEmpty())
+    lacking_.add(onnx::describe(node), failure.message());
+  isUnsettled_ = isPending_ = isAsked_ = false;
+  status_ = Status();
+  for (const std::string_view output : node.outputs)
+    if (!output.empty() && !scope.values.count(output))
+      (void)define(scope, output, unknown());
+  return bool(status_);
+}
+
+void Planner::noteStop(const onnx::Node &node, const std::vector<Value *> &inputs) {
+  constexpr size_t MostNumbers = 64;
+  if (stop_.progress)
+    return; // it is that of an inner node
+  stop_.progress = planned_;
+  const auto add = [&](int64_t number) {
+    if (stop_.numbers.size() < MostNumbers)
+      stop_.numbers.push_back(number);
+  };
+  for (Value *value : inputs) {
+    const bool isKnown = value && !value->isUnknown;
+    stop_.shapes.push_back(isKnown ? value->shape : Shape());
+    if (!isKnown || !value->isConstant() || value->count > MostNumbers)
+      continue;
+    for (size_t i = 0; i < value->count; ++i)
+      if (value->type == ElementType::Int64) {
+        int64_t number = 0;
+        std::memcpy(&number, value->constantBytes() + 8 * i, sizeof number);
+        add(number);
+      } else if (value->type == ElementType::Int32) {
+        int32_t number = 0;
+        std::memcpy(&number, value->constantBytes() + 4 * i, sizeof number);
+        add(number);
+      }
+  }
+  for (const onnx::Attribute &attribute : node.attributes) {
+    add(attribute.integer);
+    for (const int64_t number : attribute.integers)
+      add(number);
+  }
 }
 
 Status Planner::callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
@@ -467,8 +515,15 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
     return {Code::InvalidModel, "the model doesn't say which version of the operators of domain " +
                                     quoted(node.domain) + " it uses"};
   const Operator *op = findOperator(node.domain, node.op, opset->second);
-  if (!op)
+  if (!op && lacking_.isEmpty())
     return unsupportedOperator(node, opset->second);
+  if (!op) { // it is known to be lacking
+    for (const std::string_view output : node.outputs)
+      if (!output.empty())
+        if (Status s = define(scope, output, unknown()); !s)
+          return s;
+    return Status();
+  }
   if (std::any_of(inputs.begin(), inputs.end(), [](auto *v) { return v && v->isUnknown; }))
     return skipOperator(node, *op, scope, inputs);
   Lowering lowering(*this, node, opset->second);

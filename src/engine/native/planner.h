@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_PLANNER_H
 #define MLBRIDGE_ENGINE_NATIVE_PLANNER_H
 
+#include "engine/native/lacking.h"
 #include "engine/native/lowering.h"
 
 #include <deque>
@@ -34,6 +35,14 @@ private:
       packed_;
 };
 
+/// Where planning stopped, and what that may depend on if it is lengths that don't fit.
+struct Stop {
+  size_t progress = 0;          ///< how many nodes were planned
+  bool isAtEnd = false;         ///< all of them
+  std::vector<Shape> shapes;    ///< of the node's inputs
+  std::vector<int64_t> numbers; ///< its attributes, and constant inputs that are short
+};
+
 class Planner {
 public:
   /// A step whose operands are still values.
@@ -49,15 +58,18 @@ public:
   };
   using Opsets = onnx::Opsets;
 
+  /// `lacking`: what is known to be lacking already, every operator that native doesn't have among
+  /// it.
   Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
-          const Settled &settled = {});
+          const Settled &settled = {}, const Lacking &lacking = {});
 
   /// `inputs`: of fixed shapes, in the order of the graph's inputs that are no initializers. If
   /// shapes depend on values that aren't settled, the plan is one that computes these values.
   /// Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
   Expected<std::shared_ptr<const Plan>> plan(const std::vector<TensorSpec> &inputs);
-  /// The plan failed because shapes depend on values in a way that nobody can settle beforehand.
-  bool isUnsettled() const { return isUnsettled_; }
+  /// All that native lacks, as far as the plan came. The plan fails unless this is empty.
+  const Lacking &lacking() const { return lacking_; }
+  const Stop &stop() const { return stop_; }
 
   // For operators with graphs.
   /// Plans the graph's nodes with `inputs` as its inputs, within the scope of the node at hand.
@@ -120,6 +132,9 @@ private:
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const std::vector<Value *> &inputs);
+  /// After a node has failed: whether planning goes on, to find out what else is lacking.
+  bool goesOn(const onnx::Node &node, Scope &scope, const Status &failure);
+  void noteStop(const onnx::Node &node, const std::vector<Value *> &inputs);
   /// A node of which an input is unknown.
   Status skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
                       const std::vector<Value *> &inputs);
@@ -149,6 +164,8 @@ private:
   const Settled settled_;
   Status status_;
   bool isUnsettled_ = false;
+  Lacking lacking_;
+  Stop stop_;
   std::deque<Value> values_;
   std::vector<Draft> steps_;
   std::vector<std::string> nodes_;

@@ -55,10 +55,12 @@ template <class V> MLBRIDGE_RARE V asinhDouble(V x) {
   return withSign(V::select(V::less(constant<V>(0x1p28), a), far, near), x);
 }
 template <class V> MLBRIDGE_RARE V acoshDouble(V x) {
-  const V t = x - constant<V>(1);
+  const V one = constant<V>(1), t = x - one;
   const V near = log1pDouble(t + V::sqrt(V::fma(t, t, t + t)));
   const V far = logDouble(x) + constant<V>(0x1.62e42fefa39efp-1);
-  return V::select(V::less(constant<V>(0x1p28), x), far, near);
+  const V result = V::select(V::less(constant<V>(0x1p28), x), far, near);
+  // Far below 1 the root is all but -x, and what is left of the sum means nothing.
+  return V::select(V::lessEqual(one, x), result, notANumber<V>());
 }
 template <class V> MLBRIDGE_RARE V atanhDouble(V x) {
   const V a = absolute(x), one = constant<V>(1);
@@ -71,14 +73,12 @@ template <class V> MLBRIDGE_RARE V softplusDouble(V x) {
 template <class V> MLBRIDGE_RARE V mishDouble(V x) {
   const V e = exp(V::least(constant<V>(40), x));
   const V n = e * (e + constant<V>(2));
-  const V result = x * (n / (n + constant<V>(2)));
-  return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
+  return x * (n / (n + constant<V>(2)));
 }
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)), which is the form with tanh.
 template <class V> MLBRIDGE_RARE V geluTanhDouble(V x) {
   const V inner = x * V::fma(x * x, constant<V>(0.044715), constant<V>(1));
-  const V result = x * sigmoid(inner * constant<V>(0x1.9884533d43651p+0));
-  return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
+  return x * sigmoid(inner * constant<V>(0x1.9884533d43651p+0));
 }
 
 // ---- one operand --------------------------------------------------------------------------------
@@ -98,7 +98,8 @@ template <class V> struct Parameters {
   MLBRIDGE_FUNCTION(Name, inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
 #define MLBRIDGE_ZERO constant<V>(0)
 #define MLBRIDGE_ONE constant<V>(1)
-// What is written as a < b ? ... takes NaN to the second branch, which passes it.
+// What is written as a < b ? ... takes NaN to the second branch, which passes it; but Shrink and
+// ThresholdedRelu make 0 of it, as ONNX defines them.
 MLBRIDGE_FUNCTION(Abs, absolute(x))
 MLBRIDGE_IN_DOUBLE(Acos, acosDouble)
 MLBRIDGE_IN_DOUBLE(Acosh, acoshDouble)
@@ -132,8 +133,7 @@ MLBRIDGE_FUNCTION(Relu, V::greatest(MLBRIDGE_ZERO, x))
 MLBRIDGE_FUNCTION(Round, V::round(x))
 MLBRIDGE_FUNCTION(Selu, p.beta *V::select(V::less(MLBRIDGE_ZERO, x), x, p.alpha *expm1(x)))
 MLBRIDGE_FUNCTION(Shrink, V::select(V::less(x, negate(p.alpha)), x + p.beta,
-                                    V::select(V::less(p.alpha, x), x - p.beta,
-                                              V::select(V::equal(x, x), MLBRIDGE_ZERO, x))))
+                                    V::select(V::less(p.alpha, x), x - p.beta, MLBRIDGE_ZERO)))
 MLBRIDGE_FUNCTION(Sigmoid, sigmoid(x))
 MLBRIDGE_FUNCTION(Sign, V::select(V::less(MLBRIDGE_ZERO, absolute(x)), withSign(MLBRIDGE_ONE, x),
                                   V::bitAnd(x, absolute(x))))

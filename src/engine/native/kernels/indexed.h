@@ -9,7 +9,9 @@
 //                {type, ScatterOp, count, elements of a block, depth, then for each index: length,
 //                elements between}
 //                y of both holds the values to start with.
-// IntegerMatMul  {y int32, a, b, zero of a?, zero of b?}
+// IntegerMatMul  {y, a, b, zero of a?, zero of b?}
+//                a and b of 8 bits make an int32; those of 32 or 64 bits are of one type, which is
+//                that of y, and have no zeros. Overflow wraps.
 //                {type of a, type of b, rank of the batch, m, k, n, stride of a's zero (0, 1), of
 //                b's zero, then for each dimension of the batch and a last one of length 1: length,
 //                stride of a, of b}
@@ -91,7 +93,34 @@ inline void ScatterNd(void *const *o, const std::int64_t *p) {
   }
 }
 
+/// Of unsigned numbers, which wrap.
+template <class Element>
+MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b,
+                                      std::int64_t m, std::int64_t k, std::int64_t n) {
+  for (std::int64_t row = 0; row < m; ++row, y += n, a += k) {
+    for (std::int64_t column = 0; column < n; ++column)
+      y[column] = 0;
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t column = 0; column < n; ++column)
+        y[column] += a[i] * b[i * n + column];
+  }
+}
+
+template <class Element> inline void wideMatMul(void *const *o, const std::int64_t *p) {
+  const std::int64_t m = p[3], k = p[4], n = p[5];
+  auto *y = static_cast<Element *>(o[0]);
+  eachRow<2>(p[2] + 1, p + 8, [&](const std::int64_t *at) {
+    multiplyMatrices(y, static_cast<const Element *>(o[1]) + at[0],
+                     static_cast<const Element *>(o[2]) + at[1], m, k, n);
+    y += m * n;
+  });
+}
+
 inline void IntegerMatMul(void *const *o, const std::int64_t *p) {
+  if (widthOf(p[0]) == 4)
+    return wideMatMul<std::uint32_t>(o, p);
+  if (widthOf(p[0]) == 8)
+    return wideMatMul<std::uint64_t>(o, p);
   const std::int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
   auto *y = static_cast<std::int32_t *>(o[0]);
   const auto at = [](const void *base, std::int64_t type, std::int64_t i) -> std::int32_t {

@@ -373,9 +373,7 @@ template <class V> MLBRIDGE_RARE V geluDouble(V x) {
   const V tail = half * erfcTail(a);
   const V far = V::select(V::less(x, constant<V>(0)), tail, one - tail);
   const V share = V::select(V::less(one, a), far, V::fma(half, erfNear(scaled), half));
-  const V result = x * share;
-  // 0 times -infinity
-  return V::select(V::equal(x, negate(infinity<V>())), negate(constant<V>(0)), result);
+  return x * share;
 }
 
 // ---- pow ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ struct Attribute {
   int64_t integer = 0;
   std::string_view text;
   std::unique_ptr<Tensor> tensor;
-  std::shared_ptr<const Graph> graph;
+  std::shared_ptr<Graph> graph;
   std::vector<float> reals;
   std::vector<int64_t> integers;
   std::vector<std::string_view> texts;
@@ -132,6 +132,12 @@ Status checkDimensions(size_t count);
 /// DeadlineExceeded.
 Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline = {});
 constexpr uint64_t ModelLimit = uint64_t(1) << 33; ///< bytes of a file
+
+/// Puts nodes after those whose results they use, where they aren't, in inner graphs and functions
+/// too. Errors: InvalidModel (a cycle; the message names a node of it), DeadlineExceeded.
+Status sortNodes(Model &model, const Deadline &deadline);
+/// "Gemm 'layer1'", or "Gemm that makes 'y'" where it has no name.
+std::string describe(const Node &node);
 
 /// What the file says of itself; some of it under names that ONNX Runtime's engine gives it, too.
 Metadata metadataOf(const Model &model);

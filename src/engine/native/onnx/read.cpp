@@ -186,7 +186,7 @@ private:
     out = std::make_unique<Tensor>();
     read(m, *out);
   }
-  void read(const Message &m, std::shared_ptr<const Graph> &out) {
+  void read(const Message &m, std::shared_ptr<Graph> &out) {
     auto graph = std::make_shared<Graph>();
     ++depth_;
     read(m, *graph);

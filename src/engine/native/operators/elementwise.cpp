@@ -229,7 +229,8 @@ Status dropout(Lowering &l) {
     if (l.in(2)->isConstant() && !l.read(l.in(2), training))
       return l.status();
     if (training != 0)
-      return l.unsupported("Dropout in training mode, which is random");
+      return l.unsupported("Dropout in training mode, which is random (export the model in "
+                           "evaluation mode, after model.eval())");
   }
   if (l.wants(1))
     l.setResult(1, allOf(l, 1));

@@ -5,6 +5,9 @@
 
 #include "engine/native/kernels/sizes.h"
 
+#include <cmath>
+#include <cstring>
+
 namespace mlbridge::native {
 namespace {
 
@@ -36,6 +39,51 @@ int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix
   return matrix * product(v->shape, i - lead + 1, v->rank());
 }
 
+/// Whether float64 is exact: sums of k products stay below 2^53.
+bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
+  const auto most = [](const Value *v) {
+    double found = std::ldexp(1.0, static_cast<int>(8 * sizeOf(v->type)));
+    if (sizeOf(v->type) != 4 || !v->isConstant())
+      return found;
+    found = 0;
+    for (size_t i = 0; i < v->count; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, v->constantBytes() + 4 * i, sizeof bits);
+      const auto number = v->type == ElementType::UInt32
+                              ? static_cast<double>(bits)
+                              : static_cast<double>(static_cast<int32_t>(bits));
+      found = std::max(found, std::fabs(number));
+    }
+    return found;
+  };
+  return most(a) * most(b) * static_cast<double>(k) <= 0x1p53;
+}
+
+/// Wraps, as all sums and products of integers do.
+Value *integerProduct(Lowering &l, Value *a, Value *b) {
+  const int64_t k = a->rank() ? a->shape.back() : 0;
+  if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
+    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
+    return cast(l, wide, a->type);
+  }
+  return matmul(l, a, b);
+}
+
+Status integerGemm(Lowering &l, Value *a, Value *b, double alpha, double beta) {
+  constexpr double Most = 0x1p53;
+  for (const double factor : {alpha, beta})
+    if (factor != std::floor(factor) || !(std::fabs(factor) <= Most))
+      return l.unsupported("a product of integers times ", factor);
+  const auto times = [&](Value *x, double factor) {
+    const auto whole = static_cast<int64_t>(factor);
+    return factor == 1 ? x : integerBinary(l, IntegerOp::Mul, x, l.constant(x->type, {}, &whole));
+  };
+  Value *y = times(integerProduct(l, a, b), alpha);
+  if (Value *c = l.in(2); c && beta != 0)
+    y = integerBinary(l, IntegerOp::Add, y, times(c, beta));
+  return l.give(y);
+}
+
 Status gemm(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1), *c = l.in(2);
   if (a->rank() != 2 || b->rank() != 2)
@@ -56,7 +104,8 @@ Status gemm(Lowering &l) {
   }
   const double alpha = l.real("alpha", 1), beta = l.real("beta", 1);
   if (!isFloat(a->type))
-    return l.unsupported("integer matrices");
+    return integerGemm(l, transA ? transpose(l, a, {1, 0}) : a,
+                       transB ? transpose(l, b, {1, 0}) : b, alpha, beta);
   Value *y = l.output(0, a->type, {m, n});
   Value *packed = pack(l, b, k, n, transB ? 1 : n, transB ? k : 1, 1);
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
@@ -68,14 +117,7 @@ Status gemm(Lowering &l) {
 
 Status matmulNode(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
-  if (!isFloat(a->type)) {
-    // In float64, exact as long as sums stay below 2^53.
-    if (sizeOf(a->type) > 4)
-      return l.unsupported("matrices of ", name(a->type));
-    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    return l.give(cast(l, wide, a->type));
-  }
-  return l.give(matmul(l, a, b));
+  return l.give(isFloat(a->type) ? matmul(l, a, b) : integerProduct(l, a, b));
 }
 
 Status integerMatMul(Lowering &l) {
@@ -277,7 +319,7 @@ Status gru(Lowering &l) { return recurrent(l, {KernelId::GruF32, 3, 2, "sigmoid"
 Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "tanh", false}); }
 
 constexpr Operator Table[] = {
-    {"Gemm", 7, "TTt", Reals, 1, true, gemm},
+    {"Gemm", 7, "TTt", Numbers, 1, true, gemm},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
     {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
     {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm},
@@ -314,6 +356,17 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
   if (!isColumn)
     shape.push_back(n);
   Value *y = l.make(a->type, shape);
+  if (!isFloat(a->type)) {
+    std::vector<int64_t> loops{
+        code(a->type), code(b->type), static_cast<int64_t>(batch.size()), m, k, n, 0, 0};
+    for (size_t i = 0; i < batch.size(); ++i)
+      loops.insert(loops.end(), {batch[i], batchStride(batch, i, batchA, m * k),
+                                 batchStride(batch, i, batchB, k * n)});
+    loops.insert(loops.end(), {1, 0, 0});
+    l.emit(KernelId::IntegerMatMul, {y}, {a, b, nullptr, nullptr}, loops);
+    l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+    return y;
+  }
   const int64_t matrices = product(batchB->shape, 0, batchB->rank());
   Value *packed = pack(l, b, k, n, n, 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.

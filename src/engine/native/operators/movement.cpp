@@ -107,8 +107,7 @@ Status split(Lowering &l) {
   const int64_t whole = at.n;
   if (!l.in(1) && !l.integers("split")) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
-    if (parts < 1 || parts > whole + 1 || parts > (1 << 20) ||
-        (l.version < 18 && whole % parts != 0))
+    if (parts < 1 || parts > (1 << 20) || (l.version < 18 && whole % parts != 0))
       return l.invalid("it can't split a length of ", whole, " into ", parts);
     const int64_t each = (whole + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)

@@ -208,7 +208,8 @@ Status batchNormalization(Lowering &l) {
   else if (!channelsOf(l, x, batch, channels, inner))
     return l.status();
   if (l.integer("training_mode", 0) != 0)
-    return l.unsupported("BatchNormalization in training");
+    return l.unsupported("BatchNormalization in training mode (export the model in evaluation "
+                         "mode, after model.eval())");
   Value *scale = l.in(1), *bias = l.in(2), *mean = l.in(3), *variance = l.in(4);
   if (!haveCount(l, {scale, bias, mean, variance}, channels))
     return l.status();

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "engine/native/lacking.h"
+
+#include <algorithm>
+
+namespace mlbridge::native {
+
+void Lacking::add(const std::string &who, const std::string &why) {
+  constexpr size_t MostNamed = 3;
+  auto reason = std::find_if(reasons_.begin(), reasons_.end(),
+                             [&](const Reason &other) { return other.why == why; });
+  if (reason == reasons_.end())
+    reason = reasons_.insert(reason, {why, {}, {}});
+  if (reason->all.insert(who).second && reason->named.size() < MostNamed)
+    reason->named.push_back(who);
+}
+
+Status Lacking::status() const {
+  constexpr size_t MostReasons = 32;
+  std::string text;
+  for (size_t i = 0; i < std::min(reasons_.size(), MostReasons); ++i) {
+    const Reason &reason = reasons_[i];
+    text += i ? "; " : "";
+    for (size_t k = 0; k < reason.named.size(); ++k)
+      text += (k ? ", " : "") + reason.named[k];
+    if (reason.all.size() > reason.named.size())
+      text += " and " + std::to_string(reason.all.size() - reason.named.size()) + " more";
+    text += ": " + reason.why;
+  }
+  if (reasons_.size() > MostReasons)
+    text += "; and " + std::to_string(reasons_.size() - MostReasons) + " reasons more";
+  return {Code::Unsupported, text + "; open the model with onnx: (ONNX Runtime) instead"};
+}
+
+} // namespace mlbridge::native

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All that native lacks for a network, rather than the first of it.
+#ifndef MLBRIDGE_ENGINE_NATIVE_LACKING_H
+#define MLBRIDGE_ENGINE_NATIVE_LACKING_H
+
+#include <mlbridge/status.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mlbridge::native {
+
+/// Reasons, each with the nodes (or inputs and outputs) that it concerns.
+class Lacking {
+public:
+  void add(const std::string &who, const std::string &why);
+  bool isEmpty() const { return reasons_.empty(); }
+  /// Unsupported, with the list and a way out.
+  Status status() const;
+
+private:
+  struct Reason {
+    std::string why;
+    std::vector<std::string> named; ///< the first of those concerned
+    std::set<std::string> all;
+  };
+  std::vector<Reason> reasons_;
+};
+
+} // namespace mlbridge::native
+
+#endif

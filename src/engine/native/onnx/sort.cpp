@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// ONNX demands that nodes come after those whose results they use, but some who put graphs together
+// from pieces leave them as they are, and ONNX Runtime takes them: they are sorted here.
+#include "core/nearest.h"
+#include "engine/native/onnx/model.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace mlbridge::native::onnx {
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+/// A graph, with those around it.
+struct Scope {
+  const Scope *outer = nullptr;
+  std::unordered_map<std::string_view, size_t> producers; ///< GivenBefore, or the node's number
+
+  bool sees(std::string_view name) const {
+    for (const Scope *s = this; s; s = s->outer)
+      if (s->producers.count(name))
+        return true;
+    return false;
+  }
+};
+constexpr size_t GivenBefore = SIZE_MAX;
+
+class Sorter {
+public:
+  explicit Sorter(const Deadline &deadline) : deadline_(deadline) {}
+
+  Status graph(Graph &graph, const Scope *outer, Names &free) {
+    Scope scope{outer, {}};
+    for (const ValueInfo &input : graph.inputs)
+      scope.producers.emplace(input.name, GivenBefore);
+    for (const Tensor &tensor : graph.initializers)
+      scope.producers.emplace(tensor.name, GivenBefore);
+    if (Status s = nodes(graph.nodes, scope, free); !s)
+      return s;
+    // What a graph gives out may be a value from around it.
+    for (const ValueInfo &output : graph.outputs)
+      if (!scope.producers.count(output.name))
+        free.insert(output.name);
+    return Status();
+  }
+
+  /// `free`: gets the names that are used, and not made, here.
+  Status nodes(std::vector<Node> &nodes, Scope &scope, Names &free) {
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (const std::string_view output : nodes[i].outputs)
+        if (!output.empty())
+          scope.producers.emplace(output, i);
+    bool isSorted = true;
+    Needs needs;
+    needs.first.push_back(0);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (i % 256 == 0 && deadline_.hasPassed())
+        return {Code::DeadlineExceeded, "the deadline passed while it was read"};
+      const auto use = [&](std::string_view name) {
+        const auto producer = scope.producers.find(name);
+        if (producer == scope.producers.end()) {
+          free.insert(name);
+        } else if (producer->second != GivenBefore &&
+                   (producer->second < i || !scope.outer || !scope.outer->sees(name))) {
+          needs.nodes.push_back(producer->second);
+          isSorted = isSorted && producer->second < i;
+        }
+      };
+      for (const std::string_view input : nodes[i].inputs)
+        if (!input.empty())
+          use(input);
+      for (Attribute &attribute : nodes[i].attributes) {
+        if (!attribute.graph)
+          continue;
+        Names inner;
+        if (Status s = graph(*attribute.graph, &scope, inner); !s)
+          return s;
+        for (const std::string_view name : inner)
+          use(name);
+      }
+      needs.first.push_back(needs.nodes.size());
+    }
+    return isSorted ? Status() : reorder(nodes, needs);
+  }
+
+private:
+  /// The nodes that node i needs: from nodes[first[i]] to nodes[first[i + 1]].
+  struct Needs {
+    std::vector<size_t> nodes, first;
+  };
+
+  /// Depth first: a node comes right after the last one that it needs, if it isn't there already.
+  static Status reorder(std::vector<Node> &nodes, const Needs &needs) {
+    enum class State : uint8_t { New, Begun, Done };
+    std::vector<State> states(nodes.size());
+    std::vector<Node> sorted;
+    sorted.reserve(nodes.size());
+    std::vector<std::pair<size_t, size_t>> way; // nodes, and which of their needs is next
+    for (size_t first = 0; first < nodes.size(); ++first) {
+      if (states[first] == State::New)
+        way.emplace_back(first, needs.first[first]);
+      while (!way.empty()) {
+        auto &[node, next] = way.back();
+        states[node] = State::Begun;
+        if (next == needs.first[node + 1]) {
+          states[node] = State::Done;
+          sorted.push_back(std::move(nodes[node]));
+          way.pop_back();
+          continue;
+        }
+        const size_t need = needs.nodes[next++];
+        if (states[need] == State::Begun)
+          return makeError(Code::InvalidModel, describe(nodes[node]),
+                           need == node ? ": it needs its own result"
+                                        : ": it needs what is made from its own result by " +
+                                              describe(nodes[need]),
+                           "; the nodes of a graph can't form a cycle");
+        if (states[need] == State::New)
+          way.emplace_back(need, needs.first[need]);
+      }
+    }
+    nodes = std::move(sorted);
+    return Status();
+  }
+
+  const Deadline deadline_;
+};
+
+} // namespace
+
+std::string describe(const Node &node) {
+  constexpr size_t Most = 200;
+  const auto quoted = [](std::string_view text) {
+    return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
+  };
+  std::string text(node.op.substr(0, 100));
+  if (!node.name.empty())
+    return text + " " + quoted(node.name);
+  for (const std::string_view output : node.outputs)
+    if (!output.empty())
+      return text + " that makes " + quoted(output);
+  return text;
+}
+
+Status sortNodes(Model &model, const Deadline &deadline) {
+  Sorter sorter(deadline);
+  Names free;
+  if (Status s = sorter.graph(model.graph, nullptr, free); !s)
+    return s;
+  for (Function &function : model.functions) {
+    Scope scope;
+    for (const std::string_view input : function.inputs)
+      scope.producers.emplace(input, GivenBefore);
+    free.clear();
+    if (Status s = sorter.nodes(function.nodes, scope, free); !s)
+      return s;
+  }
+  return Status();
+}
+
+} // namespace mlbridge::native::onnx

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is refused when a model is opened, rather than in each evaluation, and what isn't.
+#include "engine/native/network.h"
+#include "engine/native/test_models.h"
+
+#include <mlbridge/model.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace mlbridge {
+namespace {
+
+using namespace native;
+
+Status opened(const Graph &graph, int64_t opset = 20) {
+  const ModelFile file(modelOf(graph, opset));
+  return Model::open(file.uri()).status();
+}
+std::string signatureOf(const Graph &graph) {
+  const ModelFile file(graph);
+  const Model model = Model::open(file.uri());
+  return model ? model.modelSignature()->toString() : model.status().toString();
+}
+bool mentions(const Status &status, std::initializer_list<const char *> parts) {
+  bool all = true;
+  for (const char *part : parts)
+    all &= status.message().find(part) != std::string::npos;
+  return all;
+}
+
+/// An output without a shape.
+std::string unshaped(const std::string &name, int type) {
+  const std::string tensor = Message().number(1, type).text;
+  return Message().bytes(1, name).bytes(2, Message().bytes(1, tensor).text).text;
+}
+/// A length with a name of its own.
+std::string named(const std::string &name, int type, const std::vector<std::string> &dimensions) {
+  Message shape;
+  for (const std::string &dimension : dimensions)
+    shape.bytes(1, Message().bytes(2, dimension).text);
+  const std::string tensor = Message().number(1, type).bytes(2, shape.text).text;
+  return Message().bytes(1, name).bytes(2, Message().bytes(1, tensor).text).text;
+}
+std::string weights(const std::string &name, const Shape &shape) {
+  return floats(name, shape, std::vector<float>(elementCount(shape).value_or(0), 1));
+}
+
+// ---- order -------------------------------------------------------------------------------------
+
+Graph unsorted(int64_t length) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {length})};
+  g.outputs = {info("y", FloatType, {length})};
+  g.nodes = {node("Relu", {"h"}, {"y"}), node("Add", {"g", "x"}, {"h"}), node("Neg", {"x"}, {"f"}),
+             node("Add", {"f", "f"}, {"g"})};
+  return g;
+}
+
+void expectMinusOne(const Graph &graph) {
+  const ModelFile file(graph);
+  Model model = Model::open(file.uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
+  Runner runner = model.newRunner();
+  ASSERT_TRUE(runner.resize<float>("x", {2}));
+  ASSERT_TRUE(runner.set("x", {-1.0F, 1.0F}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<float>("y")[0], 1.0F);
+  EXPECT_EQ(runner.output<float>("y")[1], 0.0F);
+}
+
+TEST(NativeOpening, SortsNodes) {
+  expectMinusOne(unsorted(2));
+  expectMinusOne(unsorted(-1));
+}
+
+TEST(NativeOpening, SortsNodesOfBranchesAndBehindThem) {
+  Graph yes = unsorted(2);
+  yes.inputs.clear();
+  yes.outputs = {info("y", FloatType, {2})};
+  Graph no = yes;
+  Graph g;
+  g.inputs = {info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  // The branches take "x0", which a later node makes, and what they need stands behind its use.
+  for (Graph *branch : {&yes, &no}) {
+    branch->nodes = {node("Relu", {"h"}, {"r"}), node("Add", {"g", "x0"}, {"h"}),
+                     node("Neg", {"x0"}, {"f"}), node("Add", {"f", "f"}, {"g"})};
+    branch->outputs = {info("r", FloatType, {2})};
+  }
+  g.initializers = {ints("one", {}, {1})};
+  g.nodes = {
+      node("If", {"condition"}, {"y"},
+           {graphAttribute("then_branch", yes.write()), graphAttribute("else_branch", no.write())}),
+      node("Greater", {"sum", "sum"}, {"condition"}),
+      node("ReduceSum", {"x0"}, {"sum"}, {integer("keepdims", 0)}),
+      node("Identity", {"x"}, {"x0"})};
+  expectMinusOne(g);
+}
+
+TEST(NativeOpening, ACycleIsRefusedByNode) {
+  for (const int64_t length : {int64_t(2), int64_t(-1)}) {
+    Graph g = unsorted(length);
+    g.nodes[2] = node("Neg", {"h"}, {"f"}, {}, "turns");
+    Status status = opened(g);
+    EXPECT_EQ(status.code(), Code::InvalidModel);
+    EXPECT_TRUE(mentions(status, {"cycle", "'turns'"})) << status.toString();
+    g.nodes[2] = node("Add", {"x", "f"}, {"f"}, {}, "itself");
+    status = opened(g);
+    EXPECT_EQ(status.code(), Code::InvalidModel);
+    EXPECT_TRUE(mentions(status, {"cycle", "'itself'"})) << status.toString();
+  }
+}
+
+// ---- lengths -----------------------------------------------------------------------------------
+
+TEST(NativeOpening, FindsLengthsThatWeightsDemand) {
+  Graph g;
+  g.inputs = {info("a", FloatType, {-1, -1})};
+  g.outputs = {unshaped("y", FloatType)};
+  g.initializers = {weights("w", {16, 4})};
+  g.nodes = {node("MatMul", {"a", "w"}, {"y"})};
+  EXPECT_EQ(signatureOf(g), "(a: float32[?, ?]) -> (y: float32[?, 4])");
+  // Twice the length and one is that of the weights.
+  g.inputs = {named("a", FloatType, {"n"})};
+  g.initializers = {weights("w", {17}), weights("more", {1})};
+  g.nodes = {node("Concat", {"a", "a", "more"}, {"twice"}, {integer("axis", 0)}),
+             node("Mul", {"twice", "w"}, {"y"})};
+  EXPECT_EQ(signatureOf(g), "(a: float32[?]) -> (y: float32[17])");
+  // As many elements as a shape says; a length that isn't that of its namesake.
+  g.inputs = {named("a", FloatType, {"n", "k"})};
+  g.initializers = {ints("shape", {2}, {9, 10})};
+  g.nodes = {node("Reshape", {"a", "shape"}, {"y"})};
+  EXPECT_EQ(signatureOf(g), "(a: float32[?, ?]) -> (y: float32[9, 10])");
+  g.inputs = {named("a", FloatType, {"n", "n"})};
+  g.initializers = {weights("w", {5, 7})};
+  g.nodes = {node("MatMul", {"a", "w"}, {"y"})};
+  EXPECT_EQ(signatureOf(g), "(a: float32[?, ?]) -> (y: float32[?, 7])");
+  // Two of them, and one that must be the other.
+  g.inputs = {named("a", FloatType, {"n", "k"}), named("b", FloatType, {"m", "l"})};
+  g.initializers = {weights("w", {11, 6}), weights("bias", {13})};
+  g.nodes = {node("MatMul", {"a", "w"}, {"c"}), node("MatMul", {"c", "b"}, {"d"}),
+             node("Add", {"d", "bias"}, {"y"})};
+  EXPECT_EQ(signatureOf(g), "(a: float32[?, ?], b: float32[?, ?]) -> (y: float32[?, 13])");
+}
+
+TEST(NativeOpening, RefusesWhatFitsForNoLength) {
+  Graph g;
+  g.inputs = {info("a", FloatType, {-1, 5})};
+  g.outputs = {info("y", FloatType, {-1, -1})};
+  g.initializers = {weights("w", {16, 4})};
+  g.nodes = {node("MatMul", {"a", "w"}, {"y"}, {}, "layer")};
+  Status status = opened(g);
+  EXPECT_EQ(status.code(), Code::InvalidModel);
+  EXPECT_TRUE(mentions(status, {"'layer'", "lengths"})) << status.toString();
+  // Another shape than is declared.
+  g.inputs = {info("a", FloatType, {-1, -1})};
+  g.outputs = {info("y", FloatType, {-1, 8})};
+  status = opened(g);
+  EXPECT_EQ(status.code(), Code::InvalidModel);
+  EXPECT_TRUE(mentions(status, {"output 'y", "4]"})) << status.toString();
+}
+
+TEST(NativeOpening, RefusesWhatItLacksForAnyLength) {
+  const char yes = 1;
+  Graph g;
+  g.inputs = {named("a", FloatType, {"n", "k"})};
+  g.outputs = {info("y", FloatType, {-1, 4})};
+  g.initializers = {weights("w", {16, 4}), weights("ratio", {}),
+                    tensorOf(BoolType, "training", {}, {&yes, 1})};
+  g.nodes = {node("MatMul", {"a", "w"}, {"h"}),
+             node("Dropout", {"h", "ratio", "training"}, {"y"}, {}, "drop")};
+  Status status = opened(g);
+  EXPECT_EQ(status.code(), Code::Unsupported);
+  EXPECT_TRUE(mentions(status, {"'drop'", "eval", "onnx:"})) << status.toString();
+  // After values on which shapes depend as well.
+  g.nodes = {node("NonZero", {"a"}, {"found"}),
+             node("Cast", {"found"}, {"h"}, {integer("to", FloatType)}),
+             node("Dropout", {"h", "ratio", "training"}, {"y"}, {}, "drop")};
+  g.outputs = {info("y", FloatType, {-1, -1})};
+  status = opened(g);
+  EXPECT_EQ(status.code(), Code::Unsupported);
+  EXPECT_TRUE(mentions(status, {"'drop'"})) << status.toString();
+}
+
+TEST(NativeOpening, AnOutputThatDependsOnValuesNeedsNoShape) {
+  Graph g;
+  g.inputs = {info("a", FloatType, {4})};
+  g.outputs = {unshaped("y", Int64Type)};
+  g.nodes = {node("NonZero", {"a"}, {"y"})};
+  const ModelFile file(g);
+  Model model = Model::open(file.uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  EXPECT_EQ(model.modelSignature()->toString(), "(a: float32[4]) -> (y: int64[?, ?])");
+  ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
+  Runner runner = model.newRunner();
+  for (const std::vector<float> &a : {std::vector<float>{1, 0, 2, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}}) {
+    ASSERT_TRUE(runner.set("a", a));
+    ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+    const auto zeros = std::count(a.begin(), a.end(), 0.0F);
+    EXPECT_EQ(runner.outputAt(0).shape[1], 4 - zeros);
+  }
+}
+
+// ---- what is lacking ---------------------------------------------------------------------------
+
+TEST(NativeOpening, ListsAllThatItLacks) {
+  constexpr int BFloat16Type = 16;
+  for (const int64_t length : {int64_t(2), int64_t(-1)}) {
+    Graph branch;
+    branch.nodes = {node("Einsum", {"x"}, {"e"}, {}, "inner")};
+    branch.outputs = {info("e", FloatType, {length})};
+    Graph g;
+    g.inputs = {info("c", BoolType, {}), info("x", FloatType, {length})};
+    g.outputs = {info("y", FloatType, {length}), info("z", FloatType, {length})};
+    for (const char *name : {"one", "two", "three", "four", "five"})
+      g.nodes.push_back(node("Conv", {"x", "x"}, {std::string("of_") + name}, {}, name));
+    g.nodes.push_back(node("Cast", {"x"}, {"b"}, {integer("to", BFloat16Type)}, "narrow"));
+    g.nodes.push_back(node("If", {"c"}, {"y"},
+                           {graphAttribute("then_branch", branch.write()),
+                            graphAttribute("else_branch", branch.write())}));
+    g.nodes.push_back(node("Relu", {"of_one"}, {"z"}));
+    const Status status = opened(g);
+    EXPECT_EQ(status.code(), Code::Unsupported);
+    EXPECT_TRUE(mentions(status, {"'one'", "'two'", "and 2 more", "operator Conv (version 20)",
+                                  "'narrow'", "BFLOAT16", "'inner'", "Einsum", "onnx:"}))
+        << status.toString();
+    EXPECT_FALSE(mentions(status, {"Relu"})) << status.toString();
+  }
+}
+
+TEST(NativeOpening, ListsInputsAndOutputsThatItLacksToo) {
+  constexpr int StringType = 8;
+  Graph g;
+  g.inputs = {info("x", StringType, {2}), info("a", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2}), info("z", StringType, {2})};
+  g.nodes = {node("Conv", {"a", "a"}, {"y"}), node("Identity", {"x"}, {"z"})};
+  const Status status = opened(g);
+  EXPECT_EQ(status.code(), Code::Unsupported);
+  EXPECT_TRUE(mentions(status, {"input 'x'", "output 'z'", "STRING", "Conv", "onnx:"}))
+      << status.toString();
+}
+
+} // namespace
+} // namespace mlbridge
