@@ -14,7 +14,9 @@
 #include <tree.h>
 
 #include <gimple.h>
+#include <stringpool.h>
 
+#include <attribs.h>
 #include <cfgloop.h>
 #include <cgraph.h>
 #include <diagnostic.h>
@@ -91,13 +93,17 @@ void failed(const std::string &why) {
   global_dc->warning_as_error_requested = asError;
 }
 
+/// The command line's options for optimization, whatever the source's last pragma says.
+const cl_optimization &commandLine() { return *TREE_OPTIMIZATION(optimization_default_node); }
+
 /// "O2", as the command line names it.
 std::string level() {
-  if (optimize_debug)
+  const cl_optimization &line = commandLine();
+  if (line.x_optimize_debug)
     return "Og";
-  if (optimize_size)
-    return optimize_size > 1 ? "Oz" : "Os";
-  return "O" + std::to_string(optimize > 3 ? 3 : optimize);
+  if (line.x_optimize_size)
+    return line.x_optimize_size > 1 ? "Oz" : "Os";
+  return "O" + std::to_string(MIN(line.x_optimize, 3));
 }
 
 bool areLevels(const std::string &list) {
@@ -175,38 +181,149 @@ void describe(cgraph_node *node, float *features) {
     ++features[Callers];
   features[IsPublic] = TREE_PUBLIC(node->decl);
   features[IsDeclaredInline] = DECL_DECLARED_INLINE_P(node->decl);
-  features[Level] = optimize;
-  features[IsForSize] = optimize_size > 0;
+  features[Level] = commandLine().x_optimize;
+  features[IsForSize] = commandLine().x_optimize_size > 0;
 }
 
-/// A function with options of its own keeps them.
+/// A function with options of its own keeps them, also if they are those of the command line.
 bool isAsked(const cgraph_node *node) {
   const function *body = DECL_STRUCT_FUNCTION(node->decl);
   const tree own = DECL_FUNCTION_SPECIFIC_OPTIMIZATION(node->decl);
   return body && body->cfg && !DECL_DISREGARD_INLINE_LIMITS(node->decl) &&
-         (!own || own == optimization_default_node);
+         (!own || own == optimization_default_node) &&
+         !lookup_attribute("optimize", DECL_ATTRIBUTES(node->decl));
 }
 
-/// As the attribute optimize("...") of C has it, for each language.
-void apply(const Setting &setting, tree function) {
+/// How many bytes an option's variable has; 0 if it has none, or one that isn't compared.
+size_t sizeOf(const cl_option &option) {
+  switch (option.var_type) {
+  case CLVC_ENUM:
+    return cl_enums[option.var_enum].var_size;
+  case CLVC_STRING:
+    return sizeof(const char *);
+  case CLVC_DEFER:
+    return 0;
+  default:
+    return option.cl_host_wide_int ? sizeof(HOST_WIDE_INT) : sizeof(int);
+  }
+}
+
+bool isSame(unsigned option, gcc_options &one, gcc_options &other) {
+  const void *first = option_flag_var(option, &one), *second = option_flag_var(option, &other);
+  if (cl_options[option].var_type == CLVC_STRING) {
+    const char *a = *static_cast<const char *const *>(first);
+    const char *b = *static_cast<const char *const *>(second);
+    return a == b || (a && b && strcmp(a, b) == 0);
+  }
+  return memcmp(first, second, sizeOf(cl_options[option])) == 0;
+}
+
+/// Of values: whether it is on; of marks: whether it is stated.
+bool isSet(unsigned option, gcc_options &options) {
+  const char *variable = static_cast<const char *>(option_flag_var(option, &options));
+  for (size_t i = 0; i < sizeOf(cl_options[option]); ++i)
+    if (variable[i])
+      return true;
+  return false;
+}
+
+/// GCC's options in force, and the marks of those that the command line states.
+struct OptionState {
+  gcc_options values, stated;
+};
+
+/// While it lives, GCC's own options are those of the command line, whatever pragmas and attributes
+/// say, and GCC is silent; then all is as before.
+class CommandLineInForce {
+public:
+  CommandLineInForce()
+      : before_{global_options, global_options_set},
+        warningsInhibited_(global_dc->dc_inhibit_warnings),
+        notesInhibited_(global_dc->inhibit_notes_p) {
+    cl_optimization_restore(&global_options, &global_options_set,
+                            TREE_OPTIMIZATION(optimization_default_node));
+    global_dc->dc_inhibit_warnings = global_dc->inhibit_notes_p = true;
+  }
+  ~CommandLineInForce() {
+    global_options = before_.values;
+    global_options_set = before_.stated;
+    global_dc->dc_inhibit_warnings = warningsInhibited_;
+    global_dc->inhibit_notes_p = notesInhibited_;
+  }
+  CommandLineInForce(const CommandLineInForce &) = delete;
+  CommandLineInForce &operator=(const CommandLineInForce &) = delete;
+
+private:
+  const OptionState before_;
+  const bool warningsInhibited_, notesInhibited_;
+};
+
+/// Of the command line's options in force: what they are after these and, but for levels, the
+/// command line have been read once more.
+gcc_options readBeforeCommandLine(const std::vector<const char *> &options) {
   std::vector<const char *> words = {"gcc-settings"};
-  words.insert(words.end(), setting.options.begin(), setting.options.end());
-  cl_optimization before;
-  cl_optimization_save(&before, &global_options, &global_options_set);
-  const tree target = build_target_option_node(&global_options, &global_options_set);
+  words.insert(words.end(), options.begin(), options.end());
   cl_decoded_option *decoded = nullptr;
   unsigned size = 0;
   decode_cmdline_options_to_array_default_mask(words.size(), words.data(), &decoded, &size);
-  decode_options(&global_options, &global_options_set, decoded, size, input_location, global_dc,
-                 nullptr);
+  std::vector<cl_decoded_option> all(decoded, decoded + size);
   free(decoded);
-  DECL_FUNCTION_SPECIFIC_OPTIMIZATION(function) =
-      build_optimization_node(&global_options, &global_options_set);
-  const tree changed = build_target_option_node(&global_options, &global_options_set);
-  if (changed != target && !DECL_FUNCTION_SPECIFIC_TARGET(function))
-    DECL_FUNCTION_SPECIFIC_TARGET(function) = changed;
-  cl_optimization_restore(&global_options, &global_options_set, &before);
-  cl_target_option_restore(&global_options, &global_options_set, TREE_TARGET_OPTION(target));
+  for (const cl_decoded_option &option : *save_opt_decoded_options)
+    switch (option.opt_index) {
+    case OPT_O:
+    case OPT_Ofast:
+    case OPT_Og:
+    case OPT_Os:
+    case OPT_Oz:
+      break;
+    default:
+      all.push_back(option);
+    }
+  const OptionState line = {global_options, global_options_set};
+  global_options.x_optimize_fast = 0; // it has options of its own, which are no matter of the level
+  // Options of a language can be read into GCC's own alone.
+  decode_options(&global_options, &global_options_set, all.data(), all.size(), UNKNOWN_LOCATION,
+                 global_dc, nullptr);
+  const gcc_options values = global_options;
+  global_options = line.values;
+  global_options_set = line.stated;
+  return values;
+}
+
+/// GCC aligns nothing in a function that is for size, also where the command line asks for it.
+bool asksForAlignment(OptionState &line) {
+  for (const unsigned option :
+       {OPT_falign_functions, OPT_falign_functions_, OPT_falign_jumps, OPT_falign_jumps_,
+        OPT_falign_labels, OPT_falign_labels_, OPT_falign_loops, OPT_falign_loops_})
+    if (isSet(option, line.stated) && isSet(option, line.values))
+      return true;
+  return false;
+}
+
+/// The command line's options with what the setting means. GCC's attribute optimize("Os") also
+/// resets options that the command line states or implies; here an option changes only if its value
+/// is the one that GCC gives it by itself, and would give it another for the setting's options.
+/// Below -O2 a higher level turns nothing on: neither what GCC assumes of a program only then, such
+/// as -fstrict-aliasing, nor what is off because of another option, such as -fipa-ra with -pg.
+tree optimizationNode(const Setting &setting) {
+  const CommandLineInForce inForce;
+  OptionState line = {global_options, global_options_set};
+  gcc_options plain = readBeforeCommandLine({});
+  gcc_options changed = readBeforeCommandLine(setting.options);
+  if (changed.x_optimize_size > line.values.x_optimize_size && asksForAlignment(line))
+    return optimization_default_node;
+  const bool keepsOff = line.values.x_optimize < 2 && changed.x_optimize > line.values.x_optimize;
+  OptionState made = line;
+  for (unsigned i = 0; i < cl_options_count; ++i)
+    if ((cl_options[i].flags & CL_OPTIMIZATION) && option_flag_var(i, &line.values) &&
+        !isSet(i, line.stated) && isSame(i, plain, line.values) && !isSame(i, plain, changed) &&
+        !(keepsOff && !isSet(i, line.values)))
+      memcpy(option_flag_var(i, &made.values), option_flag_var(i, &changed), sizeOf(cl_options[i]));
+  made.values.x_optimize = changed.x_optimize;
+  made.values.x_optimize_size = changed.x_optimize_size;
+  made.values.x_optimize_debug = changed.x_optimize_debug;
+  made.values.x_optimize_fast = line.values.x_optimize_fast && changed.x_optimize == 3;
+  return build_optimization_node(&made.values, &made.stated);
 }
 
 std::string names() {
@@ -256,9 +373,15 @@ std::string ask(const std::vector<cgraph_node *> &nodes, std::vector<int64_t> &c
   return why;
 }
 
+/// A profile belongs to the control flow of the functions that were instrumented, which settings
+/// change: GCC refuses one of other control flow.
+bool isProfiled() {
+  return profile_arc_flag || flag_test_coverage || flag_branch_probabilities || flag_auto_profile;
+}
+
 /// All functions are GIMPLE with a control flow graph then, and none is optimized.
 void decide(void *, void *) {
-  if (in_lto_p || seen_error() || Told.model.empty() || !asksAt(level()))
+  if (in_lto_p || seen_error() || Told.model.empty() || !asksAt(level()) || isProfiled())
     return;
   std::vector<cgraph_node *> nodes;
   cgraph_node *node;
@@ -269,9 +392,14 @@ void decide(void *, void *) {
   const std::string why = nodes.empty() ? "" : ask(nodes, chosen);
   if (!why.empty())
     return failed(why);
+  tree optimizations[ARRAY_SIZE(Settings)] = {};
   for (size_t i = 0; i < nodes.size(); ++i)
-    if (chosen[i])
-      apply(Settings[chosen[i]], nodes[i]->decl);
+    if (const int64_t setting = chosen[i]) {
+      if (!optimizations[setting])
+        optimizations[setting] = optimizationNode(Settings[setting]);
+      if (optimizations[setting] != optimization_default_node)
+        DECL_FUNCTION_SPECIFIC_OPTIMIZATION(nodes[i]->decl) = optimizations[setting];
+    }
 }
 
 bool read(const std::string &key, const std::string &value) {
