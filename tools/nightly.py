@@ -243,6 +243,12 @@ def aarch64(log: Path, _: float) -> bool:
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
 
 
+def gcc_torture(log: Path, _: float) -> bool:
+    """Tests of GCC's testsuite by every optimization; others each night."""
+    seed = str(int(time.time()) // 86400)
+    return outside("gcc_torture.py", log, "--seed", seed, "--minutes", "10")
+
+
 # Each says whether it passed. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "whole-tests": (whole_tests, 0.0),
@@ -266,6 +272,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "aarch64": (aarch64, 0.05),
     "csmith": (csmith, 0.0),
     "emi": (emi, 0.0),
+    "gcc-torture": (gcc_torture, 0.0),
 }
 
 

@@ -86,9 +86,16 @@ def compile_command(
 
 
 def compare(
-    way: Way, level: str, source: Path, options: Sequence[str], folder: Path, execute: bool = True
+    way: Way,
+    level: str,
+    source: Path,
+    options: Sequence[str],
+    folder: Path,
+    execute: bool = True,
+    succeeds: bool = False,
 ) -> Verdict:
-    """What became of a program, in an empty folder."""
+    """What became of a program, in an empty folder. One that ends with another code than 0 is
+    unfit if it `succeeds` when all is well."""
     made: dict[bool, Path] = {}
     said = ""
     for plugin in (False, True):
@@ -122,6 +129,8 @@ def compare(
             again = run([program], folder, RUNNING, MEMORY)
             if first.code is None or (first.code, first.out) != (again.code, again.out):
                 return Verdict(UNFIT, "ends in no time, or not twice in the same way")
+            if succeeds and first.code != 0:
+                return Verdict(UNFIT, f"ends with {first.code}")
         answers.append((first.code, first.out))
     if answers[0] != answers[1]:
         return Verdict("wrong", f"{answers[1]} instead of {answers[0]}")

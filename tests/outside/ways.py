@@ -4,11 +4,15 @@ it ships and with agents that decide at random."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ def flags(*arguments: str) -> tuple[str, ...]:
     return tuple(shlex.split(done.stdout))
 
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZE, ALL, LOOPS = "Os Oz", "O1 O2 O3 Os Oz", "O2 O3"
 LEVELS = {
     ("phase-ordering", "shipped"): SIZE,
@@ -54,7 +59,22 @@ LEVELS = {
     ("loop-distribution", "random"): LOOPS,
     ("polly-tiling", "shipped"): "O1 O2 O3",
     ("gcc-settings", "shipped"): "O2 O3 Os",
+    ("gcc-settings", "random"): "O2 O3 Os",
 }
+
+
+@cache
+def random_settings(seed: int) -> str:
+    """The model of gcc-settings that decides at random; the plugin has no agent of its own."""
+    folder = ROOT / "build" / "nightly" / f"random-settings-{seed}"
+    with tempfile.TemporaryDirectory() as temporary:
+        command = [sys.executable, str(ROOT / "tools" / "gcc_policy.py"), "random"]
+        subprocess.run([*command, "--seed", str(seed), "-o", temporary], check=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # Another campaign may be reading it.
+        made = Path(shutil.copy(Path(temporary) / "policy.onnx", folder / f"{os.getpid()}.onnx"))
+        made.replace(folder / "policy.onnx")
+    return f"native:{folder / 'policy.onnx'}"
 
 
 def way(optimization: str, name: str, seed: int) -> Way:
@@ -66,6 +86,8 @@ def way(optimization: str, name: str, seed: int) -> Way:
         "policy": ["--effort", "0"],
         "random": ["--model", f"function:random?seed={seed}"],
     }
+    if (optimization, name) == ("gcc-settings", "random"):
+        options["random"] = ["--model", random_settings(seed)]
     return Way(
         optimization,
         name,
