@@ -13,38 +13,68 @@ import select
 import signal
 import stat
 import time
+from collections.abc import Callable
+
+from .processes import Process
 
 #: Seconds that a process has to end by SIGTERM.
 PATIENCE = 2.0
+_SHOWN = 3  # processes in a message
+
+#: The device and number of a file.
+File = tuple[int, int]
+#: A compiler, and the FIFOs that it has open.
+Began = Callable[[Process, tuple[File, File]], None]
 
 
 class ChannelPair:
     """The host's end of BASE.in, which compilers read, and of BASE.out, which they write.
 
-    Compilers come one after another. Closing removes the FIFOs.
+    Compilers come one after another. Closing removes the FIFOs. Of the processes that have them
+    open, only compilers are ever ended: those that have begun a conversation with this host.
     """
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, began: Began | None = None) -> None:
         """Make the FIFOs, readable by this user only, or take over those of a host that is gone.
 
-        Compilers that such a host left waiting are ended. Raises InvalidArgument if something else
-        is there, Busy if another host uses them, and NotFound if there is no such folder.
+        `began` is told of each compiler, once it has sent the beginning of a conversation. Raises
+        InvalidArgument if something else is there, Busy if another process uses them, and NotFound
+        if there is no such folder.
         """
         self.base = os.fspath(base)
-        self._replies, taken_over = _opened(f"{self.base}.in", os.O_RDWR)
+        self._began = began
+        self._compilers: list[Process] = []
+        # Who had the channel open when so many beginnings came that it's not known whose they are.
+        self._unclear: list[tuple[list[Process], int]] = []
+        self.closed = False
+        self._questions = self._replies = -1
+        # A server at pipe:BASE locks .out, its compiler .in.
+        self._lock, made = _opened(f"{self.base}.out", os.O_RDONLY)
+        made_in = False
         try:
+            _lock(self._lock, f"{self.base}.out")
+            # Before .in is opened: a compiler that waits for a host has it open only afterwards.
+            _refuse_users(self.base)
             # With a writer of our own a compiler never sees the end of .in, at which it would spin.
+            self._replies, made_in = _opened(f"{self.base}.in", os.O_RDWR)
             _lock(self._replies, f"{self.base}.in")
-            self._questions, _ = _opened(f"{self.base}.out", os.O_RDONLY)
+            self._questions = self._again()
         except BaseException:
-            os.close(self._replies)
+            for side, ours, opened in (
+                ("out", made, self._lock),
+                ("in", made_in, self._replies),
+            ):
+                if ours:
+                    _remove(f"{self.base}.{side}", opened)
+                if opened >= 0:
+                    os.close(opened)
             raise
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        found = [os.fstat(descriptor) for descriptor in (self._replies, self._questions)]
-        self._files = {(file.st_dev, file.st_ino) for file in found}
-        self.closed = False
-        if taken_over:
-            self.end_users()
+        self._in, self._out = map(_file, (self._replies, self._lock))
+
+    def _again(self) -> int:
+        """.out, opened anew, whatever has its name by now."""
+        return os.open(f"/proc/self/fd/{self._lock}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def read(self, seconds: float | None = None) -> bytes | None:
         """What a compiler has sent; b"" if it has hung up; None after wake() or `seconds`.
@@ -80,9 +110,10 @@ class ChannelPair:
         if not events or events & select.POLLIN:
             return False  # none yet, or one that has come since
         # Opened before the old one is closed: a compiler that opens it meanwhile has a reader.
-        after = os.open(f"{self.base}.out", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        after = self._again()
         os.close(self._questions)
         self._questions = after
+        self._unclear.clear()
         return True
 
     def wake(self) -> None:
@@ -99,9 +130,46 @@ class ChannelPair:
 
     @property
     def writers(self) -> int:
-        """How often .out is open, in other processes."""
-        found = os.fstat(self._questions)
-        return sum(count for _, count in _users({(found.st_dev, found.st_ino)}))
+        """How often compilers that have begun a conversation have .out open."""
+        opens = (_opens(compiler, self._in, self._out) for compiler in self._compilers)
+        return sum(writes for _, (_, writes) in opens)
+
+    def other_readers(self, *, silent: bool) -> list[Process]:
+        """Who has .in open but is no compiler, and may take the answers. `silent`: also those that
+        have .out open as well, as a compiler has that is about to begin."""
+        compilers = {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
+        return [
+            process
+            for process, ((reads, _), (_, writes)) in _users(self._in, self._out)
+            if reads and (silent or not writes) and process not in compilers
+        ]
+
+    def begun(self, conversations: int) -> None:
+        """The beginnings of so many conversations have come: find out whose they are.
+
+        The system doesn't say who has written. A compiler opens .in to read and .out to write, and
+        begins at once: of those that have both open, the ones that had not before.
+        """
+        known = {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
+        fresh = [
+            process
+            for process, ((reads, answers), (listens, writes)) in _users(self._in, self._out)
+            if reads and writes and not answers and not listens and process not in known
+        ]
+        if fresh:
+            self._unclear.append((fresh, 0))
+        if not self._unclear:
+            return
+        wave, came = self._unclear.pop()
+        came += conversations
+        if came < len(wave):
+            self._unclear.append((wave, came))
+            return
+        self._compilers = [one for one in self._compilers if Process.of(one.number) == one]
+        for process in wave:
+            self._compilers.append(process)
+            if self._began is not None:
+                self._began(process, (self._in, self._out))
 
     def reply(self, data: bytes) -> None:
         """Answer; never waits. Raises BlockingIOError if nobody has read the answers before."""
@@ -113,47 +181,59 @@ class ChannelPair:
             while os.read(self._replies, 1 << 16):
                 pass
 
-    def end_users(self) -> None:
-        """End the other processes that use the pair: they would wait for an answer for ever.
+    def end_compilers(self) -> str:
+        """End those that use the pair: they would wait for an answer for ever.
 
-        First by SIGTERM, at which compilers remove what they have half written.
+        First by SIGTERM, at which compilers remove what they have half written. What is returned
+        names those of which it is not known whether they are compilers, and which go on.
         """
         until = time.monotonic() + PATIENCE
-        first = {process for process, _ in _users(self._files)}
-        for process in first:
-            _signal(process, signal.SIGTERM)
-        while first and (left := first & {process for process, _ in _users(self._files)}):
+        left = [one for one in self._compilers if uses(one, self._in, self._out)]
+        for process in left:
+            process.signal(signal.SIGTERM)
+        while left := [one for one in left if uses(one, self._in, self._out)]:
             if time.monotonic() > until:
                 for process in left:
-                    _signal(process, signal.SIGKILL)
-                return
+                    process.signal(signal.SIGKILL)
+                break
             time.sleep(0.01)
+        unclear = [one for wave, _ in self._unclear for one in wave]
+        return listed([one for one in unclear if uses(one, self._in, self._out)])
 
     def close(self) -> None:
-        """Remove the FIFOs, and end the processes that use them. May be called twice."""
+        """Remove the FIFOs, and end the compilers that use them. May be called twice."""
         if self.closed:
             return
         self.closed = True
-        for side in ("in", "out"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{self.base}.{side}")
-        self.end_users()
-        for descriptor in (self._replies, self._questions, self._wake, self._waker):
+        _remove(f"{self.base}.in", self._replies)
+        _remove(f"{self.base}.out", self._lock)
+        self.end_compilers()
+        for descriptor in (self._replies, self._questions, self._lock, self._wake, self._waker):
             os.close(descriptor)
 
 
+def listed(processes: list[Process]) -> str:
+    """Some of them, for a message."""
+    shown = ", ".join(map(str, processes[:_SHOWN]))
+    return shown + (f" and {len(processes) - _SHOWN} more" if len(processes) > _SHOWN else "")
+
+
 def _opened(path: str, flags: int) -> tuple[int, bool]:
-    """The FIFO, and whether it was there."""
+    """The FIFO, and whether it was made."""
+    made = True
     try:
-        there = False
         try:
             os.mkfifo(path, 0o600)
         except FileExistsError:
-            there = True
+            made = False
         found = os.lstat(path)
         if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
-            os.chmod(path, 0o600)
-            return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW), there
+            opened = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            found = os.fstat(opened)  # of what was opened, whatever has the name by now
+            if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
+                os.fchmod(opened, 0o600)
+                return opened, made
+            os.close(opened)
     except OSError as error:
         from .errors import NotFound
 
@@ -166,35 +246,71 @@ def _opened(path: str, flags: int) -> tuple[int, bool]:
 def _lock(descriptor: int, path: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+        if _file(descriptor) == _file(path):
             return
     except OSError:
         pass
     from .errors import Busy
 
-    raise Busy(f"{path}: another host answers there")
+    raise Busy(f"{path}: another host answers there, or a server at pipe:")
 
 
-def _users(files: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The processes that have these files open, but for this one, and how often."""
-    found = [
-        (int(name), _open_in(name, files))
-        for name in os.listdir("/proc")
-        if name.isdigit() and int(name) != os.getpid()
-    ]
-    return [(process, count) for process, count in found if count]
+def _refuse_users(base: str) -> None:
+    """Busy if another process has one of the FIFOs open."""
+    files = []
+    for side in ("in", "out"):
+        with contextlib.suppress(OSError):
+            files.append(_file(f"{base}.{side}"))
+    if users := [process for process, _ in _users(*files)]:
+        from .errors import Busy
+
+        raise Busy(
+            f"{base}.in or {base}.out is open in {listed(users)}: end it, if it is a compiler that "
+            "an earlier host has left, or choose another place"
+        )
 
 
-def _open_in(process: str, files: set[tuple[int, int]]) -> int:
-    folder, count = f"/proc/{process}/fd", 0
+def uses(process: Process, *files: File) -> bool:
+    """Whether it has one of them open."""
+    return any(map(any, _opens(process, *files)))
+
+
+def _file(file: int | str) -> File:
+    found = os.fstat(file) if isinstance(file, int) else os.lstat(file)
+    return found.st_dev, found.st_ino
+
+
+def _remove(path: str, opened: int) -> None:
+    """Remove a FIFO by its name, unless something else has that by now."""
+    with contextlib.suppress(OSError):
+        if _file(path) == _file(opened):
+            os.unlink(path)
+
+
+def _users(*files: File) -> list[tuple[Process, list[tuple[int, int]]]]:
+    """The processes that have one of the files open, but for this one, as _opens() says it."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid() and (process := Process.of(int(name))):
+            opens = _opens(process, *files)
+            if any(map(any, opens)):
+                found.append((process, opens))
+    return found
+
+
+def _opens(process: Process, *files: File) -> list[tuple[int, int]]:
+    """How often the process has each file open for reading, and for writing."""
+    folder = f"/proc/{process.number}/fd"
+    reads, writes = dict.fromkeys(files, 0), dict.fromkeys(files, 0)
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
                 found = os.stat(f"{folder}/{name}")
-                count += (found.st_dev, found.st_ino) in files
-    return count
-
-
-def _signal(process: int, number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(process, number)
+                file = (found.st_dev, found.st_ino)
+                if file in reads:
+                    mode = os.lstat(f"{folder}/{name}").st_mode
+                    reads[file] += bool(mode & stat.S_IRUSR)
+                    writes[file] += bool(mode & stat.S_IWUSR)
+    if Process.of(process.number) != process:  # it was a later one with its number
+        return [(0, 0)] * len(files)
+    return [(reads[file], writes[file]) for file in files]

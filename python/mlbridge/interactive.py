@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from . import files
 from ._core import Model, Runner, Signature, TensorSpec
-from .channel_pair import ChannelPair
+from .channel_pair import ChannelPair, listed
 from .client import from_function
 from .errors import (
     Cancelled,
@@ -35,6 +35,7 @@ from .errors import (
     PolicyFailed,
     ProtocolError,
 )
+from .processes import Process
 from .recording import Tensors
 from .server import Policy
 from .training_log import ContextLine, Header, LogWriter, Observation, Parser, Tensor
@@ -152,11 +153,12 @@ def _refusal(advice: Tensor, answer: NDArray[Any], features: Mapping[str, NDArra
 class _SharedChannel(ProtocolError):
     """Answers can't be told apart."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "two compilers, or threads of one link, use the channel at once, and are ended: each "
-            "needs a channel of its own, or the plugin of `mlbridge flags`"
-        )
+    def __init__(
+        self,
+        why: str = "two compilers, or threads of one link, use the channel at once, and are ended: "
+        "each needs a channel of its own, or the plugin of `mlbridge flags`",
+    ) -> None:
+        super().__init__(why)
 
 
 @dataclass
@@ -313,7 +315,7 @@ class InteractiveHost:
         self._log = None if log is None else Path(log)
         self._make: Callable[[], Model] | None = None
         self._models: dict[Signature, Model] = {}
-        self._parser, self._skipping = Parser(), False
+        self._parser, self._skipping, self._said = Parser(), False, b""
         self._stopping, self._episodes = False, 0
         self._pause, self._paused_until = deadline, 0.0
         self._session: _Session | None = None
@@ -363,16 +365,20 @@ class InteractiveHost:
         with contextlib.suppress(KeyboardInterrupt, Cancelled):
             while not self._stopping:
                 half = self._parser.incomplete
-                data = self._pair.read(self._deadline if half else None)
+                limited = half or self._session is not None
+                data = self._pair.read(self._deadline if limited else None)
                 if data:
                     self._feed(data)
                 elif data is not None:
                     if half:
                         self._count_broken(f"a compiler ended after {half}")
                     self._end_session()
-                    self._parser, self._skipping = Parser(), False
+                    self._parser, self._skipping, self._said = Parser(), False, b""
                 elif half and not self._stopping:
                     self._break(f"a compiler sent {half} and no more in {self._deadline:g} s")
+                elif not self._stopping and (others := self._pair.other_readers(silent=True)):
+                    # A compiler may be waiting for an answer that somebody else has taken.
+                    self._break(self._shared_with(others))
         return self.statistics
 
     def stop(self) -> None:
@@ -401,6 +407,10 @@ class InteractiveHost:
         return f"<mlbridge.interactive.InteractiveHost {self.base}>"
 
     def _feed(self, data: bytes) -> None:
+        # In what has come, as the parser may not get that far.
+        if begun := (self._said + data).count(_BEGIN):
+            self._pair.begun(begun)
+        self._said = (self._said + data)[-(len(_BEGIN) - 1) :]
         while data:
             if self._skipping:  # what a compiler that was ended had sent, up to the next one
                 at = data.find(_BEGIN)
@@ -438,6 +448,8 @@ class InteractiveHost:
             raise _SharedChannel
         self._end_session()
         self._pair.drain()
+        if others := self._pair.other_readers(silent=False):
+            raise _SharedChannel(self._shared_with(others))
         if header.advice is None or not 0 < header.advice.size <= _MOST_ADVICE:
             raise ProtocolError(f"the header asks for no advice that can be given: {header.advice}")
         self.statistics.compilers += 1
@@ -459,10 +471,18 @@ class InteractiveHost:
             with contextlib.suppress(Exception):
                 self._worker.call(runner.end_episode, self._deadline)
 
+    def _shared_with(self, others: list[Process]) -> str:
+        return (
+            f"{self.base}.in is open in {listed(others)}, too, which may take what is for a "
+            "compiler: the compiler is ended; end that process, or choose another place"
+        )
+
     def _break(self, why: str, *, gone: bool = False) -> None:
+        self._pair.begun(0)  # who has it open now and sends something else is no compiler
+        unclear = "" if gone else self._pair.end_compilers()
+        if unclear:
+            why += f"; not ended, as it is not known whether they are compilers: {unclear}"
         self._count_broken(why)
-        if not gone:
-            self._pair.end_users()
         self._end_session()
         self._parser, self._skipping = Parser(), True
 
@@ -527,7 +547,7 @@ class InteractiveHost:
             self._failed(f"{text}; the compiler gets a safe default")
         self.statistics.first_failure = self.statistics.first_failure or text
         if self._fails:
-            self._pair.end_users()
+            self._pair.end_compilers()
             raise error if isinstance(error, Error) else PolicyFailed(text)
 
     def _bind(self, session: _Session) -> None:

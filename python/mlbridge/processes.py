@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Processes that end with the one that started them."""
+"""Processes that end with the one that started them, and processes that are known for certain."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 _PR_SET_PDEATHSIG = 1
 _SETPRIV = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -44,3 +46,64 @@ def _has_setpriv() -> bool:
         return subprocess.run([*_SETPRIV, "true"], capture_output=True).returncode == 0
     except OSError:
         return False
+
+
+class Process(NamedTuple):
+    """A process, told from later ones that get its number."""
+
+    number: int
+    #: When it began, in clock ticks of the system.
+    began: int
+
+    @classmethod
+    def of(cls, number: int) -> Process | None:
+        """The one that has this number now."""
+        try:
+            with open(f"/proc/{number}/stat", "rb") as file:
+                # The name, in parentheses, may have any characters.
+                return cls(number, int(file.read().rpartition(b")")[2].split()[19]))
+        except (OSError, IndexError, ValueError):
+            return None
+
+    @property
+    def name(self) -> str:
+        """For people; empty if it has ended."""
+        try:
+            with open(f"/proc/{self.number}/comm", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    def __str__(self) -> str:
+        return f"process {self.number} ({self.name or 'ended'})"
+
+    def signal(self, number: int) -> bool:
+        """Send it a signal; False if it has ended or is another user's."""
+        try:
+            handle = os.pidfd_open(self.number)
+        except OSError as error:
+            if error.errno == errno.ESRCH or Process.of(self.number) != self:
+                return False
+            return _sent(lambda: os.kill(self.number, number))
+        try:
+            # What the handle stands for can't change after this look.
+            if Process.of(self.number) != self:
+                return False
+            return _sent(lambda: signal.pidfd_send_signal(handle, number))
+        finally:
+            os.close(handle)
+
+    def signal_group(self, number: int) -> bool:
+        """Send the group that it leads, or led, a signal; False if there is none of it any more."""
+        # A number is not given away while a group has it: another process means another group.
+        if Process.of(self.number) not in (None, self):
+            return False
+        return _sent(lambda: os.killpg(self.number, number))
+
+
+def _sent(send: Callable[[], None]) -> bool:
+    try:
+        send()
+    except OSError:
+        return False
+    return True

@@ -335,7 +335,6 @@ QUESTION = '{"observation":0}\n' + "x" * 12 + "\n"
     [
         '{"features":',
         json.dumps(INLINING) + '\n{"observation":0}\n',
-        "hello\n",
         json.dumps(INLINING) + "\n" + QUESTION + QUESTION,
         json.dumps(INLINING) + "\n" + QUESTION + json.dumps(INLINING) + "\n",
         2 * (json.dumps(INLINING) + "\n"),
@@ -344,7 +343,6 @@ QUESTION = '{"observation":0}\n' + "x" * 12 + "\n"
     ids=[
         "half a header",
         "half a question",
-        "no header",
         "two questions at once",
         "a question and another one's header",
         "two headers",

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..channel_pair import ChannelPair
-from ..processes import bound_to_this
+from ..channel_pair import ChannelPair, File, uses
+from ..processes import Process, bound_to_this
 from .common import FAILED, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
@@ -157,9 +157,14 @@ class Guardian:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def also(self, group: int) -> None:
+    def group(self, leader: Process) -> None:
         """This process group, too."""
-        os.write(self._write, b"%d\n" % group)
+        os.write(self._write, _told("group", leader))
+
+    def compiler(self, process: Process, channel: tuple[File, File]) -> None:
+        """This one, too, as long as it has the channel open."""
+        with contextlib.suppress(OSError):
+            os.write(self._write, _told("process", process, *channel[0], *channel[1]))
 
     def done(self) -> None:
         """All is well."""
@@ -168,16 +173,25 @@ class Guardian:
         os.close(self._write)
 
 
-def _end(groups: bytes) -> None:
-    """End these process groups, a line each. They may first remove what they have written."""
+def _told(kind: str, process: Process, *more: int) -> bytes:
+    return " ".join(map(str, (kind, *process, *more))).encode() + b"\n"
+
+
+def _end(told: bytes) -> None:
+    """End these groups and processes, a line each. They may first remove what they have written."""
+    ends: list[Callable[[int], bool]] = []
+    for line in told.splitlines():
+        with contextlib.suppress(ValueError):  # a policy has the pipe open, too
+            kind, *said = line.split()
+            number, began, *channel = map(int, said)
+            process = Process(number, began)
+            if kind == b"group":
+                ends.append(process.signal_group)
+            elif uses(process, *zip(channel[::2], channel[1::2], strict=True)):
+                ends.append(process.signal)
 
     def send(number: int) -> bool:
-        there = False
-        for group in groups.split():
-            with contextlib.suppress(OSError):
-                os.killpg(int(group), number)
-                there = True
-        return there
+        return sum(end(number) for end in ends) > 0
 
     send(signal.SIGTERM)
     until = time.monotonic() + _ENDING
@@ -187,7 +201,7 @@ def _end(groups: bytes) -> None:
 
 
 def _close(base: str) -> None:
-    """End who uses the channel of a process that is being killed, unless it has another host."""
+    """Remove the channel of a process that is being killed, unless it has another host."""
     until = time.monotonic() + _ENDING
     while time.monotonic() < until:
         with contextlib.suppress(Exception):  # it still has its lock
@@ -218,8 +232,9 @@ class Compiler:
             raise CommandError(f"{words[0]}: {error.strerror}") from None
 
     @property
-    def group(self) -> int | None:
-        return self.process.pid if self._own_group else None
+    def group(self) -> Process | None:
+        """The leader of its group; None if that is this process's own."""
+        return Process.of(self.process.pid) if self._own_group else None
 
     def signal(self, number: int) -> None:
         """To all of it; nothing if it has ended."""
@@ -374,9 +389,11 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
             # The interpreter's own end is aborted by a thread that comes back from a policy.
             os._exit(code)
 
+    process = Process.of(child)
+
     def forward(number: int, frame: FrameType | None) -> None:
-        with contextlib.suppress(OSError):
-            os.kill(child, number)
+        if process is not None:
+            process.signal(number)
 
     os.close(tell)
     with _on(forward):
@@ -401,12 +418,13 @@ def advise(options: argparse.Namespace, words: list[str], tool: str, tell: int) 
     threads: list[Answering] = []
     try:
         for site, policy in advised.items():
-            threads.append(Answering(options, site, policy, ChannelPair(bases[site])))
+            pair = ChannelPair(bases[site], guardian.compiler)
+            threads.append(Answering(options, site, policy, pair))
         version = version_of(words[0]) if "inliner" in bases else 0
         compiler = Compiler([words[0], *flags(bases, tool, version, words[1:])])
-        if compiler.group is not None:
-            guardian.also(compiler.group)
-            os.write(tell, b"%d\n" % compiler.group)
+        if (group := compiler.group) is not None:
+            guardian.group(group)
+            os.write(tell, _told("group", group))
         for thread in threads:
             thread.compiler = compiler
             thread.start()

@@ -117,6 +117,7 @@ def run(options: argparse.Namespace) -> int:
 
 def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
+    from ..channel_pair import ChannelPair
     from ..interactive import InteractiveHost
     from ..loading import parse_signature
     from .run import Guardian, first_traceback, must_be_there
@@ -137,8 +138,9 @@ def serve_llvm(options: argparse.Namespace) -> int:
         with (
             first_traceback(),
             stop.on_signals(),
+            contextlib.closing(ChannelPair(base, guardian.compiler)) as pair,
             InteractiveHost(
-                base,
+                pair,
                 options.model,
                 signature,
                 deadline=options.deadline,
