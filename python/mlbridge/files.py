@@ -7,6 +7,13 @@ import os
 import sys
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
+#: What pip calls this package. (PyPI's "mlbridge" is somebody else's.)
+DISTRIBUTION = "ml-compiler-bridge"
+
+
+def extra(name: str) -> str:
+    """The command that installs what an optional part of this package needs."""
+    return f"pip install '.[{name}]' in MLBridge's source tree"
 
 
 def plugin(name: str, llvm: int = 22) -> str:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from .candidates import Candidate, Measured, choose, ratios
 from .errors import InvalidArgument, NotFound
+from .files import extra
 from .measuring import Ratio
 
 Matrix = npt.NDArray[np.float64]
@@ -130,7 +131,7 @@ def _predictors(seed: int) -> dict[str, Predictor]:
         from sklearn.neighbors import KNeighborsRegressor
         from sklearn.neural_network import MLPRegressor
     except ImportError:
-        raise NotFound("a prediction needs scikit-learn: pip install 'mlbridge[train]'") from None
+        raise NotFound(f"a prediction needs scikit-learn: {extra('train')}") from None
 
     def neighbours(known: Matrix, targets: Matrix, asked: Matrix) -> Matrix:
         model = KNeighborsRegressor(min(12, len(known)), weights="distance")

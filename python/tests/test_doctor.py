@@ -92,3 +92,15 @@ def test_a_complete_installation_is_found_complete() -> None:
     code, checks = report()
     assert code == 0, [check for check in checks.values() if not check["ok"]]
     assert "compared it with the shipped candidate" in checks["clang compares"]["detail"]
+
+
+def test_another_distribution_with_the_same_package_is_named(tmp_path: Path) -> None:
+    for name in (files.DISTRIBUTION, "mlbridge"):
+        folder = tmp_path / f"{name.replace('-', '_')}-9.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9\n")
+    code, checks = report(PYTHONPATH=str(tmp_path), PATH="")
+    assert code == 1 and "mlbridge is installed as well as" in checks["distribution"]["detail"]
+    assert checks["distribution"]["fix"].startswith("pip uninstall mlbridge ml-compiler-bridge")
+    shutil.rmtree(folder)
+    assert "distribution" not in report(PYTHONPATH=str(tmp_path), PATH="")[1]

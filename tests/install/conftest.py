@@ -12,5 +12,5 @@ from building import ROOT
 @pytest.fixture(scope="session")
 def wheel() -> Path:
     """The one that is installed in build/venv."""
-    (file,) = (ROOT / "build" / "wheels").glob("mlbridge-*.whl")
+    (file,) = (ROOT / "build" / "wheels").glob("ml_compiler_bridge-*.whl")
     return file

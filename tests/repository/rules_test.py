@@ -64,6 +64,35 @@ def test_nothing_names_a_place_of_one_machine() -> None:
     assert not bad, "\n".join(bad)
 
 
+def test_nobody_is_told_to_install_what_a_stranger_has_published() -> None:
+    """On PyPI "mlbridge" isn't ours, nor is any name that we haven't registered."""
+    command = re.compile(
+        r"""pip3?\s+(?:install|download|wheel)\b[^\n;|&`()]*?[\s"'\\](?:mlbridge|ml[-_]compiler[-_]bridge)
+        (?:-compat)?(?=[\s"'\\\[=<>~!,;.`)]|$)(?![./]\w)""",
+        re.VERBOSE,
+    )
+    for wrong in (
+        "pip install mlbridge",
+        'pip install "mlbridge[corpus]"',
+        r"pip install \"mlbridge[gym]\"",
+        "pip install --force-reinstall mlbridge.",
+        "pip install -U 'ml-compiler-bridge[train]>=1'",
+        "pip install numpy mlbridge-compat",
+    ):
+        assert command.search(wrong), wrong
+    for right in ("pip install '.[train]' in MLBridge's tree", "pip install ./mlbridge/x"):
+        assert not command.search(right), right
+    bad = []
+    for path in files():
+        if path == Path(__file__):
+            continue
+        # A command may be continued in the next string, or on the next line of a paragraph.
+        joined = re.sub(r'"\n\s*f?"|(?<=install)\s+', " ", text(path))
+        for found in command.finditer(joined):
+            bad.append(f"{path.relative_to(ROOT)}: {found[0]}")
+    assert not bad, "\n".join(bad)
+
+
 def test_json_files_can_be_read() -> None:
     for path in files():
         if path.suffix == ".json" and not {"bad", "golden", "inputs"} & set(path.parts):

@@ -77,7 +77,7 @@ class Packaging:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[set[str]] = []
         self.fails = ""
-        self._installed = folder / "venv/lib/python3/site-packages/mlbridge-1.dist-info"
+        self._installed = folder / "venv/lib/python3/site-packages/ml_compiler_bridge-1.dist-info"
         self.sources = "one"
         for name, value in {
             "BUILD": folder,

@@ -128,7 +128,7 @@ def version() -> str:
     from importlib.metadata import version as installed
 
     try:
-        return installed("mlbridge")
+        return installed(files.DISTRIBUTION)
     except PackageNotFoundError:  # run from a build tree
         from .. import _core
 

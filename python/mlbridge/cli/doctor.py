@@ -281,7 +281,7 @@ def attempt(
 
 
 def checks() -> list[Check]:
-    reinstall = "pip install --force-reinstall mlbridge"
+    reinstall = "pip install --force-reinstall . in MLBridge's source tree"
     results = [
         attempt("library", "everything", extension, reinstall),
         attempt(
@@ -317,6 +317,19 @@ def checks() -> list[Check]:
         *models(),
         attempt("clang compares", "the default set-up", clang_asks),
     ]
+    with contextlib.suppress(PackageNotFoundError):
+        for name in (files.DISTRIBUTION, "mlbridge"):
+            distribution(name)
+        results.append(
+            Check(
+                "distribution",
+                False,
+                f"the distribution mlbridge is installed as well as {files.DISTRIBUTION}: both "
+                "have a package called mlbridge, and one may have overwritten the other",
+                "everything",
+                f"pip uninstall mlbridge {files.DISTRIBUTION}, {REBUILD}",
+            )
+        )
     with contextlib.suppress(PackageNotFoundError):  # as long as not both are there
         for name in ("mlbridge-compat", "compilerinterface"):
             distribution(name)

@@ -430,7 +430,8 @@ Trains a policy in the folder DIR: settings.json, progress.jsonl, checkpoints, T
 curve.png, README.md and in the end policy.onnx, which every runner takes. ENV is `phase-ordering`,
 which starts stock opt-22, `register-allocation` or `loop-distribution`, which have a network for
 each agent, or the URI of an environment with one agent. After a kill, --resume loses at most the
-iteration that was running. Needs pip install 'mlbridge[train]'.""",
+iteration that was running. Needs what pip install '.[train]' installs in MLBridge's
+source tree.""",
         """\
 example:
   mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
@@ -448,7 +449,8 @@ example:
         """\
 Searches for good settings by Ray Tune: each trial is a training in DIR/trials, and those whose
 reward is behind are ended early (ASHA). DIR/best.json has the trials, best first, DIR/policy.onnx
-the best policy. Needs pip install 'mlbridge[train]'.""",
+the best policy. Needs what pip install '.[train]' installs in MLBridge's
+source tree.""",
         """\
 example:
   mlbridge tune phase-ordering --corpus modules/ --search lr=1e-5..1e-2 --trials 8 -o tuned/""",

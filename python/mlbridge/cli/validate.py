@@ -235,7 +235,7 @@ def chart_formats() -> list[str]:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError:
-        raise CommandError("--chart needs matplotlib: pip install 'mlbridge[validate]'") from None
+        raise CommandError(f"--chart needs matplotlib: {files.extra('validate')}") from None
     return sorted(FigureCanvasAgg.get_supported_filetypes())
 
 

@@ -3,7 +3,7 @@
 
 `make(URI)` takes any environment with one agent that a compiler serves; `aec`, `parallel` and
 `rllib` one with several. `gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=…)` starts its own.
-Needs `pip install "mlbridge[gym]"`, and `rllib` Ray.
+Needs `pip install '.[gym]'` in the source tree, and `rllib` Ray.
 """
 
 from __future__ import annotations
