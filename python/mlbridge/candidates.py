@@ -25,10 +25,13 @@ from . import files, measuring
 from .corpus import Corpus, Module
 from .errors import InvalidArgument, InvalidModel, NotFound
 from .measuring import Ratio
+from .reading import parse_json, read_file, read_json, shortly
 
 #: A list of candidates must not hang a measuring; the plugin gives each of them a minute.
 _LIMIT = 3600.0
 _VERSION = 1
+#: How a line of sizes begins.
+_LINE = b'{"module": "'
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,9 @@ def _order(cost: Cost, objective: Objective) -> tuple[float, int]:
 
 def read(path: str | os.PathLike[str]) -> list[Candidate]:
     """A list, best first. Raises NotFound, or InvalidArgument if it is not one."""
+    top = read_json(path)
     try:
-        top = json.loads(Path(path).read_text(encoding="utf-8"))
-        if top["version"] != _VERSION:
-            raise InvalidArgument(f"{path}: expected version {_VERSION}, got {top['version']}")
+        version = top["version"]
         listed = [
             Candidate(
                 str(one["name"]),
@@ -106,10 +108,10 @@ def read(path: str | os.PathLike[str]) -> list[Candidate]:
             )
             for one in top["candidates"]
         ]
-    except OSError as error:
-        raise NotFound(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgument(f"{path}: not a list of candidates: {error!r}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgument(f"{path}: not a list of candidates: {shortly(error)}") from None
+    if version != _VERSION:
+        raise InvalidArgument(f"{path}: expected version {_VERSION}, got {version!r}")
     if not listed or len({c.name for c in listed}) < len(listed):
         raise InvalidArgument(f"{path}: expected candidates with different names")
     return listed
@@ -197,19 +199,24 @@ def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
     found: dict[str, Measured] = {}
     if not kept.exists():
         return found
-    lines = kept.read_bytes().split(b"\n")
-    if lines.pop():  # a killed measuring has left half a line
-        kept.write_bytes(b"".join(line + b"\n" for line in lines))
+    lines = read_file(kept).split(b"\n")
+    half = lines.pop()
     for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             counted = "cycles" in entry
             its = _of_line(entry)
             found.setdefault(entry["module"], its).costs.update(its.costs)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {error!r}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            why = shortly(error)
+            raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {why}") from None
         if objective == "speed-size" and not counted:
             raise InvalidArgument(f"{kept}:{number}: was measured without cycles")
+    if half:
+        if not (half.startswith(_LINE) or _LINE.startswith(half)):
+            raise InvalidArgument(f"{kept}:{len(lines) + 1}: not a line of sizes")
+        # A killed measuring has left half a line. What is before it has been read.
+        kept.write_bytes(b"".join(line + b"\n" for line in lines))
     return found
 
 

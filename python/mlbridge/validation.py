@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .claiming import claim
 from .decisions import Decisions, read_decisions
 from .elf import executable_bytes, is_object
 from .errors import Code, Error, InvalidArgument, NotFound
@@ -278,7 +279,8 @@ class Trial:
     def __init__(
         self, program: Program, folder: Path, compiler: str = "clang-22", timeout: float = 600.0
     ) -> None:
-        """Makes the folder, which must not be in the program's tree."""
+        """Makes the folder, which must not be in the program's tree, nor have anything else in
+        it."""
         self.program = program
         self.folder = folder.resolve()
         if not program.tree.is_dir():
@@ -288,7 +290,7 @@ class Trial:
                 f"{self.folder} lies in {program.tree.resolve()}, which is copied there;"
                 " choose a folder outside"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        claim(self.folder, "validation", _is_earlier)
         self._compiler = compiler
         self._timeout = timeout
         self._tree = self.folder / "tree"
@@ -375,6 +377,15 @@ class Trial:
                 f"`{self.program.build}` left no new object file in its copy of the tree{there}"
             )
         return Built(objects, read_decisions(self._logs), seconds, old)
+
+
+def _is_earlier(folder: Path) -> bool:
+    """Whether a trial's folder was made before folders said what they are."""
+    names = {place.name for place in folder.iterdir()}
+    trees = {name for name in names if f"{name}.decisions" in names}
+    trees |= {"tree"} if {"tree", "decisions"} <= names else set()
+    ours = trees | {f"{name}.decisions" for name in trees} | {"decisions"}
+    return bool(trees) and names <= ours and all(place.is_dir() for place in folder.iterdir())
 
 
 def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:

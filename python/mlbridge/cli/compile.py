@@ -10,7 +10,6 @@ import platform
 import re
 import secrets
 import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from .. import _core, files
 from ..errors import Error
+from ..reading import open_file
 from .common import DONE, CommandError, UsageError
 
 # Fused operations are where the kernels say so, and nowhere else.
@@ -37,6 +37,7 @@ INSTRUCTION_SETS: dict[str, tuple[str, list[str]]] = {
     "avx512": ("x86_64", AVX2 + AVX512),
 }
 PACKAGE = Path(files.PACKAGE)
+MADE = b"Made by mlbridge compile"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -100,20 +101,38 @@ def write_sources(
     folder: Path, name: str, made: tuple[bytes, bytes, bytes], sets: Iterable[str] = ()
 ) -> None:
     """NAME.h, NAME.cpp, NAME_ISA.cpp for each instruction set, and what they include.
-    Without `sets` they choose by the compiler's target.
+    Without `sets` they choose by the compiler's target. Files that were made otherwise stay, and
+    are an error.
     """
     source, header, weights = made
     listed = " ".join(f"X({isa.capitalize()})" for isa in sets)
     chosen = f"#define MLBRIDGE_AOT_ISAS(X) {listed}\n" if listed else ""
-    (folder / f"{name}.cpp").write_bytes(chosen.encode() + source)
-    (folder / f"{name}.h").write_bytes(header)
-    (folder / f"{name}_weights.bin").write_bytes(weights)
+    files = {f"{name}.cpp": chosen.encode() + source, f"{name}.h": header}
     for isa in sets or INSTRUCTION_SETS:
-        (folder / f"{name}_{isa}.cpp").write_text(evaluation(name, isa))
-    for part, headers in (("kernels", PACKAGE / "kernels"), ("mlbridge", None)):
-        (folder / part).mkdir(exist_ok=True)
-        for file in headers.glob("*.h") if headers else [PACKAGE / "include/mlbridge/aot.h"]:
-            shutil.copyfile(file, folder / part / file.name)
+        files[f"{name}_{isa}.cpp"] = evaluation(name, isa).encode()
+    for header_file in [*(PACKAGE / "kernels").glob("*.h"), PACKAGE / "include/mlbridge/aot.h"]:
+        files[f"{header_file.parent.name}/{header_file.name}"] = header_file.read_bytes()
+    made_before = all(is_made(folder / file, data) for file, data in files.items())
+    files[f"{name}_weights.bin"] = weights
+    for file in (f"{name}_weights.bin", f"{name}.weights"):  # which cannot say what they are
+        made_before &= (folder / f"{name}.cpp").is_file() or not os.path.lexists(folder / file)
+    if not made_before:
+        raise CommandError(f"{folder} has other files of these names; choose another folder")
+    for file, data in files.items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_bytes(data)
+
+
+def is_made(place: Path, data: bytes) -> bool:
+    """Whether a file, if it is there, was made by this command: it says so, or is a header of ours
+    that begins as `data` does."""
+    if not os.path.lexists(place):
+        return True
+    with contextlib.suppress(Error, OSError), open_file(place) as file:
+        there = file.read(4096)
+        ours = there.startswith(data.partition(b"\n")[0]) and b"MLBRIDGE_" in there
+        return not place.is_symlink() and (MADE in there[:200] or ours)
+    return False
 
 
 def evaluation(name: str, isa: str) -> str:

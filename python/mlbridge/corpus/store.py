@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A corpus: a folder with a manifest and the unoptimized bitcode that it lists.
 
+    mlbridge.json            says that this is a corpus, and of which version
     manifest.parquet         a row for each module, in the order in which they were added
     shards/NNNNN-XXXXXXXX.parquet    their bitcode, about 1 MiB before compression (zstd) in each
     split.json               the part of each program, if it was split
@@ -8,13 +9,13 @@
     wrappers/                compilers that record
 
 A shard is complete before a manifest names it, and files only ever appear whole, so a reader needs
-no lock. Writers hold the lock of the folder.
+no lock. Writers hold the lock of the folder. They only delete what they have made, and nothing
+through a link.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import io
@@ -26,15 +27,22 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from ..errors import Busy, InvalidArgument, InvalidModel, LimitExceeded, NotFound
+from ..claiming import claim, file_errors
+from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
+from ..files import extra
+from ..reading import open_file, read_json, shortly
 
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
 FORMAT = {b"mlbridge.corpus": b"1"}
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 HASH = re.compile(r"[0-9a-f]{40}")
 SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
+INCOMING, WRAPPERS, LOCK = "incoming", "wrappers", ".lock"
+#: What one addition has found.
+ADDITION = re.compile(r"[0-9a-f]{12}")
+_PARTIAL = re.compile(r"\.(manifest|\d{5}-[0-9a-f]{8})\.parquet\.\d+-[0-9a-f]{8}")
 #: Bytes of bitcode in a shard. Compressed together they take a fifth less than one by one.
 SHARD_BYTES = 1 << 20
 #: Seconds that a writer waits for others.
@@ -169,7 +177,7 @@ class Corpus:
             if made and before != asked:
                 raise InvalidArgument(f"{self.path}: already split, with {json.dumps(before)}")
             assigned: dict[str, str] = dict(made.get("programs", {}))
-            counts = dict.fromkeys(parts, 0)
+            counts = dict.fromkeys([*parts, *assigned.values()], 0)
             for part in assigned.values():
                 counts[part] += 1
             waiting = {m.program for m in now} - set(assigned)
@@ -243,7 +251,7 @@ def arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise NotFound(f'corpora need pyarrow: pip install "mlbridge[corpus]" ({error})') from None
+        raise NotFound(f"corpora need pyarrow: {extra('corpus')} ({error})") from None
     return pyarrow
 
 
@@ -258,11 +266,12 @@ def _table(path: Path) -> Any:
     """A Parquet file, whose checksums are compared."""
     pa = arrow()
     try:
-        return pa.parquet.ParquetFile(path, page_checksum_verification=True).read()
-    except FileNotFoundError:
-        raise NotFound(f"{path} is not there") from None
+        with open_file(path) as file:
+            return pa.parquet.ParquetFile(file, page_checksum_verification=True).read()
+    except NotFound:
+        raise NotFound(f"{path} is not there, or cannot be read") from None
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise InvalidModel(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+        raise InvalidModel(f"{path}: cannot be read: {shortly(error)}") from None
 
 
 def read_manifest(path: Path) -> list[Module]:
@@ -276,9 +285,16 @@ def read_manifest(path: Path) -> list[Module]:
         or not (table.schema.metadata or {}).items() >= FORMAT.items()
     ):
         raise InvalidModel(f"{file}: not a manifest of version 1 with the columns {COLUMNS}")
-    modules = [Module(**{**row, "flags": tuple(row["flags"] or ())}) for row in table.to_pylist()]
+    try:
+        rows = table.to_pylist()
+    except ValueError as error:  # what is no UTF-8
+        raise InvalidModel(f"{file}: cannot be read: {shortly(error)}") from None
+    modules = [Module(**{**row, "flags": tuple(row["flags"] or ())}) for row in rows]
     for m in modules:
-        required = (value for name, value in asdict(m).items() if name != "oz_code_bytes")
+        required = (
+            *m.flags,
+            *(value for name, value in asdict(m).items() if name != "oz_code_bytes"),
+        )
         if None in required or not (HASH.fullmatch(m.hash) and SHARD.fullmatch(m.shard)):
             raise InvalidModel(f"{file}: not a module: {m}")
     if len({m.hash for m in modules}) != len(modules):
@@ -290,20 +306,23 @@ def _read_shard(path: Path) -> dict[str, bytes]:
     table = _table(path)
     if table.schema.names != ["hash", "bitcode"]:
         raise InvalidModel(f"{path}: not a shard, but a table of {table.schema.names}")
-    return dict(zip(*(table[name].to_pylist() for name in table.schema.names), strict=True))
+    try:
+        return dict(zip(*(table[name].to_pylist() for name in table.schema.names), strict=True))
+    except (TypeError, ValueError) as error:  # hashes that are no UTF-8, or lists
+        raise InvalidModel(f"{path}: cannot be read: {shortly(error)}") from None
 
 
 def _read_split(path: Path) -> dict[str, Any]:
+    if not (path / SPLIT).exists():
+        return {}
+    split = read_json(path / SPLIT)
     try:
-        split = json.loads((path / SPLIT).read_text())
         programs = split["programs"]
         if all(isinstance(part, str) for part in programs.values()):
             return dict(split)
         raise ValueError("a part is no text")
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidModel(f"{path / SPLIT}: not a split: {error!r}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidModel(f"{path / SPLIT}: not a split: {shortly(error)}") from None
 
 
 def assign(path: Path, parts: Mapping[str, str]) -> None:
@@ -345,10 +364,7 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
     modules = read_manifest(path)
     there, count = {m.hash for m in modules}, len(modules)
     shards = path / SHARDS
-    listed = {m.shard for m in modules}
-    for left in (*shards.glob("*"), *path.glob(f".{MANIFEST}.*")):  # by a writer that was killed
-        if left.stem not in listed:
-            left.unlink(missing_ok=True)
+    _forget_left(path, {m.shard for m in modules})
     number = max((int(m.shard[:5]) for m in modules), default=-1)
     waiting: list[tuple[Module, bytes]] = []
 
@@ -377,10 +393,57 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
     return len(modules) - count
 
 
+def _forget_left(path: Path, listed: set[str]) -> None:
+    """Delete what a writer that was killed has left, and nothing else."""
+    folders = [path, *([] if (path / SHARDS).is_symlink() else [path / SHARDS])]
+    for left in (file for folder in folders for file in folder.glob("*")):
+        if left.is_symlink() or not left.is_file():
+            continue
+        is_shard = SHARD.fullmatch(left.stem) and left.parent != path and left.stem not in listed
+        if _PARTIAL.fullmatch(left.name) or (is_shard and _has_bitcode(left)):
+            left.unlink(missing_ok=True)
+
+
+def _has_bitcode(file: Path) -> bool:
+    """Whether it is a shard, which only appears when it is whole."""
+    pa = arrow()
+    with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+        return bool(pa.parquet.read_schema(file).names == ["hash", "bitcode"])
+    return False
+
+
+def _is_earlier(path: Path) -> bool:
+    """Whether a folder is a corpus from before they had a marker: it has the manifest of one, or
+    nothing but what a first addition leaves that was killed."""
+    manifest = path / MANIFEST
+    if manifest.is_file():
+        pa = arrow()
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+            return (pa.parquet.read_schema(manifest).metadata or {}).items() >= FORMAT.items()
+        return False
+
+    def only(folder: Path, what: re.Pattern[str]) -> bool:
+        inside = [] if not folder.exists() else [*folder.iterdir()]
+        return not folder.is_symlink() and all(
+            what.fullmatch(file.name) and not file.is_symlink() for file in inside
+        )
+
+    ours = re.compile("|".join(map(re.escape, (LOCK, INCOMING, WRAPPERS, SHARDS))))
+    shard = re.compile(rf"{SHARD.pattern}\.parquet|{_PARTIAL.pattern}")
+    wrapping = re.compile("all|clang")
+    parts = ((INCOMING, ADDITION), (SHARDS, shard), (WRAPPERS, wrapping))
+    return (
+        only(path, ours)
+        and (path / LOCK).is_file()
+        and not (path / LOCK).stat().st_size
+        and all(only(path / name, what) for name, what in parts)
+    )
+
+
 def write(path: Path, data: bytes) -> None:
     """Write a file so that nobody ever sees a part of it. LimitExceeded if the disk is full."""
     partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    with writing(path):
+    with file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("xb") as file:
@@ -394,22 +457,15 @@ def write(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of the file system as this package's."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise LimitExceeded(f"{path}: cannot be written: {error.strerror}") from None
-        raise NotFound(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Keeps other writers away from a corpus, which is made if need be. Busy after PATIENCE."""
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        file = (path / ".lock").open("ab")
+    """Keeps other writers away from a corpus, which is made if need be. Busy after PATIENCE;
+    InvalidArgument, and nothing is changed, if there is something else."""
+    claim(path, "corpus", _is_earlier)
+    for name in (INCOMING, WRAPPERS):
+        if (path / name).is_symlink():
+            raise InvalidArgument(f"{path / name} is a link, through which nothing is changed")
+    with file_errors(path):
+        file = own_file(path / LOCK)
     with file:
         end = time.monotonic() + PATIENCE
         while True:
@@ -421,3 +477,10 @@ def lock(path: Path) -> Iterator[None]:
                     raise Busy(f"{path}: others have been writing for {PATIENCE:g} s") from None
                 time.sleep(0.05)
         yield
+
+
+def own_file(path: Path) -> IO[bytes]:
+    """Opens a file to be locked, which is made if need be, and is no link."""
+    return os.fdopen(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "ab"
+    )

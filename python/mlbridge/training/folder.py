@@ -13,28 +13,50 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import Busy, InvalidArgument, InvalidModel
+from ..claiming import claim
+from ..errors import Busy, Error, InvalidArgument, InvalidModel
+from ..reading import parse_json, read_json, read_text, shortly
 
+TRAINING, SEARCH = "training", "search"
 SETTINGS, PROGRESS, CHECKPOINT = "settings.json", "progress.jsonl", "checkpoint"
 Row = dict[str, Any]
+NULLABLE = ("reward", "over_oz")  # of an iteration in which no episode ended
 
 
 class Folder:
     """One training at a time writes it. What is in it is complete after a kill at any moment."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: str = TRAINING) -> None:
+        self.path, self.kind = path, kind
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder; Busy if another process trains in it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as lock:
+        """Makes the folder; Busy if another process trains in it, InvalidArgument if it is anything
+        else."""
+        claim(self.path, self.kind, self._is_earlier)
+        with (self.path / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Busy(f"{self.path}: another training is running there") from None
             yield
+
+    def _is_earlier(self, path: Path) -> bool:
+        """Whether it was made before folders said what they are."""
+        names = {file.name for file in path.iterdir()}
+        if names <= {"lock", PROGRESS}:  # ended before the trainer had started
+            return not any(file.stat().st_size for file in path.iterdir())
+        try:
+            known = read_json(path / SETTINGS)
+        except Error:
+            return False
+        is_search = self.kind == SEARCH
+        return (
+            isinstance(known, dict)
+            and {"environment", "algorithm", "options", "settings"} <= known.keys()
+            and ("search" in known) == is_search
+            and (is_search or PROGRESS in names)
+        )
 
     def begin(self, settings: Mapping[str, Any], resume: bool) -> list[Row]:
         """The rows so far. Without a checkpoint the training is a new one; otherwise the settings
@@ -47,11 +69,16 @@ class Folder:
                     f"{self.path} has a training already: --resume goes on with it"
                 )
             same(self.path, settings)
-            done = read(checkpoint / "iteration.json", lambda text: json.loads(text)["iteration"])
+            done = read(checkpoint / "iteration.json", lambda said: int(said["iteration"]))
             rows = read(
                 self.path / PROGRESS,
-                lambda text: [json.loads(line) for line in text.splitlines()[:done]],
+                lambda lines: [_row(line) for line in lines],
+                lambda text: [parse_json(line) for line in text.splitlines()[:done]],
             )
+            if len(rows) != done:
+                raise InvalidModel(
+                    f"{self.path / PROGRESS}: has {len(rows)} of the {done} iterations"
+                )
         replace(self.path / PROGRESS, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
@@ -84,7 +111,7 @@ class Folder:
 
 def same(path: Path, settings: Mapping[str, Any]) -> None:
     """InvalidArgument unless the settings are those that a folder was begun with."""
-    known = read(path / SETTINGS, lambda text: dict(json.loads(text)))
+    known = read(path / SETTINGS, dict)
     stated = json.loads(json.dumps(settings))
     for key in stated:
         if key in known and known[key] != stated[key]:
@@ -92,12 +119,26 @@ def same(path: Path, settings: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"{path} was begun with {key} {was!r}, not {now!r}")
 
 
-def read(file: Path, parse: Callable[[str], Any]) -> Any:
+def _row(said: Any) -> Row:
+    """A line of progress: what the next ones go on from, and the curve shows."""
+    row = dict(said)
+    for name in ("iteration", "steps", "seconds", "reward", "over_oz"):
+        value = row[name] if name != "over_oz" else row.get(name)
+        if not isinstance(value, int | float) and not (value is None and name in NULLABLE):
+            raise TypeError(f"{name} is {value!r}")
+    return row
+
+
+def read(
+    file: Path, checked: Callable[[Any], Any], parse: Callable[[str], Any] = parse_json
+) -> Any:
     """What a file says; InvalidModel if it cannot be read."""
     try:
-        return parse(file.read_text())
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        raise InvalidModel(f"{file}: cannot be read: {error}") from None
+        return checked(parse(read_text(file)))
+    except Error as error:
+        raise InvalidModel(str(error)) from None
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidModel(f"{file}: cannot be read: {shortly(error)}") from None
 
 
 def replace(path: Path, text: str) -> None:
@@ -107,18 +148,32 @@ def replace(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def plot(rows: list[Row], path: Path, title: str) -> None:
-    """The learning curve."""
+def plot(
+    rows: list[Row],
+    path: Path,
+    title: str,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
+) -> None:
+    """The learning curve, with lines for the figures of other policies."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     steps = [row["steps"] for row in rows]
     axes.plot(steps, [row["reward"] for row in rows], label="reward of an episode, mean")
+    styles = {"random": ":", "-Oz": "--"}
+    for name, figures in (beside or {}).items():
+        if (reward := figures.get("reward")) is not None:
+            axes.axhline(reward, color="C0", linestyle=styles.get(name, "-."), linewidth=1,
+                         label=f"reward, {name}")  # fmt: skip
     if any("over_oz" in row for row in rows):
         other = axes.twinx()
         ratios = [row.get("over_oz", math.nan) for row in rows]
         other.plot(steps, ratios, "C1", label="bytes over -Oz")
+        for name, figures in (beside or {}).items():
+            if (ratio := figures.get("over_oz")) is not None:
+                other.axhline(ratio, color="C1", linestyle=styles.get(name, "-."), linewidth=1,
+                              label=f"bytes, {name}")  # fmt: skip
         other.set_ylabel("bytes over -Oz, geometric mean")
     axes.set_xlabel("steps")
     axes.set_ylabel("reward")

@@ -159,9 +159,13 @@ namespace {
 std::string inPath(const std::string &base) { return base + ".in"; }
 std::string outPath(const std::string &base) { return base + ".out"; }
 
+/// Removes what is a FIFO; other files of these names are somebody else's.
 void removePair(const std::string &base) {
-  ::unlink(inPath(base).c_str());
-  ::unlink(outPath(base).c_str());
+  for (const std::string &path : {inPath(base), outPath(base)}) {
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode))
+      ::unlink(path.c_str());
+  }
 }
 
 /// The server's side keeps one read end of BASE.out open at all times, so that a compiler always
