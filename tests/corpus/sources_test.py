@@ -42,7 +42,7 @@ def test_compile_commands_in_both_forms(command: Command, program: Path) -> None
 def test_what_is_no_compile_commands(tmp_path: Path, text: str) -> None:
     file = tmp_path / "commands.json"
     file.write_text(text)
-    with pytest.raises(InvalidModel, match=r"commands\.json: not a compile_commands\.json"):
+    with pytest.raises(InvalidModel, match=r"commands\.json: not (a compile_commands\.json|JSON)"):
         adding.compile_commands(tmp_path / "c", file, "p")
     with pytest.raises(NotFound, match="cannot be read"):
         adding.compile_commands(tmp_path / "c", tmp_path / "none", "p")
@@ -65,9 +65,9 @@ def test_bitcode_in_objects(command: Command, program: Path) -> None:
     for why in (
         "b.c.o: compiled at -O0",
         "none.o: no bitcode (.llvmbc)",
-        "cut.o: cut.o: section table ends",
+        "cut.o: section table ends",
         "damaged.o: opt-22 ended with 1",
-        "absent.o: [Errno 2]",
+        "absent.o: cannot be read: No such file",
     ):
         assert why in done.stderr, why
     made = {m.source: m for m in corpus.open("mine")}

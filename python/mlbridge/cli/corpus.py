@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,10 @@ def add(options: argparse.Namespace) -> int:
     program, version = options.program, options.version
     here = program or os.path.basename(os.getcwd()) or "program"
     finishing = {"jobs": options.jobs, "measure": options.measure, "progress": not options.json}
-    code = DONE
+    code, called = DONE, here
     try:
         place = corpus.place_of(options.name)
+        there = corpus.is_corpus(place)
         if options.build:
             code, added, _ = adding.build(place, options.build, here, version, **finishing)
         elif options.compile_commands is not None:
@@ -50,6 +52,7 @@ def add(options: argparse.Namespace) -> int:
             debian = options.debian is not None
             made = packages.debian if debian else packages.pypi
             package = options.debian if debian else options.pypi
+            called = program or package.partition("=")[0]
             added = made(place, package, program or "", **finishing)
     except Error as error:
         raise CommandError(str(error)) from error
@@ -58,18 +61,11 @@ def add(options: argparse.Namespace) -> int:
         print(f"mlbridge corpus: {said}", file=sys.stderr)
         return 128 + signal.SIGINT
     for problem in added.problems[:SHOWN]:
-        print(f"mlbridge corpus: not recorded: {printable(problem)}", file=sys.stderr)
+        say(f"not recorded: {problem}")
     if len(added.problems) > SHOWN:
-        print(f"mlbridge corpus: … {len(added.problems)} in all", file=sys.stderr)
-    nothing = added.seen == len(added.problems)
-    if nothing and any(m.program == here for m in opened(place)):
-        nothing = False  # it is up to date
-    if code == DONE and nothing and not added.problems:
-        raise CommandError(
-            "no compilation by clang was seen. Pass CC=clang-22 and CXX=clang++-22 to the build; a "
-            "compiler that is called by its path is not seen, and a build that is up to date "
-            "compiles nothing"
-        )
+        say(f"… {len(added.problems)} in all")
+    for line in remarks(added):
+        say(line)
     if options.json:
         print(json.dumps(asdict(added), indent=1))
     else:
@@ -77,9 +73,58 @@ def add(options: argparse.Namespace) -> int:
             f"{options.name}: {added.new} modules added, {added.known} were there, {added.empty} "
             f"have no code, {len(added.problems)} not recorded"
         )
-    if code < 0:
-        return 128 - code  # a signal, as shells say it
-    return code or (FAILED if nothing else DONE)
+    if code:  # a signal, as shells say it
+        return 128 - code if code < 0 else code
+    if added.recorded:
+        return DONE
+    up_to_date = not added.problems and there and any(m.program == called for m in opened(place))
+    if up_to_date:
+        return DONE
+    raise CommandError(f"nothing of {called} was recorded: {advice(added, options)}")
+
+
+def say(text: str) -> None:
+    print(f"mlbridge corpus: {printable(text)}", file=sys.stderr)
+
+
+def remarks(added: Any) -> Iterator[str]:
+    """What else there is to say of an addition, a line each."""
+    by: dict[str, Any] = {}
+    for line in added.left_out:
+        file, _, why = line.rpartition(": ")
+        by.setdefault(why, []).append(file)
+    for why, files in by.items():
+        names = [*dict.fromkeys(files)]
+        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        yield f"left out: {len(files)} × {why} ({some})"
+    if added.without:
+        options = ", ".join(added.without)
+        yield f"compiled without options that clang does not have: {options}"
+    others = {level: n for level, n in sorted(added.levels.items()) if level != "Oz"}
+    if others:
+        levels = ", ".join(f"{n} at -{level}" for level, n in others.items())
+        yield (
+            f"not compiled at -Oz: {levels}. -Oz marks functions in another way, so a policy that "
+            "learns from these looks better in training than it is at -Oz; for code size, build "
+            "with -Oz (often CFLAGS=-Oz CXXFLAGS=-Oz)"
+        )
+
+
+def advice(added: Any, options: argparse.Namespace) -> str:
+    """What to do if nothing was recorded."""
+    if added.problems:
+        return "what was seen could not be; see above"
+    if added.empty:
+        return "no module has a function"
+    if added.left_out:
+        return "all that was seen is left out; see above"
+    if options.compile_commands is not None or options.embedded is not None:
+        return "the files name no compilation of C or C++"
+    return (
+        "no compilation by clang was seen. Pass CC=clang-22 and CXX=clang++-22 to the build; a "
+        "compiler that is called by its path is not seen, and a build that is up to date "
+        "compiles nothing"
+    )
 
 
 def list(options: argparse.Namespace) -> int:

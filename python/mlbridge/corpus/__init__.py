@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Corpora: the unoptimized bitcode of whole programs, to train and to measure on (docs/corpora.md).
 
-`open(NAME)` reads one; `mlbridge corpus add` makes them. Needs `pip install "mlbridge[corpus]"`.
+`open(NAME)` reads one; `mlbridge corpus add` makes them. Needs `pip install '.[corpus]'` in the
+source tree.
 """
 
 from __future__ import annotations

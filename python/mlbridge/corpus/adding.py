@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,25 +23,34 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..claiming import file_errors
 from ..elf import file_executable_bytes, sections
 from ..errors import DeadlineExceeded, Error, InvalidArgument, InvalidModel, NotFound
+from ..reading import read_file, read_json, shortly
 from . import record as recorder
-from .store import Module, append, lock, write, writing
+from .store import ADDITION, INCOMING, WRAPPERS, Module, append, lock, own_file, write
 
 CLANG, CLANGXX = "clang-22", "clang++-22"
 COMPILER = re.compile(r"clang(\+\+)?(-\d+)?")
 #: What a build may call its compiler that nobody told it.
 OTHERS = {"cc": "", "gcc": "", "c++": "++", "g++": "++"}
+WRITTEN_BY = b"# Written by `mlbridge corpus add`"
 WRAPPER = """\
 #!/bin/sh
 # Written by `mlbridge corpus add`; while it runs, this compiler keeps the bitcode in a corpus.
 if [ -n "$MLBRIDGE_CORPUS_INCOMING" ]; then
-  {python} -I -S {recorder} "$MLBRIDGE_CORPUS_INCOMING" {real} "$@" </dev/null >/dev/null 2>&1
+  {python} -I -S {recorder} "$MLBRIDGE_CORPUS_INCOMING" {real} "$@" </dev/null >/dev/null 2>&1 ||
+    echo "$*: the recorder failed" 2>/dev/null >>"$MLBRIDGE_CORPUS_INCOMING/problems"
 fi
 exec {real} "$@"
 """
 _NAMES = re.compile(rb"\A; ModuleID = [^\n]*\nsource_filename = [^\n]*\n")
 _COMPILER_VERSION = re.compile(rb'^!\d+ = !\{!"[^"\n]*clang version [^"\n]*"\}\n', re.MULTILINE)
+# In the folder of an addition: the names of `recorder.record` begin with a time or a number.
+_WRITTEN = re.compile(
+    r"\.?(program\.json|lock|problems|left-out|without|[\d-]+(\.(bc|json|part))?)"
+    r"(\.\d+-[0-9a-f]{8})?"
+)
 _CODE = re.compile(rb"^define ", re.MULTILINE)
 
 
@@ -52,11 +62,22 @@ class Added:
     known: int = 0  #: modules that were there already, perhaps of another program
     empty: int = 0  #: modules without a function, which are left out
     problems: list[str] = field(default_factory=list)  #: one line for each that is not recorded
+    #: What is no module of C or C++, "FILE: WHY": assembler, what a configuration tries out, …
+    left_out: list[str] = field(default_factory=list)
+    #: Options of another compiler that clang does not have.
+    without: Counter[str] = field(default_factory=Counter)
+    #: Modules by the level of their compilation, "Oz", which decides how functions are marked.
+    levels: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def recorded(self) -> int:
+        """Modules that are in the corpus."""
+        return self.new + self.known
 
     @property
     def seen(self) -> int:
         """All compilations that were seen."""
-        return self.new + self.known + self.empty + len(self.problems)
+        return self.recorded + self.empty + len(self.problems) + len(self.left_out)
 
 
 def compile_bitcode(
@@ -99,13 +120,13 @@ class Incoming:
         if not program or not program.isprintable():
             raise InvalidArgument(f"the program is called {program!r}; expected a printable name")
         self.corpus = corpus.absolute()
-        self.folder = self.corpus / "incoming" / secrets.token_hex(6)
+        self.folder = self.corpus / INCOMING / secrets.token_hex(6)
         described = {"program": program, "version": version, "root": root or str(Path.cwd())}
         with lock(self.corpus):
             # Its own lock says that somebody is using the folder.
             write(self.folder / "program.json", json.dumps(described).encode())
-            with writing(self.folder):
-                self._held = (self.folder / "lock").open("ab")
+            with file_errors(self.folder):
+                self._held = own_file(self.folder / "lock")
             fcntl.flock(self._held, fcntl.LOCK_EX)
 
     def __enter__(self) -> Incoming:
@@ -117,17 +138,17 @@ class Incoming:
     def finish(self, jobs: int = 2, measure: bool = False, progress: bool = False) -> Added:
         """Put what was found into the manifest, with its -Oz code bytes if `measure`."""
         added = Added()
-        with writing(self.corpus):
+        with file_errors(self.corpus):
             found = list(_items(self.folder, added))
             with lock(self.corpus):  # under which others make theirs
-                left = [(f, _free(f)) for f in self.folder.parent.iterdir() if f != self.folder]
+                left = [(f, _free(f)) for f in _additions(self.folder.parent) if f != self.folder]
             for folder, free in left:
                 if free is not None:
                     with free:
                         self._take([*_items(folder, added)], added, jobs, measure, progress)
-                        shutil.rmtree(folder)
+                        forget(folder)
             self._take(found, added, jobs, measure, progress)
-            shutil.rmtree(self.folder)
+            forget(self.folder)
         return added
 
     def _take(
@@ -156,14 +177,33 @@ class Incoming:
         with lock(self.corpus):
             new = append(self.corpus, with_code)
         added.new += new
+        added.levels.update(f"O{level_of(module.flags)}" for module, _ in with_code)
         added.known += len(with_code) - new
         added.empty += len(pairs) - len(with_code)
+
+
+def _additions(incoming: Path) -> list[Path]:
+    """The folders of additions."""
+    return [
+        folder
+        for folder in incoming.iterdir()
+        if ADDITION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
+    ]
+
+
+def forget(folder: Path) -> None:
+    """Delete what an addition has written; a folder with anything else in it stays."""
+    for file in sorted(folder.iterdir(), key=lambda file: file.name == "lock"):
+        if _WRITTEN.fullmatch(file.name) and (file.is_file() or file.is_symlink()):
+            file.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _free(folder: Path) -> Any:
     """The lock of a folder that nobody uses any more, else None."""
     with contextlib.suppress(OSError):
-        file = (folder / "lock").open("ab")
+        file = own_file(folder / "lock")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
@@ -178,14 +218,28 @@ def _items(folder: Path, added: Added) -> Iterator[tuple[Path, dict[str, Any]]]:
         return  # it was killed before it began
     try:
         program = json.loads((folder / "program.json").read_text())
-        with contextlib.suppress(FileNotFoundError):
-            added.problems += (folder / "problems").read_text(errors="replace").splitlines()
+        lines = {name: _lines(folder / name) for name in recorder.Seen().files()}
+        added.problems += lines["problems"]
+        added.left_out += lines["left-out"]
+        added.without.update(lines["without"])
         for path in sorted(folder.glob("*.json")):
             bitcode = path.with_suffix(".bc")
             if bitcode.is_file():
                 yield bitcode, {**program, **json.loads(path.read_text())}
     except ValueError as error:
         added.problems.append(f"{folder}: cannot be read: {error}")
+
+
+def _lines(file: Path) -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return file.read_text(errors="replace").splitlines()
+    return []
+
+
+def level_of(flags: Sequence[str]) -> str:
+    """The level at which a module with these flags was compiled. (-O0 is replaced by -Oz.)"""
+    levels = [flag[2:] or "1" for flag in flags if re.fullmatch(r"-O\w*", flag)]
+    return {"0": "z", "": "1"}.get(levels[-1], levels[-1]) if levels else "z"
 
 
 def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
@@ -225,6 +279,8 @@ def wrappers(folder: Path, all_names: bool = False) -> dict[str, str]:
 
     With `all_names` also those that stand for any compiler: cc, gcc, c++, g++.
     """
+    if folder.is_symlink():
+        raise InvalidArgument(f"{folder} is a link, through which nothing is changed")
     search = [p for p in os.environ.get("PATH", os.defpath).split(os.pathsep) if p != str(folder)]
     names = {CLANG, CLANGXX}
     for place in map(Path, search):
@@ -241,7 +297,10 @@ def wrappers(folder: Path, all_names: bool = False) -> dict[str, str]:
             parts = {"python": sys.executable, "recorder": recorder.__file__, "real": path}
             text = WRAPPER.format(**{key: shlex.quote(part) for key, part in parts.items()})
             wrapper = folder / name
-            if not wrapper.is_file() or wrapper.read_text() != text:
+            there = wrapper.read_bytes() if wrapper.is_file() else None
+            if there not in (None, text.encode()) and WRITTEN_BY not in there:
+                raise InvalidArgument(f"{wrapper} is not of mlbridge, and stays; remove it")
+            if there != text.encode():
                 write(wrapper, text.encode())
                 wrapper.chmod(0o755)
     variables = {"PATH": os.pathsep.join([str(folder), *search]), "CCACHE_DISABLE": "1"}
@@ -271,14 +330,14 @@ def build(
     `quiet`. What was compiled before a failure is kept."""
     where = (folder or Path.cwd()).absolute()
     with Incoming(corpus, program, version, str(where)) as incoming:
-        place = incoming.corpus / "wrappers" / ("all" if all_names else "clang")
+        place = incoming.corpus / WRAPPERS / ("all" if all_names else "clang")
         env = {**os.environ, **wrappers(place, all_names)}
         env["MLBRIDGE_CORPUS_INCOMING"] = str(incoming.folder)
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if quiet else {}
         try:
             done = subprocess.run(command, cwd=where, env=env, check=False, **output)  # type: ignore[call-overload]
         except OSError as error:
-            shutil.rmtree(incoming.folder)
+            forget(incoming.folder)
             raise NotFound(f"{command[0]}: cannot be run: {error.strerror}") from None
         said = (done.stdout or b"").decode(errors="replace")
         return done.returncode, incoming.finish(**finishing), said
@@ -295,21 +354,78 @@ def compile_commands(
     **finishing: Any,
 ) -> Added:
     """Compile again what a compile_commands.json lists, with clang-22 instead of its compiler."""
+    listed = read_json(file)
+    entries, problems = [], []
     try:
-        listed = json.loads(file.read_text())
-        entries = [
-            (
-                str(file.parent.absolute() / entry["directory"]),
-                list(entry.get("arguments") or shlex.split(entry["command"])),
-            )
-            for entry in listed
-        ]
-    except OSError as error:
-        raise NotFound(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidModel(f"{file}: not a compile_commands.json: {error!r}") from None
+        if not isinstance(listed, list):
+            raise TypeError(f"a {type(listed).__name__} and no list of commands")
+        for entry in listed:
+            words = entry["arguments"] if entry.get("arguments") is not None else entry["command"]
+            folder = str(file.parent.absolute() / entry["directory"])
+            what = str(entry.get("file", folder))
+            if isinstance(words, str):
+                try:
+                    words = shlex.split(words)
+                except ValueError as error:  # a quotation that does not end
+                    problems.append(f"{what}: {error}: {words[:200]}")
+                    continue
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise TypeError(f"the arguments of {what} are no list of texts")
+            if words:
+                entries.append((folder, words))
+            else:
+                problems.append(f"{what}: its command is empty")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidModel(f"{file}: not a compile_commands.json: {shortly(error)}") from None
+    if not listed:
+        raise InvalidModel(f"{file}: lists no command")
     root = str(file.parent.absolute())
-    return compile_all(corpus, entries, program, version, root=root, **finishing)
+    added = compile_all(corpus, entries, program, version, root=root, **finishing)
+    added.problems += problems
+    return added
+
+
+#: What may stand in front of a compiler.
+LAUNCHERS = re.compile(
+    r"(ccache|sccache|buildcache|distcc|icecc|gomacc|time|nice|env|nohup)(\.exe)?"
+)
+#: Compilers of other languages.
+FOREIGN = {
+    "Fortran": re.compile(r"(.*-)?(gfortran|flang|flang-new|f77|f90|f95|g77|ifort|ifx)(-[\d.]+)?"),
+    "assembler": re.compile(r"(.*-)?(as|nasm|yasm)"),
+    "CUDA": re.compile("nvcc"),
+    "Rust": re.compile("rustc"),
+    "Go": re.compile("go|gccgo(-[\\d.]+)?"),
+    "Swift": re.compile("swiftc?"),
+    "Ada": re.compile(r"(.*-)?gnat(make)?(-[\d.]+)?"),
+    "D": re.compile(r"(.*-)?(dmd|ldc2|gdc)(-[\d.]+)?"),
+    "Java": re.compile("javac"),
+}
+#: A compiler for another target says which by its name.
+CROSS = re.compile(r"(\w+(?:-\w+){1,3})-(?:gcc|g\+\+|cc|c\+\+|c89|c99|clang|clang\+\+)(?:-[\d.]+)?")
+
+
+def compiler_of(words: Sequence[str]) -> tuple[str, list[str], str]:
+    """The compiler of clang-22 for a command of any compiler, and the arguments for it. If the
+    command is none of C or C++, the third says why."""
+    rest = list(words)
+    while rest and (LAUNCHERS.fullmatch(Path(rest[0]).name) or Path(rest[0]).name == "cmake"):
+        if Path(rest.pop(0)).name == "cmake" and "--" in rest:  # cmake -E … -- COMMAND
+            rest = rest[rest.index("--") + 1 :]
+        while rest and (
+            rest[0].startswith("-")
+            or re.fullmatch(r"\w+=.*|env|__run_co_compile", rest[0], re.DOTALL)
+        ):
+            rest.pop(0)
+    if not rest:
+        return "", [], "no compiler is called"
+    name = Path(rest[0]).name
+    for language, known in FOREIGN.items():
+        if known.fullmatch(name):
+            return "", rest[1:], language
+    cross = CROSS.fullmatch(name)
+    target = [f"--target={cross[1]}"] if cross else []
+    return CLANGXX if "++" in name else CLANG, [*target, *rest[1:]], ""
 
 
 def compile_all(
@@ -329,22 +445,33 @@ def compile_all(
 
     with Incoming(corpus, program, version, root) as incoming:
 
-        def one(number: int) -> str:
-            folder, (compiler, *arguments) = entries[number]
-            clang = CLANGXX if "++" in Path(compiler).name else CLANG
-            place = str(incoming.folder)
+        def one(number: int) -> recorder.Seen:
+            folder, words = entries[number]
+            clang, arguments, why = compiler_of(words)
+            seen = recorder.Seen()
+            file = next((file for file, _ in recorder.inputs(arguments)), words[-1])
             try:
-                recorder.record(place, clang, arguments, folder, prefix=f"{number:08}")
-                return ""
+                if not Path(folder).is_dir():
+                    raise recorder.Unrecorded(f"there is no folder {folder}")
+                if not why:
+                    seen = recorder.record(
+                        str(incoming.folder), clang, arguments, folder, f"{number:08}", foreign=True
+                    )
             except (recorder.Unrecorded, OSError, ValueError) as error:
-                return f"{folder}: {error}"
+                seen.problems.append(f"{file}: {error}")
+            if not (seen.recorded or seen.problems or seen.left_out):
+                seen.left_out.append(f"{file}: {why or 'nothing is compiled'}")
+            return seen
 
         with ThreadPoolExecutor(jobs) as pool:
             work = pool.map(one, range(len(entries)))
             hidden = None if progress else True
             said = list(tqdm(work, total=len(entries), unit="file", disable=hidden, leave=False))
         added = incoming.finish(jobs=jobs, progress=progress, **finishing)
-        added.problems += filter(None, said)
+        for seen in said:
+            added.problems += seen.problems
+            added.left_out += seen.left_out
+            added.without.update(seen.without)
         return added
 
 
@@ -364,14 +491,15 @@ def embedded(
             try:
                 _embedded(file, incoming.folder / f"{number:08}")
             except (OSError, Error) as error:
-                problems.append(f"{file}: {error}")
+                said = str(error)
+                problems.append(said if said.startswith(f"{file}") else f"{file}: {said}")
         added = incoming.finish(**finishing)
         added.problems += problems
         return added
 
 
 def _embedded(file: Path, target: Path) -> None:
-    found = {s.name: bytes(s.contents) for s in sections(file.read_bytes(), str(file))}
+    found = {s.name: bytes(s.contents) for s in sections(read_file(file), str(file))}
     if not found.get(b".llvmbc"):
         raise InvalidModel("no bitcode (.llvmbc); compile with -Xclang -fembed-bitcode=all")
     words = found.get(b".llvmcmd", b"").decode(errors="replace").split("\0")
