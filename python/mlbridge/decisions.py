@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import InvalidArgument
+from .reading import parse_json, read_json, read_text
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ def read_decisions(folder: Path) -> Decisions:
     actions: dict[str, list[list[int]]] = {}
     for log in sorted(folder.glob("*.jsonl")):
         chosen: list[int] = []
-        for number, line in enumerate(log.read_text(encoding="utf-8").split("\n"), 1):
+        for number, line in enumerate(read_text(log).split("\n"), 1):
             if not line:
                 continue
             try:
-                entry = json.loads(line)
-            except json.JSONDecodeError as error:
+                entry = dict(parse_json(line))
+            except (TypeError, ValueError) as error:
                 raise InvalidArgument(f"{log}:{number}: not a decision log: {error}") from error
             if "source" in entry:
                 actions.setdefault(entry["source"], []).append(chosen)
@@ -47,11 +47,11 @@ def read_decisions(folder: Path) -> Decisions:
     asked = bool(actions)  # of a policy that is compared, the lines above have counted the modules
     for log in sorted(folder.glob("*.trials.json")):
         try:
-            entry = json.loads(log.read_text(encoding="utf-8"))
+            entry = read_json(log)
             names = [one["name"] for one in entry["trials"]]
             kept = [names.index(entry["winner"])] if entry["winner"] is not None else []
             source, problem = entry["source"], "problem" in entry
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgument(f"{log}: not a log of candidates: {error!r}") from error
         failed += problem
         finished += (not asked) - problem

@@ -7,7 +7,8 @@ import logging
 import os
 from typing import Any
 
-from .errors import NotFound
+from .errors import InvalidModel, NotFound
+from .reading import shortly
 from .recording import Recording
 
 _log = logging.getLogger("mlbridge")
@@ -43,4 +44,14 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     if source.damage:
         _log.warning("%s: %s; the table has what is before", source.path, source.damage)
     names = dict.fromkeys([*fixed, *(name for row in rows for name in row)])
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
+    made: dict[str, Any] = {}
+    for name in names:
+        try:
+            shown = name.encode(errors="replace").decode()  # a name may be any text of JSON
+            made[shown] = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise InvalidModel(
+                f"{source.path}: the values of '{name}' make no column, since they differ in kind: "
+                f"{shortly(error)}"
+            ) from None
+    return pa.table(made)

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from ._core import Model, _inspect_native
 from .errors import Error, InvalidModel, NotFound
+from .reading import open_file, read_file
 
 __all__ = ["Report", "Support", "inspect"]
 
@@ -73,7 +74,7 @@ def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
     """
     path = os.fspath(path)
     uri = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)\??(.*)", path, re.DOTALL)
-    if uri is None or Path(path).exists():
+    if uri is None or os.path.exists(path):  # noqa: PTH110
         return inspect_file(path, options)
     scheme, place = uri[1], os.fsdecode(unquote_to_bytes(uri[2]))
     if scheme in OF_FILES and Path(place).is_file():
@@ -96,10 +97,12 @@ def inspect_file(path: str, options: str) -> Report:
     if Path(path).is_dir():
         return inspect_folder(report)
     try:
-        report.file_bytes = Path(path).stat().st_size
-        with open(path, "rb") as file:
+        with open_file(path) as file:
+            report.file_bytes = os.fstat(file.fileno()).st_size
             head = file.read(8)
     except OSError as error:
+        if isinstance(error, NotFound):
+            raise
         raise NotFound(f"{path}: {error.strerror}") from error
     if not head:
         raise InvalidModel(f"{path} is empty")
@@ -170,14 +173,16 @@ def inspect_folder(report: Report) -> Report:
         ) from None
     saved: Any = saved_model_pb2.SavedModel()
     try:
-        saved.ParseFromString(file.read_bytes())
+        saved.ParseFromString(read_file(file))
     except Exception as error:  # a DecodeError of protobuf
         raise InvalidModel(f"{file}: no SavedModel: {error}") from None
 
     def tensors(infos: Any) -> str:
         texts = []
         for name, info in sorted(infos.items()):
-            kind = types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower()
+            known = info.dtype in types_pb2.DataType.values()
+            kind = types_pb2.DataType.Name(info.dtype) if known else f"type {info.dtype}"
+            kind = kind.removeprefix("DT_").lower()
             kind = {"float": "float32", "double": "float64"}.get(kind, kind)
             lengths = ["?" if dim.size < 0 else str(dim.size) for dim in info.tensor_shape.dim]
             shape = "..." if info.tensor_shape.unknown_rank else ", ".join(lengths)

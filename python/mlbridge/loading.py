@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 import sys
+import traceback
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import numpy as np
 
 from ._core import Context, Signature, Statistics, TensorSpec, _pays_to_prepack
 from .errors import InvalidArgument, InvalidModel, Mismatch, NotFound, Unsupported
+from .reading import shortly
 from .server import BatchPolicy, Policy, Server
 
 # Names of the lengths of each dimension, or the lengths; None is a dimension without a name.
@@ -335,8 +337,19 @@ def _import(place: str) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InvalidModel(
+            f"{place}: {_where(path, error)}{type(error).__name__}: {shortly(error)}"
+        ) from error
     return module
+
+
+def _where(path: Path, error: BaseException) -> str:
+    """The last line of a file that an exception has come through: "line 3: "."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def _takes_nothing(function: Any) -> bool:
@@ -365,8 +378,9 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
-        raise InvalidModel(f"{path}: neither TorchScript nor torch.export: {error}") from None
+    except Exception as error:  # of a damaged archive zipfile raises what it likes
+        why = shortly(error)
+        raise InvalidModel(f"{path}: neither TorchScript nor torch.export: {why}") from None
     exported = any(
         member.endswith(("archive_format", "serialized_exported_program.json"))
         for member in members

@@ -35,6 +35,7 @@ from .errors import (
     PolicyFailed,
     Status,
 )
+from .reading import open_file, shortly
 from .server import Server
 
 __all__ = ["Episode", "Record", "Recorder", "Recording", "Replay", "Tensors", "record", "replay"]
@@ -282,10 +283,12 @@ class Recording:
     """A recording file. Reading does not change it; it may still be written meanwhile."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read its header. Raises NotFound, and InvalidModel for a file that is not a recording."""
+        """Read its header. Raises NotFound, and InvalidModel for what is not a recording."""
         self.path = os.fspath(path)
         #: Why the records ended before the file did, if they did. Known once all are read.
         self.damage = ""
+        #: Whether the damage is only that the file ends in a record, as after a recorder's kill.
+        self.cut_off = False
         first = next(self.records(), None)
         if first is None or first.kind != "recording":
             raise InvalidModel(f"{self.path}: the recording has no valid header: {self.damage}")
@@ -293,19 +296,12 @@ class Recording:
         #: Seconds since 1970.
         self.began: float = first.fields["began"]
         self.metadata: dict[str, str] = first.fields["metadata"]
-        try:
-            self.signature = _signature(first.fields["signature"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidModel(f"{self.path}: the signature cannot be read: {error}") from None
+        self.signature = _signature(first.fields["signature"])
 
     def records(self) -> Iterator[Record]:
         """Everything in order, up to the first record that is incomplete or damaged."""
-        self.damage = ""
-        try:
-            file = open(self.path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise NotFound(f"{self.path}: cannot be read: {error.strerror}") from None
-        with file:
+        self.damage, self.cut_off = "", False
+        with open_file(self.path) as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(len(MAGIC)) != MAGIC:
                 raise InvalidModel(f"{self.path} is not a recording of mlbridge")
@@ -313,6 +309,7 @@ class Recording:
                 at = file.tell() - len(header)
                 if len(header) < _HEADER.size:
                     self.damage = f"at byte {at}: cut off in the header of a record"
+                    self.cut_off = True
                     return
                 text, data, checksum = _HEADER.unpack(header)
                 if text > _MAX_TEXT or text + data > size - file.tell():
@@ -320,15 +317,20 @@ class Recording:
                         f"at byte {at}: a record of {text} + {data} bytes, "
                         f"the file has {size - file.tell()} more"
                     )
+                    self.cut_off = text <= _MAX_TEXT
                     return
-                line, raw = file.read(text), file.read(data)
+                try:
+                    line, raw = file.read(text), file.read(data)
+                except (OSError, MemoryError) as error:
+                    self.damage = f"at byte {at}: cannot be read: {shortly(error)}"
+                    return
                 if zlib.crc32(raw, zlib.crc32(line)) != checksum:
                     self.damage = f"at byte {at}: the checksum of a record is wrong"
                     return
                 try:
                     record = _parsed(line, raw)
-                except (KeyError, TypeError, ValueError) as error:
-                    self.damage = f"at byte {at}: a record cannot be read: {error}"
+                except _WRONG as error:
+                    self.damage = f"at byte {at}: a record cannot be read: {shortly(error)}"
                     return
                 yield record
 
@@ -396,13 +398,59 @@ def _status_of(record: Record) -> Status:
     return Status(Code(record.fields["code"]), record.fields["message"])
 
 
+# What a record of each kind has, and of which type; others may come later.
+_OF_STREAM = {"connection": int, "stream": int, "agent": str}
+_OF_EPISODE = {**_OF_STREAM, "episode": str, "context": str}
+_OUTCOME = {"code": int, "message": str}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "recording": {"model": str, "began": (int, float), "metadata": dict},
+    "stream": _OF_STREAM,
+    "request": {**_OF_EPISODE, "number": int, "step": int},
+    "reply": {"number": int},
+    "error": {"number": int, **_OUTCOME},
+    "begin": _OF_EPISODE,
+    "reward": {**_OF_EPISODE, "reward": (int, float)},
+    "end": {**_OF_EPISODE, **_OUTCOME},
+}
+_TYPES = frozenset(
+    [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool"]
+    + [f"float{bits}" for bits in (16, 32, 64)]
+)
+#: What reading a record raises that is wrong.
+_WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+
+def _check(kind: str, fields: Mapping[str, Any]) -> None:
+    """Raises one of _WRONG."""
+    for name, type_ in _FIELDS.get(kind, {}).items():
+        if not isinstance(fields[name], type_) or isinstance(fields[name], bool):
+            raise TypeError(f"{name} of a record '{kind}' is {str(fields[name])[:50]!r}")
+    if "code" in _FIELDS.get(kind, {}):
+        Code(fields["code"])
+    if kind in ("recording", "stream"):
+        _signature(fields["signature"])
+    if kind == "recording" and not all(isinstance(v, str) for v in fields["metadata"].values()):
+        raise TypeError("the metadata are not texts")
+    if kind == "reward":
+        float(fields["reward"])
+    if kind == "reply":
+        float(fields.get("wait", 0))
+
+
 def _parsed(line: bytes, raw: bytes) -> Record:
+    """Raises one of _WRONG."""
     fields = json.loads(line)
     if not isinstance(fields, dict):
         raise ValueError("not an object")
+    kind = fields.pop("kind")
+    if not isinstance(kind, str):
+        raise TypeError("its kind is no text")
+    _check(kind, fields)
     tensors: Tensors = {}
     at = 0
     for entry in fields.pop("tensors", []):
+        if not isinstance(entry["name"], str):
+            raise TypeError("the name of a tensor is no text")
         shape = tuple(int(n) for n in entry["shape"])
         if any(length < 0 for length in shape):
             raise ValueError(f"'{entry['name']}' has a negative length in its shape {list(shape)}")
@@ -410,19 +458,21 @@ def _parsed(line: bytes, raw: bytes) -> Record:
         if entry["type"] == "string":
             if len(entry["values"]) != count:
                 raise ValueError(f"'{entry['name']}' has {len(entry['values'])} texts, not {count}")
+            if not all(isinstance(value, str) for value in entry["values"]):
+                raise TypeError(f"'{entry['name']}' has values that are no texts")
             array = np.empty(count, object)
             array[:] = entry["values"]
             tensors[entry["name"]] = array.reshape(shape)
             continue
-        dtype = np.dtype(str(entry["type"]))
-        if dtype.kind not in "biuf":
-            raise ValueError(f"'{entry['name']}' has the type {entry['type']}")
+        if entry["type"] not in _TYPES:
+            raise ValueError(f"'{entry['name']}' has the type {str(entry['type'])[:50]!r}")
+        dtype = np.dtype(entry["type"])
         if count * dtype.itemsize > len(raw) - at:
             raise ValueError(f"'{entry['name']}' is longer than its record")
         little = np.frombuffer(raw, dtype.newbyteorder("<"), count, at)
         tensors[entry["name"]] = little.astype(dtype).reshape(shape)
         at += count * dtype.itemsize
-    return Record(fields.pop("kind"), float(fields.pop("time")), fields, tensors)
+    return Record(kind, float(fields.pop("time")), fields, tensors)
 
 
 # Recording a model
@@ -604,12 +654,25 @@ def replay(
     uri: str,
     *,
     ready: Callable[[Server], None] | None = None,
+    damaged: Callable[[str], None] | None = None,
     **limits: Any,
 ) -> Statistics:
-    """Serve what is in a recording at `uri` until Ctrl-C; described at Replay."""
+    """Serve what is in a recording at `uri` until Ctrl-C; described at Replay.
+
+    InvalidModel if the recording is damaged. If it only ends in the middle of a record, what is
+    before that is served; `damaged` is told, or there is a RuntimeWarning.
+    """
     answers = Replay(path)
     recording = answers.recording
+    if recording.damage and not recording.cut_off:
+        raise InvalidModel(f"{recording.path}: {recording.damage}")
     with Server(uri, recording.signature, recording.metadata, **limits) as server:
+        if recording.damage:
+            why = f"{recording.path}: {recording.damage}; what is before it is answered"
+            if damaged is None:
+                warnings.warn(why, RuntimeWarning, stacklevel=2)
+            else:
+                damaged(why)
         if ready is not None:
             ready(server)
         for event in _events(server):

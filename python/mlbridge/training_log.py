@@ -28,6 +28,7 @@ from .errors import (
     Status,
     Unsupported,
 )
+from .reading import open_file
 from .recording import Recorder, Recording, Tensors
 
 __all__ = [
@@ -53,6 +54,8 @@ _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 # A header has a few kilobytes; more than this is no header.
 _LONGEST_LINE = 1 << 20
 _MOST_BYTES = 1 << 26
+_MOST_FEATURES = 10_000
+_MOST_DIMENSIONS = 32  # of NumPy
 
 
 @dataclass(frozen=True)
@@ -131,17 +134,19 @@ def _array(tensor: Tensor, payload: bytes, at: int = 0) -> NDArray[Any]:
 
 def _tensor(given: Any) -> Tensor:
     name, kind, shape = given["name"], given["type"], given["shape"]
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise ValueError(f"'{name}' has the unknown type '{kind}'")
-    if not isinstance(name, str) or not all(type(n) is int and n >= 0 for n in shape):
+    if not isinstance(name, str) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise ValueError(f"'{name}' has the shape {shape}")
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"'{name}' has {len(shape)} dimensions")
     return Tensor(name, np.dtype(_TYPES[kind]), tuple(shape))
 
 
 def _header(top: Any) -> Header:
     """Raises KeyError, TypeError or ValueError."""
-    if not isinstance(top["features"], list):
-        raise ValueError("'features' is no list")
+    if not isinstance(top["features"], list) or len(top["features"]) > _MOST_FEATURES:
+        raise ValueError(f"'features' is no list of at most {_MOST_FEATURES}")
     score, advice = (
         None if top.get(key) is None else _tensor(top[key]) for key in ("score", "advice")
     )
@@ -227,7 +232,7 @@ class Parser:
         raw = bytes(self._buffer[:end])
         try:
             made = self._parsed(json.loads(raw.decode("utf-8", "surrogateescape")))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if raw.startswith(b"MLBREC1"):
                 raise self._wrong("this is a recording, which mlbridge.Recording reads") from None
             shown = raw[:60].decode("ascii", "replace")
@@ -352,11 +357,7 @@ class TrainingLog:
     def _items(self) -> Iterator[Item]:
         self.damage = ""
         parser = Parser()
-        try:
-            file = open(self.path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise NotFound(f"{self.path}: cannot be read: {error.strerror}") from None
-        with file:
+        with open_file(self.path) as file:
             try:
                 while data := file.read(1 << 16):
                     yield from parser.feed(data)

@@ -33,6 +33,7 @@ from . import files
 from .corpus.places import module_files, opened
 from .corpus.store import write
 from .errors import InvalidArgument, InvalidModel, NotFound
+from .reading import parse_json, read_file, shortly
 
 _log = logging.getLogger("mlbridge")
 
@@ -334,12 +335,9 @@ def read(path: str | os.PathLike[str]) -> tuple[int, str]:
 
     The compiler checks the rest. NotFound, InvalidModel.
     """
+    data = read_file(path)
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        vector = next(iter(json.loads(data)[SECTIONS[0]].values()))
+        vector = next(iter(parse_json(data)[SECTIONS[0]].values()))
         if not isinstance(vector, list) or not vector:
             raise ValueError("a vector has no numbers")
     except (
@@ -348,8 +346,7 @@ def read(path: str | os.PathLike[str]) -> tuple[int, str]:
         KeyError,
         AttributeError,
         StopIteration,
-        RecursionError,
     ) as error:
-        why = f"{type(error).__name__}: {error}"[:200]
+        why = f"{type(error).__name__}: {shortly(error)}"
         raise InvalidModel(f"{path}: not a vocabulary: {why}") from None
     return len(vector), hashlib.sha256(data).hexdigest()

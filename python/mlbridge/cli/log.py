@@ -23,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
             observations += len(context)
             rewards += sum(reward is not None for reward in context.rewards)
             if log.decision:
-                decisions.update(f"{o[log.decision].flat[0]:g}" for o in context.observations)
+                made = (o[log.decision] for o in context.observations if log.decision in o)
+                decisions.update(f"{value.flat[0]:g}" for value in made if value.size)
         if options.output is not None:
             to_recording(options.file, options.output)
     except Error as error:

@@ -187,7 +187,10 @@ def replay(options: argparse.Namespace) -> int:
     """Answer from a recording."""
     from ..recording import replay
 
-    return serve_until_stopped(options, replay, options.file, options.at)
+    def damaged(why: str) -> None:
+        print(f"mlbridge replay: {why}", file=sys.stderr, flush=True)
+
+    return serve_until_stopped(options, replay, options.file, options.at, damaged=damaged)
 
 
 def stats(options: argparse.Namespace) -> int:
@@ -198,7 +201,7 @@ def stats(options: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     numbers: dict[str, object] = dict(found)
     for name, text in found.items():
-        with contextlib.suppress(ValueError):  # one that is no number
+        with contextlib.suppress(ValueError, RecursionError):  # one that is no number
             numbers[name] = json.loads(text)
     show(numbers, as_json=options.json)
     return DONE
@@ -209,6 +212,6 @@ def show(numbers: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(numbers), flush=True)
         return
-    width = max(map(len, numbers))
+    width = max(map(len, numbers), default=0)
     for name, value in numbers.items():
         print(f"{name:{width}}  {value}", flush=True)

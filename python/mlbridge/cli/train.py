@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import Error
+from ..reading import read_json
 from .common import DONE, CommandError, UsageError, assignment
 
 NEED_CORPUS = ("phase-ordering", "register-allocation", "loop-distribution")
@@ -23,21 +25,23 @@ def value(text: str) -> tuple[str, Any]:
     name, given = assignment("NAME=VALUE", text)
     try:
         return name, json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, given
 
 
 def configured(file: str) -> dict[str, Any]:
     """The settings in a file. Options that name files beside it become their paths."""
     try:
-        settings = json.loads(Path(file).read_text())
+        settings = read_json(file)
         known = {"environment", "algorithm", "steps", "workers", "seed", "options", "settings"}
         if not isinstance(settings, dict) or settings.keys() - known:
             raise ValueError(f"expected an object with {', '.join(sorted(known))}")
         for name in ("options", "settings"):
             if not isinstance(given := settings.setdefault(name, {}), dict):
                 raise ValueError(f"{name} is {given!r}; expected an object")
-    except (OSError, ValueError) as error:
+    except Error as error:
+        raise UsageError(str(error)) from None
+    except ValueError as error:
         raise UsageError(f"{file}: {error}") from None
     options = settings["options"]
     for name, given in options.items():
@@ -97,6 +101,9 @@ def run(options: argparse.Namespace) -> int:
         parts = [f"{key} {number:.4g}" for key, number in row.items() if number is not None]
         print(", ".join(parts), flush=True)
 
+    def warned(text: str) -> None:
+        print(f"mlbridge train: {text}", file=sys.stderr, flush=True)
+
     with one_line(options.output):
         file = train(
             settings,
@@ -104,6 +111,7 @@ def run(options: argparse.Namespace) -> int:
             resume=options.resume,
             address=options.ray or "",
             shown=shown,
+            warned=warned,
         )
     print(file)
     return DONE

@@ -18,6 +18,7 @@ from .._core import Signature, TensorSpec
 from ..corpus import Corpus
 from ..corpus.places import module_files, opened
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unavailable, Unsupported
+from ..reading import read_json
 from ..rewards import Cache
 from ..vocabulary import read as read_vocabulary
 from .compiler import CompilerEnv
@@ -86,6 +87,8 @@ class PhaseOrdering(CompilerEnv):
             raise InvalidArgument("a vocabulary is for the observations ir2vec and ir2vec-symbolic")
         self._objective = objective_of(objective, None if cache is None else Cache(cache))
         self._resumes = self._objective is None
+        #: Whether the reward is the decrease of bytes.
+        self.measures_size = self._objective is None
         plugin = files.plugin("phase-ordering")
         for path, how in ((opt, "Debian: llvm-22"), (plugin, "mlbridge doctor says how to get it")):
             if shutil.which(path, mode=os.F_OK) is None:
@@ -236,8 +239,8 @@ class PhaseOrdering(CompilerEnv):
 
 def read_actions(path: Path) -> str:
     """The list of groups in a file, as compact JSON."""
+    listed = read_json(path)
     try:
-        listed = json.loads(path.read_text())
         groups, rules = listed["actions"], {k: listed[k] for k in RULES if k in listed}
         if unknown := listed.keys() - {"version", "actions", *RULES}:
             raise ValueError(f"there is no {', '.join(sorted(unknown))}")
@@ -258,8 +261,6 @@ def read_actions(path: Path) -> str:
             raise ValueError(f"max_steps is {steps!r}, expected 1 to 100000")
         if not stop and repeat == "later" and len(names) == 1:
             raise ValueError("a single group that may not be repeated needs stop")
-    except OSError as error:
-        raise NotFound(f"{path}: cannot be read: {error.strerror}") from None
     except KeyError as error:
         raise InvalidModel(f"{path}: not a list of actions: {error} is missing") from None
     except (AttributeError, TypeError, ValueError) as error:

@@ -197,12 +197,20 @@ class Trainer:
         return decisions
 
     def _decision(self, episode: Episode, k: int) -> tuple[NDArray[Any], NDArray[Any], int]:
-        observation, [action] = episode.observations[k], episode.actions[k].values()
+        observation, actions = episode.observations[k], list(episode.actions[k].values())
+        if len(actions) != 1 or actions[0].size != 1 or actions[0].dtype.kind not in "iub":
+            raise InvalidArgument("the recording has an answer that is no action")
+        action = actions[0]
         missing = self.example.parts.keys() - observation.keys()
         if missing:
             raise InvalidArgument(f"the recording has no {', '.join(sorted(missing))}")
         mask = observation.get(MASK, np.ones(self._choices)).ravel() > 0
-        return self.example.vector(observation), mask, int(action.ravel()[0])
+        chosen = int(action.ravel()[0])
+        if mask.size != self._choices or not 0 <= chosen < self._choices:
+            raise InvalidArgument(
+                f"the recording has action {chosen} of {mask.size}; here are {self._choices}"
+            )
+        return self.example.vector(observation), mask, chosen
 
     def save(self, folder: Path) -> None:
         """A checkpoint."""

@@ -37,7 +37,7 @@ from . import rllib
 from .checks import checked
 from .cluster import connect
 from .optimizations import OPTIMIZATIONS, Optimization
-from .preparing import HEURISTIC, Costs, Part, prepare, reward, rewards
+from .preparing import HEURISTIC, RANDOM, Costs, Part, prepare, reward, rewards
 
 OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20, "certainty": 0.98}
 #: Compilers that fail one after another end the training.
@@ -340,7 +340,7 @@ class Trainer(rllib.Trainer):
     def export(self, path: Path, metadata: Mapping[str, str]) -> list[str]:
         """AGENT.onnx for each agent, and the same of the imitation in a folder of its own; lines of
         Markdown with what they and the heuristic cost."""
-        uris = {"the heuristic": HEURISTIC}
+        uris = {"random": RANDOM, "the heuristic": HEURISTIC}
         for what, place, of in (
             ("its imitation", path / "imitation", self._begun or {}),
             ("after PPO", path, self._scores()),

@@ -19,7 +19,7 @@ from ..measuring import run
 from ..recording import Episode, Recording, Tensors
 from .optimizations import Optimization
 
-HEURISTIC = "function:heuristic"
+HEURISTIC, RANDOM = "function:heuristic", "function:random"
 LIMIT = 60.0  # seconds for one compile
 #: Of programs or modules, one in so many is kept apart.
 APART = 5

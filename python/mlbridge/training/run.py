@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
+from ..files import extra
+from ..reading import read_json
 from .checks import ACTIVATIONS, named, one_line
 from .folder import Folder, Row, plot, replace
 from .optimizations import OPTIMIZATIONS
@@ -107,7 +110,7 @@ def _module(settings: Settings) -> Any:
     try:
         return importlib.import_module(f".{name}", __package__)
     except ImportError as error:
-        raise NotFound(f"training needs pip install 'mlbridge[train]' ({error})") from None
+        raise NotFound(f"training needs {extra('train')} ({error})") from None
 
 
 def row_of(iteration: int, steps: int, totals: Mapping[str, float], seconds: float) -> Row:
@@ -130,10 +133,12 @@ def train(
     resume: bool = False,
     address: str = "",
     shown: Callable[[Row], None] = lambda row: None,
+    warned: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Trains in the folder `path` until `settings.steps` are made; the ONNX file.
 
-    `shown` is called with each iteration's row. Errors: Busy if another training has the folder,
+    `shown` is called with each iteration's row, `warned` if the modules are not what -Oz compiles.
+    Errors: Busy if another training has the folder,
     InvalidArgument, NotFound if a package is missing, and those of the environment.
     """
     folder = Folder(path)
@@ -153,6 +158,9 @@ def train(
             if checkpoint is not None:
                 _load(of, checkpoint)
             folder.keep(stated)
+            said, figures = _compared(settings, path)
+            if said:
+                warned(said)
             before = rows[-1]["seconds"] if rows else 0.0
             start = time.monotonic()
             with _events(path) as write:
@@ -163,10 +171,26 @@ def train(
                     folder.save(rows[-1], of.save)
                     write(rows[-1])
                     shown(rows[-1])
-            plot(rows, path / "curve.png", f"{settings.environment}, {settings.algorithm}")
-            return _exported(settings, of, rows, path)
+            title = f"{settings.environment}, {settings.algorithm}"
+            plot(rows, path / "curve.png", title, figures)
+            return _exported(settings, of, rows, path, said, figures)
         finally:
             of.close()
+
+
+def _compared(settings: Settings, path: Path) -> tuple[str, dict[str, dict[str, float]]]:
+    """What is to be known of the modules, and the figures of -Oz and of random choices, which are
+    kept in the folder."""
+    from . import baselines
+
+    said = baselines.warning(settings.environment, settings.options)
+    place = path / baselines.FILE
+    try:
+        return said, {name: dict(of) for name, of in dict(read_json(place)).items()}
+    except (Error, TypeError, ValueError, AttributeError):
+        figures = baselines.measured(settings.environment, settings.options, settings.seed)
+    replace(place, json.dumps(figures, indent=1) + "\n")
+    return said, figures
 
 
 def _load(of: Trainer, checkpoint: Path) -> None:
@@ -196,7 +220,15 @@ def _events(path: Path) -> Iterator[Callable[[Row], None]]:
         yield write
 
 
-def _exported(settings: Settings, of: Any, rows: list[Row], path: Path) -> Path:
+def _exported(
+    settings: Settings,
+    of: Any,
+    rows: list[Row],
+    path: Path,
+    said: str,
+    figures: Mapping[str, Mapping[str, float]],
+) -> Path:
+    from .baselines import card_lines
     from .export import export
 
     made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
@@ -210,7 +242,9 @@ def _exported(settings: Settings, of: Any, rows: list[Row], path: Path) -> Path:
     metadata = dict(getattr(env.unwrapped, "model_metadata", {})) | metadata
     file = path / "policy.onnx"
     export(of.network(), signature, env.parts, metadata, file, env.compressed)
-    replace(path / "README.md", card(settings, rows))
+    more = [f"**Note:** {said}.", ""] if said else []
+    more += card_lines({name: dict(of_one) for name, of_one in figures.items()}, rows[-1])
+    replace(path / "README.md", card(settings, rows, more))
     return file
 
 

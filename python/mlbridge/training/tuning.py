@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgument, NotFound, PolicyFailed
-from .folder import SETTINGS, Folder, replace, same
+from ..files import extra
+from .folder import SEARCH, SETTINGS, Folder, replace, same
 from .optimizations import OPTIMIZATIONS
 from .run import Settings, check, train
 
@@ -127,14 +128,14 @@ def search(
         from .cluster import connect
         from .environment import make
     except ImportError as error:
-        raise NotFound(f"tuning needs pip install 'mlbridge[train]' ({error})") from None
+        raise NotFound(f"tuning needs {extra('train')} ({error})") from None
     space = {name: drawn_from(text) for name, text in drawn.items()}
     for asked in every(settings, space):
         check(asked)
     make(settings.environment, settings.options).close()
     stated = {**asdict(settings), "search": dict(drawn), "trials": trials, "at_once": at_once}
     path = path.resolve()
-    with Folder(path).locked():
+    with Folder(path, SEARCH).locked():
         state = path / "ray"
         if any(file.stat().st_size for file in state.glob("*/result.json")):
             if not resume:
