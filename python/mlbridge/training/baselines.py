@@ -75,9 +75,9 @@ def warning(environment: str, options: Mapping[str, Any]) -> str:
     except Error:  # the environment says what is wrong
         return ""
     total = sum(levels.values())
-    if not (others := total - levels["Oz"]):
+    if not (others := total - levels["-Oz"]):
         return ""
-    named = ", ".join(f"{n} at -{level}" for level, n in sorted(levels.items()) if level != "Oz")
+    named = ", ".join(f"{n} at {level}" for level, n in sorted(levels.items()) if level != "-Oz")
     return (
         f"{others} of {total} modules were not compiled at -Oz ({named}): their functions are not "
         "marked as -Oz marks them, so the figures over -Oz are better than what the policy does in "
@@ -89,7 +89,7 @@ def _levels(corpus: Any, part: str) -> Counter[str]:
     one = corpus[0] if isinstance(corpus, (list, tuple)) and len(corpus) == 1 else corpus
     found = None if isinstance(one, (list, tuple)) else opened(one, part)
     if found is not None:
-        return Counter(f"O{level_of(module.flags)}" for module in found)
+        return Counter(f"-O{level_of(module.flags)}" for module in found)
     listed = module_files(corpus)
     return Counter(_marked(Path(file)) for file in listed[:: max(1, len(listed) // LOOKED_AT)])
 
@@ -105,10 +105,10 @@ def _marked(module: Path) -> str:
             check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        return "Oz"  # nothing is known of it, and nothing learned from it
+        return "-Oz"  # nothing is known of it, and nothing learned from it
     if b"\ndefine " not in text or b"minsize" in text:
-        return "Oz"
-    return "Os" if b"optsize" in text else "another level"
+        return "-Oz"
+    return "-Os" if b"optsize" in text else "another level"
 
 
 def card_lines(figures: Mapping[str, Figures], last: Mapping[str, Any]) -> list[str]:
