@@ -238,6 +238,11 @@ def emi(log: Path, _: float) -> bool:
     return outside("emi.py", log, "--first", str(int(time.time()) // 86400 * 100))
 
 
+def mlir_tests(log: Path, _: float) -> bool:
+    """MLIR's own tests with linalg tiled, by other random decisions each night."""
+    return outside("mlir_tests.py", log, "--seed", str(int(time.time()) // 86400 * 10))
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -273,6 +278,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "csmith": (csmith, 0.0),
     "emi": (emi, 0.0),
     "gcc-torture": (gcc_torture, 0.0),
+    "mlir-tests": (mlir_tests, 0.0),
 }
 
 

@@ -14,7 +14,9 @@ from mlbridge import files
 
 PLUGIN = files.plugin("mlir-tiling")
 README = ROOT / "compilers" / "mlir" / "tiling" / "README.md"
-LIBRARIES = [f"/usr/lib/llvm-22/lib/libmlir_{name}_utils.so" for name in ("c_runner", "runner")]
+LIBRARIES = [
+    f"/usr/lib/llvm-22/lib/libmlir_{name}_utils.so" for name in ("c_runner", "runner", "float16")
+]
 
 
 def documented_passes() -> str:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "lowering.h"
 
+#include "legality.h"
 #include "registers.h"
+#include "scratch.h"
 #include "vectors.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -19,8 +21,9 @@ namespace {
 /// Each of these becomes code of its own.
 constexpr int64_t MaxParts = 32;
 
-/// The lengths of all loops are multiples of their sizes in each part.
-void split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
+/// The lengths of all loops are multiples of their sizes in each part. False if it can't be
+/// divided.
+bool split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
            SmallVectorImpl<linalg::LinalgOp> &Parts) {
   for (const auto [Loop, Trips, Size] : llvm::enumerate(Op.getStaticLoopRanges(), Sizes)) {
     const int64_t Whole = Trips / Size * Size;
@@ -30,10 +33,12 @@ void split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
     const auto [First, Rest] = linalg::splitOp(Rewriter, cast<TilingInterface>(Op.getOperation()),
                                                Loop, Rewriter.getIndexAttr(Whole));
     for (TilingInterface Part : {First, Rest})
-      split(Rewriter, cast<linalg::LinalgOp>(Part.getOperation()), Sizes, Parts);
-    return;
+      if (!Part || !split(Rewriter, cast<linalg::LinalgOp>(Part.getOperation()), Sizes, Parts))
+        return false;
+    return true;
   }
   Parts.push_back(Op);
+  return true;
 }
 
 /// Loops over tiles around the operation, reductions innermost; the tile, or null.
@@ -52,69 +57,96 @@ linalg::LinalgOp tileOnce(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<
   Rewriter.setInsertionPoint(Op);
   const FailureOr<scf::SCFTilingResult> Tiled =
       scf::tileUsingSCF(Rewriter, cast<TilingInterface>(Op.getOperation()), Options);
-  if (failed(Tiled))
+  if (failed(Tiled) || Tiled->tiledOps.empty())
     return nullptr;
   Rewriter.replaceOp(Op, Tiled->replacements);
-  return cast<linalg::LinalgOp>(Tiled->tiledOps.back());
+  return dyn_cast<linalg::LinalgOp>(Tiled->tiledOps.back());
 }
 
-} // namespace
+constexpr StringRef NotTiled = "linalg can't tile it";
 
-std::string tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) {
+/// Tiles of vectors in place of the operation; why not, if that fails halfway.
+std::string vectorize(linalg::LinalgOp Op, ArrayRef<int64_t> Sizes, int64_t VectorBits) {
   MLIRContext *const Context = Op->getContext();
+  Operation *const Function = Op->getParentOp();
   Made New;
   IRRewriter Rewriter(Context, &New);
-  Rewriter.setInsertionPoint(Op);
-  if (!Chosen.vectorize)
-    return tileOnce(Rewriter, Op, Chosen.sizes) ? "" : "it can't be tiled";
   const bool OnTensors = Op.hasPureTensorSemantics();
   const int Along = alongVectors(Op);
-  if (Along < 0)
-    return "it has one iteration";
   const bool AlongSums = Op.getIteratorTypesArray()[Along] == utils::IteratorType::reduction;
-  int64_t Parts = 1;
-  for (const auto [Trips, Size] : llvm::zip_equal(Op.getStaticLoopRanges(), Chosen.sizes))
-    Parts *= Trips % Size ? 2 : 1;
-  if (Parts > MaxParts) {
-    tileOnce(Rewriter, Op, Chosen.sizes);
-    return "there would be " + std::to_string(Parts) + " kinds of tiles";
-  }
   SmallVector<linalg::LinalgOp> Tiles;
-  split(Rewriter, Op, Chosen.sizes, Tiles);
-  std::string Why;
+  if (!split(Rewriter, Op, Sizes, Tiles))
+    return NotTiled.str();
   for (linalg::LinalgOp Part : Tiles) {
-    linalg::LinalgOp Tile = tileOnce(Rewriter, Part, Chosen.sizes);
-    if (!Tile) {
-      Why = "it can't be tiled";
-      continue;
-    }
+    linalg::LinalgOp Tile = tileOnce(Rewriter, Part, Sizes);
+    if (!Tile)
+      return NotTiled.str();
     const SmallVector<int64_t> Registers = registersFor(Tile, VectorBits);
     SmallVector<linalg::LinalgOp> Blocks;
-    split(Rewriter, Tile, Registers, Blocks);
+    if (!split(Rewriter, Tile, Registers, Blocks))
+      return NotTiled.str();
     for (linalg::LinalgOp Block : Blocks) {
       linalg::LinalgOp Inner = tileOnce(Rewriter, Block, Registers);
-      if (!Inner) {
-        Why = "it can't be tiled";
-        continue;
-      }
+      if (!Inner)
+        return NotTiled.str();
       linalg::LinalgOp Dense = withoutWindows(Rewriter, Inner);
-      if (!Dense) {
-        Why = "its accesses are not those of vectors";
-        continue;
-      }
+      if (!Dense)
+        return "its accesses are not those of vectors";
       Rewriter.setInsertionPoint(Dense);
       const FailureOr<linalg::VectorizationResult> Vectors = linalg::vectorize(Rewriter, Dense);
-      if (failed(Vectors)) {
-        Why = "linalg can't vectorize it";
-        continue;
-      }
+      if (failed(Vectors))
+        return "linalg can't vectorize it";
       Rewriter.replaceOp(Dense, Vectors->replacements);
     }
   }
   lowerVectors(New, Context, AlongSums);
   if (OnTensors)
     simplifyTensors(New, Context);
-  return Why;
+  replaceSingleTransfers(Function);
+  return "";
+}
+
+/// Why it isn't tried; nothing if it is.
+std::string refusesVectorTiles(linalg::LinalgOp Op, ArrayRef<int64_t> Sizes) {
+  if (alongVectors(Op) < 0)
+    return "it has one iteration";
+  int64_t Parts = 1;
+  for (const auto [Trips, Size] : llvm::zip_equal(Op.getStaticLoopRanges(), Sizes))
+    Parts *= Trips % Size ? 2 : 1;
+  if (Parts > MaxParts)
+    return "there would be " + std::to_string(Parts) + " kinds of tiles";
+  return refusesVectors(Op);
+}
+
+} // namespace
+
+Outcome tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) {
+  std::string Why;
+  if (Chosen.vectorize) {
+    Why = refusesVectorTiles(Op, Chosen.sizes);
+    if (Why.empty()) {
+      Scratch Trial(Op);
+      {
+        const Quiet Said(Op->getContext());
+        Why = vectorize(Trial.copy(), Chosen.sizes, VectorBits);
+      }
+      if (Why.empty())
+        Why = Trial.replaceOriginal();
+      if (Why.empty())
+        return {true, ""};
+    }
+  }
+  if (ArrayRef(Chosen.sizes) == ArrayRef(Op.getStaticLoopRanges()))
+    return {false, Why};
+  Scratch Trial(Op);
+  IRRewriter Rewriter(Op->getContext());
+  bool Tiled = false;
+  {
+    const Quiet Said(Op->getContext());
+    Tiled = tileOnce(Rewriter, Trial.copy(), Chosen.sizes) != nullptr;
+  }
+  const std::string Invalid = Tiled ? Trial.replaceOriginal() : NotTiled.str();
+  return Invalid.empty() ? Outcome{true, Why} : Outcome{false, Invalid};
 }
 
 } // namespace mlbridge::tiling

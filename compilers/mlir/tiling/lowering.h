@@ -12,11 +12,17 @@ struct Choice {
   bool vectorize = false;
 };
 
-/// Replaces the operation, whose loops have known lengths, with loops over tiles of these sizes, by
+struct Outcome {
+  bool changed = false; ///< if not, the operation is as it was
+  std::string why;      ///< it wasn't changed, or not vectorized; or nothing
+};
+
+/// Replaces the operation, which `refusal` accepts, with loops over tiles of these sizes, by
 /// linalg's own tiling. With vectorize, tiles are divided once more, into what fits vector
 /// registers of this width, and these parts become operations on vectors, by linalg's own
-/// vectorization. Returns why that was left out, or nothing; then tiles are as without it.
-std::string tile(mlir::linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits);
+/// vectorization; if that can't be, tiles are as without it. All of this is done to a copy, which
+/// takes the operation's place if it is valid.
+Outcome tile(mlir::linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits);
 
 } // namespace mlbridge::tiling
 

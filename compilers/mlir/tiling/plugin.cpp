@@ -3,6 +3,8 @@
 // tiled, and whether it is vectorized.
 //   mlir-opt-22 --load-pass-plugin=mlbridge-mlir-tiling.so
 //     --pass-pipeline='builtin.module(mlbridge-tiling{model=URI})'
+#include "agents.h"
+#include "legality.h"
 #include "question.h"
 
 #include <mlbridge/model.h>
@@ -10,6 +12,7 @@
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -23,6 +26,8 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/Config/llvm-config.h"
+
+#include <utility>
 
 using namespace mlir;
 
@@ -43,8 +48,9 @@ public:
     return "Tiles and vectorizes linalg's products, convolutions and reductions as a model decides";
   }
   void getDependentDialects(DialectRegistry &Registry) const override {
-    Registry.insert<affine::AffineDialect, arith::ArithDialect, memref::MemRefDialect,
-                    scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
+    Registry.insert<affine::AffineDialect, arith::ArithDialect, func::FuncDialect,
+                    memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect,
+                    vector::VectorDialect>();
   }
 
   LogicalResult initialize(MLIRContext *Context) override {
@@ -61,8 +67,13 @@ public:
       if (Op.getNumReductionLoops())
         Found.push_back(Op);
     });
+    const Memory Known(getOperation());
+    const bool Scheduled = !Found.empty() && hasSchedule(getOperation());
     for (linalg::LinalgOp Op : Found) {
-      if (const std::string Why = refusal(Op); !Why.empty()) {
+      const std::string Why = Scheduled
+                                  ? "the module has a schedule of its own, of the dialect transform"
+                                  : refusal(Op, Known);
+      if (!Why.empty()) {
         left(Op, Why);
         continue;
       }
@@ -89,6 +100,8 @@ private:
       return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Wait);
     if (OnFailure != "stock" && OnFailure != "fail")
       return Wrong("on-failure", "stock or fail", OnFailure);
+    if (FloatSums != "reassociate" && FloatSums != "in-order")
+      return Wrong("float-sums", "reassociate or in-order", FloatSums);
     for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3})
       if (*Size < 1)
         return Wrong(Size->getArgStr(), "a number above 0", std::to_string(*Size));
@@ -148,20 +161,32 @@ private:
         << (Op->getName().getStringRef() + " is left as it is: " + Why).str();
   }
 
-  void apply(linalg::LinalgOp Op, const Choice &Its) {
+  void apply(linalg::LinalgOp Op, Choice Its) {
     if (!Its.vectorize && ArrayRef(Its.sizes) == ArrayRef(Op.getStaticLoopRanges()))
       return left(Op, "the model chose whole loops, and no vectors");
-    std::string Text = (Op->getName().getStringRef() + ": tiles of ").str();
+    std::string Ordered;
+    if (!takesAnyOrder(Op, FloatSums == "reassociate")) {
+      if (!keepsOrder(Op, Its.sizes))
+        return left(Op, "in the tiles that the model chose, its sums would have another order");
+      if (std::exchange(Its.vectorize, false))
+        Ordered = "the order of its sums matters";
+    }
+    const std::string Name = Op->getName().getStringRef().str();
+    std::string Text = Name + ": tiles of ";
     for (const auto [Loop, Size] : llvm::enumerate(Its.sizes))
       Text += (Loop ? "x" : "") + std::to_string(Size);
     const Location Where = Op.getLoc();
-    const remark::RemarkOpts Name = remarkOf(Op, "Decided");
-    const std::string Why = tile(Op, Its, VectorBits);
-    if (Its.vectorize)
-      Text += Why.empty() ? ", vectorized" : ", not vectorized: " + Why;
-    else if (!Why.empty())
-      Text += ": " + Why;
-    remark::passed(Where, Name) << Text;
+    const remark::RemarkOpts Decided = remarkOf(Op, "Decided");
+    Outcome Made = tile(Op, Its, VectorBits);
+    if (!Made.changed)
+      return left(Op, Made.why.empty() ? Ordered : Made.why);
+    if (!Ordered.empty())
+      Made.why = Ordered;
+    if (!Made.why.empty())
+      Text += ", not vectorized: " + Made.why;
+    else if (Its.vectorize)
+      Text += ", vectorized";
+    remark::passed(Where, Decided) << Text;
   }
 
   Model Policy;
@@ -172,6 +197,11 @@ private:
   Option<std::string> OnFailure{
       *this, "on-failure", llvm::cl::init("stock"),
       llvm::cl::desc("If the model fails: nothing is changed, and a warning (stock), or fail")};
+  Option<std::string> FloatSums{
+      *this, "float-sums", llvm::cl::init("reassociate"),
+      llvm::cl::desc(
+          "Whether floating-point numbers are summed in any order, by fused multiply-add "
+          "as well (reassociate), or as if untiled, to the last bit (in-order)")};
   Option<int64_t> Cache1{*this, "l1-bytes", llvm::cl::init(32 << 10),
                          llvm::cl::desc("The first cache of data of what the code is for")};
   Option<int64_t> Cache2{*this, "l2-bytes", llvm::cl::init(1 << 20),
@@ -193,5 +223,8 @@ extern "C" [[gnu::visibility("default")]] mlir::PassPluginLibraryInfo mlirGetPas
   const bool Same = Major == LLVM_VERSION_MAJOR && Minor == LLVM_VERSION_MINOR;
   return {Same ? uint32_t(MLIR_PLUGIN_API_VERSION) : 0,
           Same ? "mlbridge-mlir-tiling" : "mlbridge-mlir-tiling for MLIR " LLVM_VERSION_STRING, "1",
-          [] { PassRegistration<mlbridge::tiling::Tiling>(); }};
+          [] {
+            (void)mlbridge::tiling::registerAgents(); // again: the names are taken, by these
+            PassRegistration<mlbridge::tiling::Tiling>();
+          }};
 }

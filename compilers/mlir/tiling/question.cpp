@@ -4,8 +4,6 @@
 #include "loops.h"
 #include "registers.h"
 
-#include "mlir/Interfaces/ViewLikeInterface.h"
-
 using namespace mlir;
 
 namespace mlbridge::tiling {
@@ -17,23 +15,6 @@ Signature signature() {
 }
 
 namespace {
-
-/// What a memref is a part of.
-Value root(Value Of) {
-  while (auto View = Of.getDefiningOp<ViewLikeOpInterface>())
-    Of = View.getViewSource();
-  return Of;
-}
-
-/// Whether an iteration reads what another one writes, other than its sums.
-bool readsItsOutputs(linalg::LinalgOp Op) {
-  for (OpOperand &Output : Op.getDpsInitsMutable())
-    for (OpOperand &Other : Op->getOpOperands())
-      if (&Other != &Output && isa<MemRefType>(Output.get().getType()) &&
-          isa<MemRefType>(Other.get().getType()) && root(Output.get()) == root(Other.get()))
-        return true;
-  return false;
-}
 
 double bytesOf(Value Of) {
   const auto Type = dyn_cast<ShapedType>(Of.getType());
@@ -52,25 +33,6 @@ bool isMultiplyAdd(linalg::LinalgOp Op) {
 }
 
 } // namespace
-
-std::string refusal(linalg::LinalgOp Op) {
-  if (!Op.hasPureBufferSemantics() && !Op.hasPureTensorSemantics())
-    return "it has both tensors and memrefs";
-  for (const Value Operand : Op->getOperands())
-    if (!getElementTypeOrSelf(Operand).isIntOrFloat())
-      return "its elements are neither integers nor floating-point numbers";
-  if (Op.getNumLoops() > MaxLoops)
-    return "it has more than " + std::to_string(MaxLoops) + " loops";
-  for (const int64_t Trips : Op.getStaticLoopRanges()) {
-    if (ShapedType::isDynamic(Trips))
-      return "the length of a loop is not known";
-    if (Trips == 0)
-      return "it has nothing to do";
-  }
-  if (readsItsOutputs(Op))
-    return "an output is also another operand";
-  return "";
-}
 
 void describe(linalg::LinalgOp Op, const Machine &For, Runner &Asked) {
   const Span<float> Rows = Asked.input<float>("loops");

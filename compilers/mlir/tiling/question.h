@@ -3,13 +3,13 @@
 #ifndef MLBRIDGE_MLIR_TILING_QUESTION_H
 #define MLBRIDGE_MLIR_TILING_QUESTION_H
 
+#include "legality.h"
 #include "lowering.h"
 
 #include <mlbridge/runner.h>
 
 namespace mlbridge::tiling {
 
-inline constexpr int64_t MaxLoops = 10; ///< 3-D convolutions have 9
 inline constexpr int64_t LoopColumns = 8, OperationColumns = 16;
 
 /// The machine that the code is for.
@@ -19,9 +19,6 @@ struct Machine {
 };
 
 Signature signature();
-
-/// Why the operation isn't asked about; nothing if it is.
-std::string refusal(mlir::linalg::LinalgOp Op);
 
 /// Fills the inputs of a bound runner.
 void describe(mlir::linalg::LinalgOp Op, const Machine &For, Runner &Asked);

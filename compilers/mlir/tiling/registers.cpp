@@ -98,6 +98,8 @@ std::optional<Part> partOf(AffineMap Map, ArrayRef<int64_t> Trips, ArrayRef<int>
     Its.offsets.push_back(At(Fixed ? Fixed.getValue() : 0));
     Its.sizes.push_back(At(Loop ? Lengths[Loop.getPosition()] : 1));
     Its.strides.push_back(At(Stride));
+    if (Loop && llvm::is_contained(Results, Next))
+      return std::nullopt; // a diagonal
     if (Loop) {
       Its.shape.push_back(Lengths[Loop.getPosition()]);
       Results.push_back(Loop);

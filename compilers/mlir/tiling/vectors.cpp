@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Linalg/Transforms/Hoisting.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -10,6 +11,7 @@
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/Interfaces/VectorInterfaces.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
@@ -97,6 +99,35 @@ void simplifyTensors(Made &New, MLIRContext *Context) {
   tensor::ExtractSliceOp::getCanonicalizationPatterns(Patterns, Context);
   tensor::InsertSliceOp::getCanonicalizationPatterns(Patterns, Context);
   rewrite(New, std::move(Patterns));
+}
+
+void replaceSingleTransfers(Operation *In) {
+  SmallVector<VectorTransferOpInterface> Found;
+  In->walk([&](VectorTransferOpInterface Next) { Found.push_back(Next); });
+  IRRewriter Rewriter(In->getContext());
+  for (VectorTransferOpInterface Transfer : Found) {
+    Operation *const Op = Transfer;
+    if (Transfer.getVectorType().getRank() != 0 || Transfer.getMask())
+      continue;
+    Rewriter.setInsertionPoint(Op);
+    const Location Where = Op->getLoc();
+    const Value From = Transfer.getBase();
+    const ValueRange At = Transfer.getIndices();
+    const bool OnMemref = isa<MemRefType>(From.getType());
+    if (auto Read = dyn_cast<vector::TransferReadOp>(Op)) {
+      const Value Element = OnMemref ? Value(memref::LoadOp::create(Rewriter, Where, From, At))
+                                     : Value(tensor::ExtractOp::create(Rewriter, Where, From, At));
+      Rewriter.replaceOpWithNewOp<vector::BroadcastOp>(Op, Read.getVectorType(), Element);
+      continue;
+    }
+    auto Write = cast<vector::TransferWriteOp>(Op);
+    const Value Element =
+        vector::ExtractOp::create(Rewriter, Where, Write.getVector(), ArrayRef<int64_t>{});
+    if (OnMemref)
+      Rewriter.replaceOpWithNewOp<memref::StoreOp>(Op, Element, From, At);
+    else
+      Rewriter.replaceOpWithNewOp<tensor::InsertOp>(Op, Element, From, At);
+  }
 }
 
 } // namespace mlbridge::tiling

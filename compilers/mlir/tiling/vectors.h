@@ -27,6 +27,10 @@ void lowerVectors(Made &New, mlir::MLIRContext *Context, bool AlongSums);
 /// Loops keep only the tensors that they change, which are then buffers without copies.
 void simplifyTensors(Made &New, mlir::MLIRContext *Context);
 
+/// Loads and stores in place of transfers of vectors that have one element and no dimension: MLIR
+/// lowers none where neighbours lie apart in memory.
+void replaceSingleTransfers(mlir::Operation *In);
+
 } // namespace mlbridge::tiling
 
 #endif

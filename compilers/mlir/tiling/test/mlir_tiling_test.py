@@ -369,7 +369,7 @@ NOT_ASKED = {
         "20x", "?x"
     ),
     "linalg.matmul is left as it is: it has nothing to do": MEMREFS.replace("20x", "0x"),
-    "linalg.matmul is left as it is: an output is also another operand": (
+    "linalg.matmul is left as it is: an output may also be another operand": (
         "func.func @f(%a: memref<8x8xf32>) {\n  %b = memref.cast %a : memref<8x8xf32> to "
         "memref<8x8xf32, strided<[8, 1], offset: 0>>\n  linalg.matmul ins(%a, %a : "
         "memref<8x8xf32>, memref<8x8xf32>) outs(%b : memref<8x8xf32, strided<[8, 1], "
@@ -389,9 +389,7 @@ def test_a_tile_of_a_whole_loop_of_one_iteration(tmp_path: Path) -> None:
     text = MEMREFS.replace("20x30", "1x1").replace("30x40", "1x1").replace("20x40", "1x1")
     uri = f"native:{network(tmp_path / 'one.onnx', sizes=[1] * LOOPS, vectorize=1)}"
     module, said = tiled(text, True, model=uri, on_failure="fail")
-    assert decisions(said) == [
-        "linalg.matmul: tiles of 1x1x1, not vectorized: it has one iteration"
-    ]
+    assert decisions(said) == ["linalg.matmul is left as it is: it has one iteration"]
     assert module == stock(text)
 
 
@@ -414,6 +412,10 @@ def test_options_that_are_wrong() -> None:
         "on-failure: expected stock or fail, got 'cry'": {
             "model": "function:x",
             "on_failure": "cry",
+        },
+        "float-sums: expected reassociate or in-order, got 'fast'": {
+            "model": "function:x",
+            "float_sums": "fast",
         },
         "l1-bytes: expected a number above 0": {"model": "function:x", "l1-bytes": 0},
         "vector-bits: expected a power of two": {"model": "function:x", "vector-bits": 100},
