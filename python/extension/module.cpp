@@ -56,6 +56,28 @@ ComponentKind kindNamed(std::string_view wanted) {
   throw nb::value_error("a component is an engine, a serdes or a transport");
 }
 
+/// What ONNX Runtime has to be told of a file, or doesn't say of it.
+nb::typed<nb::dict, nb::str, nb::any> onnxFacts(const std::string &path) {
+  constexpr uint64_t Limit = uint64_t(1) << 31;
+  const Expected<Buffer> bytes = engine::readFile(path, Limit);
+  check(bytes.status());
+  const Span<const uint8_t> file = bytes->span();
+  const engine::OnnxFacts facts = engine::factsOf(file);
+  const std::optional<std::string> guarded =
+      facts.hasRecurrence ? engine::guardedModel(file) : std::nullopt;
+  nb::typed<nb::dict, nb::str, nb::any> found;
+  found["instead"] = engine::whatInstead(file);
+  found["prepack"] = engine::paysToPrepack(file);
+  found["defaults"] = engine::defaultsText(facts.defaults);
+  found["shapeless_inputs"] = facts.shapelessInputs;
+  found["shapeless_outputs"] = facts.shapelessOutputs;
+  found["never_empty"] = facts.isNeverEmpty;
+  found["guarded"] = nb::none();
+  if (guarded)
+    found["guarded"] = nb::bytes(guarded->data(), guarded->size());
+  return found;
+}
+
 /// What the native engine makes of a model: fields of mlbridge.inspection.Report and Support.
 nb::typed<nb::dict, nb::str, nb::any> inspectNative(const std::string &path) {
   Expected<native::Inspection> found = native::inspect(path);
@@ -188,11 +210,14 @@ NB_MODULE(_core, m) {
     check(findComponent(kindNamed(kind), name).status());
   });
   m.def("_inspect_native", &inspectNative);
-  m.def("_pays_to_prepack", [](const std::string &path) {
-    constexpr uint64_t Limit = uint64_t(1) << 31;
-    const Expected<Buffer> bytes = engine::readFile(path, Limit);
-    return bytes && engine::paysToPrepack(bytes->span());
+  m.def("_onnx_facts", &onnxFacts);
+  m.def("_guard_failure", &engine::guardFailure);
+  m.def("_empty_input", &engine::emptyInput);
+  m.def("_shape_probe", [](const std::vector<std::string> &values) {
+    const std::string bytes = engine::shapeProbe(values);
+    return nb::bytes(bytes.data(), bytes.size());
   });
+  m.def("_shape_probe_name", &engine::shapeProbeName);
 #ifdef MLBRIDGE_HAS_NATIVE
   m.def("_generate", &generate);
 #endif

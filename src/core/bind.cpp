@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace mlbridge {
 
@@ -24,9 +25,17 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
                         " in the model");
   const size_t rank = caller.shape.size();
   port.batch = model.shape.size() == rank + 1 && (model.shape[0] == 1 || model.shape[0] == Dynamic);
-  if (model.shape.size() != rank && !port.batch)
+  if (model.shape.size() != rank && !port.batch) {
+    const bool isForMore =
+        model.shape.size() == rank + 1 &&
+        std::equal(caller.shape.begin(), caller.shape.end(), model.shape.begin() + 1,
+                   [](int64_t a, int64_t b) { return a == b || a == Dynamic || b == Dynamic; });
     return disagreement(toString(caller.shape) + " in the pass and " + toString(model.shape) +
-                        " in the model: different numbers of dimensions");
+                        " in the model: different numbers of dimensions" +
+                        (isForMore ? " (its first, a batch of " + std::to_string(model.shape[0]) +
+                                         ", would have to be 1 or dynamic; export the model so)"
+                                   : std::string()));
+  }
   bound = {model.name, model.type, {}, {}};
   port.spec = {caller.name, caller.type, {}, {}};
   if (port.batch) {
@@ -79,10 +88,30 @@ static std::string unknownName(const TensorSpec &spec, const std::vector<TensorS
   return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, namesOf(others));
 }
 
-/// What makes an integer of a network's logits, if that is what the caller lacks.
-static std::string adviceFor(const TensorSpec &asked, const Signature &model) {
+/// Whether an output of the model would do for the caller's under another name.
+static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &asked,
+                               const Signature &caller) {
+  Binding::Port port;
+  TensorSpec bound, renamed = asked;
+  renamed.name = spec.name;
+  return std::none_of(caller.outputs.begin(), caller.outputs.end(),
+                      [&spec](const TensorSpec &other) { return other.name == spec.name; }) &&
+         fit(renamed, spec, false, port, bound).empty();
+}
+
+/// What gives the caller the integer that it lacks: an integer of another name, such as a
+/// classifier's label, which need not be an index; else what makes one of a network's logits.
+static std::string adviceFor(const TensorSpec &asked, const Signature &caller,
+                             const Signature &model) {
   if (asked.type != ElementType::Int64)
     return {};
+  const TensorSpec *other = nullptr;
+  for (const TensorSpec &spec : model.outputs)
+    if (isUnderAnotherName(spec, asked, caller) && std::exchange(other, &spec))
+      return {}; // nobody can say which
+  if (other)
+    return "; '?rename=" + asked.name + ":" + other->name + "' in the URI gives the model's '" +
+           other->toString() + "' this name";
   for (const TensorSpec &spec : model.outputs)
     if (isFloat(spec.type) && !spec.shape.empty())
       return "; '?choose=argmax" +
@@ -188,7 +217,7 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
                                   : unknownName(spec, model->outputs,
                                                 "the model does not give the pass's output"));
     if (wrong.count() > before && advice.empty())
-      advice = adviceFor(spec, *model);
+      advice = adviceFor(spec, caller, *model);
     binding->outputs.push_back(std::move(port));
   }
   if (wrong.count())

@@ -112,6 +112,39 @@ TEST(Bind, NamesTheOptionThatMakesAnActionOfLogits) {
   EXPECT_EQ(another.message().find("choose"), std::string::npos) << another.message();
 }
 
+TEST(Bind, PrefersAnIntegerOfAnotherNameToAnIndexIntoItsProbabilities) {
+  const auto why = [](const Signature &pass, const Signature &model) {
+    return bindSignature(pass, &model).status().message();
+  };
+  const TensorSpec action = TensorSpec::of<int64_t>("action"), probabilities = f("p", {-1, 2}),
+                   label = TensorSpec::of<int64_t>("label", {-1});
+  const std::string advice = why({{}, {action}}, {{}, {label, probabilities}});
+  EXPECT_NE(advice.find("'?rename=action:label' in the URI"), std::string::npos) << advice;
+  EXPECT_EQ(advice.find("choose"), std::string::npos) << advice;
+  // It has another shape, or the pass has a use for it: then only the logits are left.
+  EXPECT_NE(why({{}, {action}}, {{}, {TensorSpec::of<int64_t>("label", {7}), probabilities}})
+                .find("choose=argmax"),
+            std::string::npos);
+  EXPECT_NE(why({{}, {action, TensorSpec::of<int64_t>("label")}}, {{}, {label, probabilities}})
+                .find("choose=argmax"),
+            std::string::npos);
+  // Of two nobody can say which.
+  const std::string two =
+      why({{}, {action}}, {{}, {label, TensorSpec::of<int64_t>("tree"), probabilities}});
+  EXPECT_EQ(two.find("rename="), std::string::npos) << two;
+  EXPECT_EQ(two.find("choose="), std::string::npos) << two;
+}
+
+TEST(Bind, SaysThatABatchIsStated) {
+  const Signature pass{{f("x", {-1, 3})}, {f("y", {2})}},
+      model{{f("x", {-1, 3})}, {f("y", {32, 2})}};
+  const std::string why = bindSignature(pass, &model).status().message();
+  EXPECT_NE(why.find("its first, a batch of 32, would have to be 1 or dynamic"), std::string::npos)
+      << why;
+  const Signature other{{f("x", {-1, 3})}, {f("y", {32, 3})}};
+  EXPECT_EQ(bindSignature(pass, &other).status().message().find("batch"), std::string::npos);
+}
+
 TEST(Bind, ConnectsByNameWhateverTheOrder) {
   const Signature pass{{f("a", {1}), f("b", {2}), f("c", {3})}, {f("q", {}), f("p", {})}};
   const Signature model{{f("c", {1, 3}), f("a", {1})}, {f("p", {}), f("q", {1})}};

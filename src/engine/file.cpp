@@ -88,6 +88,45 @@ Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
   return copy;
 }
 
+std::string whatInstead(Span<const uint8_t> bytes) {
+  const std::string_view file(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  struct Kind {
+    std::string_view begin;
+    const char *what;
+  };
+  constexpr Kind Texts[] = {
+      {"version https://git-lfs.github.com",
+       "a Git LFS pointer and not the file itself; 'git lfs pull' fetches it"},
+      {"<!doctype html", "an HTML page and not a model; download the file that it links to"},
+      {"<html", "an HTML page and not a model; download the file that it links to"},
+      {"<?xml", "XML and not a model, perhaps a server's error; download the file again"}};
+  constexpr Kind Binaries[] = {
+      {"PK\x03\x04",
+       "a zip archive, such as PyTorch writes, and not an ONNX file; export the model "
+       "with torch.onnx.export"},
+      {"\x89HDF", "an HDF5 file, such as Keras writes, and not an ONNX file; export the model as "
+                  "ONNX"},
+      {"\x1f\x8b", "compressed by gzip; unpack it"},
+      {"\x7f"
+       "ELF",
+       "a shared object and not an ONNX file; open it with aot:"}};
+  // The texts perhaps after a byte order mark and blanks, and in capital letters.
+  size_t begin = file.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0;
+  begin = std::min(file.find_first_not_of(" \t\r\n", begin), file.size());
+  const auto equal = [](char a, char b) {
+    return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
+  };
+  for (const Kind &kind : Texts) {
+    const std::string_view head = file.substr(begin, kind.begin.size());
+    if (std::equal(kind.begin.begin(), kind.begin.end(), head.begin(), head.end(), equal))
+      return kind.what;
+  }
+  for (const Kind &kind : Binaries)
+    if (file.substr(0, kind.begin.size()) == kind.begin)
+      return kind.what;
+  return {};
+}
+
 Status copyFile(const std::string &path, uint64_t limit, int target) {
   const Expected<Opened> from = openFile(path, limit);
   if (!from)

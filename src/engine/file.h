@@ -18,7 +18,11 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
 /// The same of bytes in memory. Errors: LimitExceeded.
 Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit);
 
-/// The same into another file, which is empty. Errors: those of readFile; LimitExceeded if it
+/// What a file is that is plainly no model, and what to do about it: "a Git LFS pointer and not the
+/// file itself; 'git lfs pull' fetches it". Empty if it may be a model.
+std::string whatInstead(Span<const uint8_t> bytes);
+
+/// Copies a file into another one, which is empty. Errors: those of readFile; LimitExceeded if it
 /// cannot be written.
 Status copyFile(const std::string &path, uint64_t limit, int target);
 

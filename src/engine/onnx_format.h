@@ -6,8 +6,12 @@
 
 #include <mlbridge/tensor.h>
 
+#include <cstring>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace mlbridge::engine {
 
@@ -36,6 +40,47 @@ inline int toOnnx(ElementType type) {
 /// little of them would be padding: packed matrices have a multiple of 16 columns, and one with a
 /// single column is read as if it had 16. False for what isn't a model in ONNX's format.
 bool paysToPrepack(Span<const uint8_t> model);
+
+/// Whether the bytes are ONNX Runtime's own format (a flat buffer, with this identifier).
+inline bool isOrtFormat(Span<const uint8_t> bytes) {
+  return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0;
+}
+
+/// What ONNX Runtime doesn't say of a file, or says wrongly. Of a file in its own format only
+/// isNeverEmpty.
+struct OnnxFacts {
+  std::vector<std::string> defaults;        ///< inputs that are initializers as well
+  std::vector<std::string> shapelessInputs; ///< a rank of 0 is not what they have
+  std::vector<std::string> shapelessOutputs;
+  bool hasRecurrence = false; ///< GRU, LSTM or RNN anywhere
+  /// An input without elements may reach an operator with which ONNX Runtime ends the process, and
+  /// no guard is in its way.
+  bool isNeverEmpty = false;
+};
+OnnxFacts factsOf(Span<const uint8_t> model);
+
+/// ONNX Runtime ends the process, or gives zeros, if a GRU, LSTM or RNN gets a sequence without
+/// steps or rows. The model with a node before each that fails then; nothing if none needs one.
+std::optional<std::string> guardedModel(Span<const uint8_t> model);
+/// What to say if such a node failed, of ONNX Runtime's message; empty if it's about another node.
+std::string guardFailure(std::string_view message);
+/// What to say of an empty input of a model that isNeverEmpty.
+std::string emptyInput(std::string_view name);
+/// Bytes that, after a model's, give it an output for each of `values`: its shape. Its type tells
+/// whether ONNX Runtime knows the rank: it has one length then, which is the rank.
+std::string shapeProbe(const std::vector<std::string> &values);
+std::string shapeProbeName(std::string_view value);
+
+/// Under this name a model's metadata list its inputs with defaults, with commas between them.
+inline constexpr char DefaultsKey[] = "onnx.defaults";
+/// Before the name of an output that is left out of the signature; the value says why.
+inline constexpr char LeftOutKey[] = "onnx.left_out.";
+inline std::string defaultsText(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text.append(text.empty() ? "" : ",").append(name);
+  return text;
+}
 
 } // namespace mlbridge::engine
 

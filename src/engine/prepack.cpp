@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/onnx_format.h"
 
+#include "engine/onnx_fields.h"
 #include "engine/wire.h"
 
 #include <map>
 
 namespace mlbridge::engine {
 namespace {
-
-/// Field numbers of onnx.proto.
-namespace field {
-constexpr uint32_t ModelGraph = 7, GraphNode = 1, GraphInitializer = 5;
-constexpr uint32_t NodeInput = 1, NodeOperator = 4, NodeAttribute = 5;
-constexpr uint32_t AttributeName = 1, AttributeInteger = 3;
-constexpr uint32_t TensorShape = 1, TensorType = 2, TensorName = 8;
-} // namespace field
 
 constexpr uint64_t Float = 1; // TensorProto.DataType
 constexpr uint64_t PanelColumns = 16;

@@ -29,7 +29,9 @@ public:
   bool next() {
     if (rest_.empty())
       return false;
+    raw = rest_;
     whole_ = field();
+    raw = raw.substr(0, raw.size() - rest_.size());
     return whole_;
   }
   /// Whether all bytes so far were fields.
@@ -39,6 +41,7 @@ public:
   uint8_t type = 0;
   uint64_t value = 0;       ///< of a Varint, Fixed32 or Fixed64 field
   std::string_view payload; ///< of a Bytes field
+  std::string_view raw;     ///< the whole field as it stands there
 
   /// Takes a varint off the front of `bytes`; false if there is none.
   static bool takeVarint(std::string_view &bytes, uint64_t &out) {

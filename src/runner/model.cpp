@@ -117,6 +117,32 @@ const Signature *Model::modelSignature() const {
   return opened_->backend->signatureOf(bound_->agent).valueOr(nullptr);
 }
 
+// Whether the names, with commas between them, have this one.
+static bool lists(const std::string &names, const std::string &name) {
+  return ("," + names + ",").find("," + name + ",") != std::string::npos;
+}
+
+// What an engine left out of a model's signature, and the pass asks for.
+static Status withLeftOut(const Status &status, const Signature &asked, const Metadata &metadata) {
+  for (const TensorSpec &output : asked.outputs)
+    if (const auto why = metadata.find("onnx.left_out." + output.name);
+        !status && why != metadata.end())
+      return {status.code(), status.message() + "; the model's " + why->second};
+  return status;
+}
+
+// An input with a default isn't in the signature, so what a pass gives for it would be ignored.
+static Status checkDefaults(const Binding &binding, const Metadata &metadata) {
+  const auto defaults = metadata.find("onnx.defaults");
+  for (const Binding::Port &input : binding.inputs)
+    if (input.model < 0 && defaults != metadata.end() && lists(defaults->second, input.spec.name))
+      return makeError(Code::Mismatch, "the pass gives '", input.spec.name,
+                       "', for which the model has a default (an initializer that is also an "
+                       "input), which cannot be replaced from outside; export the model without "
+                       "this initializer, or leave the input out of the pass's signature");
+  return Status();
+}
+
 Status Model::bind(const Signature &signature) { return bindAs(bound_->agent, signature); }
 
 Status Model::bindAs(std::string agent, const Signature &signature) {
@@ -124,11 +150,13 @@ Status Model::bindAs(std::string agent, const Signature &signature) {
   if (bound.status) {
     Expected<std::shared_ptr<const Binding>> binding =
         opened_->backend->bind(signature, bound.agent);
-    if (binding)
+    const Metadata &metadata = opened_->backend->metadata();
+    bound.status = binding ? checkDefaults(**binding, metadata)
+                           : withLeftOut(binding.status(), signature, metadata);
+    if (bound.status)
       bound.binding = std::move(*binding);
-    else
-      bound.status = opened_->uri.empty() ? binding.status()
-                                          : binding.status().withContext("'" + opened_->uri + "'");
+    else if (!opened_->uri.empty())
+      bound.status = bound.status.withContext("'" + opened_->uri + "'");
   }
   // So that a pass that fills buffers in place need not look whether there is a model.
   if (!bound.status && signature.check())

@@ -56,6 +56,8 @@ Expected<Inspection> inspect(const std::string &path) {
   Expected<Buffer> file = engine::readFile(path, onnx::ModelLimit, limits.deadline);
   if (!file)
     return file.status();
+  if (const std::string what = engine::whatInstead(file->span()); !what.empty())
+    return Status(Code::InvalidModel, path + " is " + what);
   Expected<onnx::Model> model = onnx::readModel(file->span(), limits.deadline);
   if (!model)
     return model.status().withContext(path);

@@ -14,7 +14,7 @@ namespace mlbridge::native {
 namespace {
 
 constexpr size_t PlansKept = 16;
-constexpr int64_t NewestOperators = 28; // of onnx 1.23
+constexpr int64_t NewestOperators = 28, NewestFormat = 14; // of onnx 1.23
 
 std::string folderOf(const std::string &path) {
   const size_t slash = path.rfind('/');
@@ -61,6 +61,8 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
     return file.status();
   if (file->empty())
     return Status(Code::InvalidModel, path + " is empty");
+  if (const std::string what = engine::whatInstead(file->span()); !what.empty())
+    return Status(Code::InvalidModel, path + " is " + what);
   network->file_ = std::move(*file);
   // Giving the file back takes time as well, about this.
   Deadline deadline = limits.deadline;
@@ -128,6 +130,11 @@ Status Network::checkOperators(const Deadline &deadline, Lacking &lacking) const
                                    std::to_string(NewestOperators) +
                                    " (exporters have an option for it, such as opset_version)");
   };
+  if (model_->irVersion > NewestFormat)
+    lacking.add("the model", "it has IR version " + std::to_string(model_->irVersion) +
+                                 "; the newest that native supports is " +
+                                 std::to_string(NewestFormat) +
+                                 "; export the model with an older ir_version");
   newest(model_->opsets);
   for (const onnx::Function &function : model_->functions)
     newest(function.opsets);

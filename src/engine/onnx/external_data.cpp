@@ -4,6 +4,7 @@
 // the files handed over as bytes.
 #include "model.h"
 
+#include "engine/onnx_fields.h"
 #include "engine/wire.h"
 
 #include <algorithm>
@@ -14,17 +15,7 @@ namespace {
 
 using Message = engine::WireMessage;
 
-/// Field numbers of onnx.proto.
-namespace field {
-constexpr uint32_t ModelGraph = 7, ModelFunctions = 25;
-constexpr uint32_t GraphNode = 1, GraphInitializer = 5, GraphSparseInitializer = 15;
-constexpr uint32_t FunctionNode = 7, FunctionAttribute = 11;
-constexpr uint32_t NodeAttribute = 5;
-constexpr uint32_t AttributeTensor = 5, AttributeGraph = 6, AttributeTensors = 10;
-constexpr uint32_t AttributeGraphs = 11, AttributeSparse = 22, AttributeSparses = 23;
-constexpr uint32_t SparseValues = 1, SparseIndices = 2;
-constexpr uint32_t TensorName = 8, TensorExternal = 13, TensorLocation = 14;
-} // namespace field
+namespace field = engine::field;
 
 constexpr int DeepestGraph = 64;
 

@@ -14,12 +14,17 @@
 #include <cstring>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace mlbridge::onnx {
 namespace {
 
 constexpr uint64_t ModelLimit = (uint64_t(1) << 31) - 1; // of protobuf
+constexpr int ExternalDataMinor = 18;                    // from memory
 constexpr uint64_t ExternalLimit = uint64_t(1) << 33;
+
+constexpr char StateShapes[] = "state it when you export the model, or add it with "
+                               "onnx.shape_inference.infer_shapes";
 
 /// An object of the C API, released at the end of the scope.
 template <typename T> class Scoped {
@@ -59,7 +64,7 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, bool is
   if (!isFile)
     return makeError(Code::Unsupported, path, " keeps weights in '", files->begin()->first,
                      "', but was opened from memory; save it as one file");
-  if (!runtime.externalData)
+  if (!runtime.isAtLeast(ExternalDataMinor))
     return makeError(Code::Unsupported, path, " keeps weights in '", files->begin()->first,
                      "', which needs ONNX Runtime 1.18 or newer; this is ", runtime.version,
                      "; save the model as one file");
@@ -103,11 +108,25 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
   return Status();
 }
 
-Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSessionOptions *to) {
+/// Turns Transpose before MatMul into FusedMatMul, which reads a matrix transposed before a vector
+/// as if it were not; of all versions until 1.32 at least. (test_onnx_hazards.py says when that
+/// ends.)
+constexpr char WrongOptimizer[] = "MatmulTransposeFusion";
+constexpr int OptimizersByNameMinor = 18;
+
+/// Older versions can't leave out one optimizer. These only apply those of the level `basic`.
+GraphOptimizationLevel levelFor(const Runtime &runtime, GraphOptimizationLevel wanted) {
+  return runtime.isAtLeast(OptimizersByNameMinor) ? wanted : std::min(wanted, ORT_ENABLE_BASIC);
+}
+
+Status setOptions(const Runtime &runtime, const Options &options, bool prepack,
+                  OrtSessionOptions *to) {
+  const OrtApi *api = runtime.api;
   std::vector<std::pair<std::string, std::string>> config = {
       {kOrtSessionOptionsConfigAllowIntraOpSpinning, options.spin ? "1" : "0"},
       {kOrtSessionOptionsConfigAllowInterOpSpinning, options.spin ? "1" : "0"},
       {kOrtSessionOptionsConfigDisablePrepacking, prepack ? "0" : "1"},
+      {kOrtSessionOptionsDisableSpecifiedOptimizers, WrongOptimizer},
       // Of a file in ORT format: what was read is used in place.
       {kOrtSessionOptionsConfigUseORTModelBytesDirectly, "1"},
       {kOrtSessionOptionsConfigUseORTModelBytesForInitializers, "1"},
@@ -121,7 +140,8 @@ Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSe
   if (!ok(api->SetIntraOpNumThreads(to, options.threads), "threads") ||
       !ok(api->SetInterOpNumThreads(to, 1), "threads") ||
       !ok(api->SetSessionExecutionMode(to, ORT_SEQUENTIAL), "execution mode") ||
-      !ok(api->SetSessionGraphOptimizationLevel(to, options.optimize), "optimize") ||
+      !ok(api->SetSessionGraphOptimizationLevel(to, levelFor(runtime, options.optimize)),
+          "optimize") ||
       (!options.arena && !ok(api->DisableCpuMemArena(to), "arena")) ||
       (!options.pattern && !ok(api->DisableMemPattern(to), "pattern")))
     return s;
@@ -131,9 +151,17 @@ Status setOptions(const OrtApi *api, const Options &options, bool prepack, OrtSe
   return addCustomOps(api, options.customOps, to);
 }
 
-/// Whether the bytes are ONNX Runtime's own format (a flat buffer, with this identifier).
-bool isOrtFormat(const Buffer &bytes) {
-  return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0;
+/// What ZipMap makes of a classifier's probabilities.
+bool isListOfMaps(const OrtApi *api, const OrtTypeInfo *type) {
+  const OrtSequenceTypeInfo *sequence = nullptr;
+  Scoped<OrtTypeInfo> element(api->ReleaseTypeInfo);
+  ONNXType kind = ONNX_TYPE_UNKNOWN;
+  const auto ok = [api](OrtStatus *status) {
+    return take(api, status, Code::InvalidModel, {}).ok();
+  };
+  return ok(api->CastTypeInfoToSequenceTypeInfo(type, &sequence)) && sequence &&
+         ok(api->GetSequenceElementType(sequence, element.out())) &&
+         ok(api->GetOnnxTypeFromTypeInfo(element.get(), &kind)) && kind == ONNX_TYPE_MAP;
 }
 
 /// Reads the spec of an input or output from its type.
@@ -149,7 +177,9 @@ Status readSpec(const OrtApi *api, const OrtTypeInfo *type, const std::string &w
     return s;
   if (!info)
     return makeError(Code::Unsupported, who,
-                     " is a sequence, a map or optional; only tensors are supported");
+                     isListOfMaps(api, type)
+                         ? " is a sequence of maps; export the classifier with zipmap=False"
+                         : " is a sequence, a map or optional; only tensors are supported");
   ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   size_t rank = 0;
   if (!ok(api->GetTensorElementType(info, &element)) || !ok(api->GetDimensionsCount(info, &rank)))
@@ -175,8 +205,10 @@ struct Side {
   OrtStatus *(ORT_API_CALL *type)(const OrtSession *, size_t, OrtTypeInfo **);
 };
 
+/// `leftOut`: what has no spec, and why; null if all of them have to have one.
 Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &side,
-                 std::vector<TensorSpec> &specs) {
+                 std::vector<TensorSpec> &specs,
+                 std::vector<std::pair<std::string, Status>> *leftOut) {
   const OrtApi *api = runtime.api;
   size_t count = 0;
   std::string who = side.what;
@@ -200,11 +232,32 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
     Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
     if (!ok(side.type(session, i, type.out())))
       return s;
-    if (s = readSpec(api, type.get(), who, spec); !s)
+    s = readSpec(api, type.get(), who, spec);
+    if (s)
+      specs.push_back(std::move(spec));
+    else if (leftOut && s.code() == Code::Unsupported)
+      leftOut->emplace_back(std::move(spec.name), std::exchange(s, Status()));
+    else
       return s;
-    specs.push_back(std::move(spec));
   }
   return Status();
+}
+
+/// What a session says of a file that it can't load, as a compiler's user should read it.
+Status explained(const Status &status, const Runtime &runtime) {
+  if (status)
+    return status;
+  std::string text = status.message();
+  const auto has = [&text](std::string_view part) { return text.find(part) != text.npos; };
+  // After where in its source it was.
+  constexpr std::string_view Version = "Unsupported model IR version";
+  if (const size_t place = text.find("/onnxruntime_src/"), at = text.find(Version);
+      place < at && at != text.npos)
+    text.erase(place, at - place);
+  if (has(Version) || (has("opset") && has("is under development")))
+    text += "; install a newer ONNX Runtime than " + runtime.version +
+            ", or export the model with an older opset and ir_version";
+  return {status.code(), std::move(text)};
 }
 
 std::vector<const char *> cNames(const std::vector<TensorSpec> &specs) {
@@ -225,16 +278,15 @@ Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Opti
     return bytes.status();
   if (bytes->empty())
     return makeError(Code::InvalidModel, path, " is empty");
+  if (const std::string what = engine::whatInstead(bytes->span()); !what.empty())
+    return makeError(Code::InvalidModel, path, " is ", what);
   Expected<const Runtime *> runtime = loadRuntime(options.runtime);
   if (!runtime)
     return runtime.status();
   std::unique_ptr<Model> model(new Model(**runtime));
   if (Status s = model->load(path, std::move(*bytes), options, !memory); !s)
     return s;
-  Status s = model->readSignature();
-  if (s)
-    s = model->readMetadata();
-  if (!s)
+  if (Status s = model->readMetadata(); !s)
     return s.withContext(path);
   return model;
 }
@@ -251,39 +303,110 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
       !s)
     return s;
   const bool prepack = options.prepack ? *options.prepack : engine::paysToPrepack(bytes.span());
-  if (Status s = setOptions(api, options, prepack, sessionOptions.get()); !s)
+  if (Status s = setOptions(runtime_, options, prepack, sessionOptions.get()); !s)
     return s;
   std::vector<Buffer> contents;
-  const bool isOrt = isOrtFormat(bytes);
+  const bool isOrt = engine::isOrtFormat(bytes.span());
   if (!isOrt)
     if (Status s = addExternalFiles(runtime_, path, isFile, bytes, sessionOptions.get(), contents);
         !s)
       return s;
 
+  const engine::OnnxFacts facts = engine::factsOf(bytes.span());
+  isNeverEmpty_ = facts.isNeverEmpty;
+  std::optional<std::string> guarded;
+  if (facts.hasRecurrence)
+    guarded = engine::guardedModel(bytes.span());
+  const Span<const uint8_t> taken =
+      guarded
+          ? Span<const uint8_t>(reinterpret_cast<const uint8_t *>(guarded->data()), guarded->size())
+          : bytes.span();
   const std::lock_guard<std::mutex> lock(runtime_.sessions);
-  Status made = take(api,
-                     api->CreateSessionFromArray(runtime_.env, bytes.data(), bytes.size(),
-                                                 sessionOptions.get(), &session_),
-                     Code::InvalidModel, path + " cannot be loaded");
-  if (made && isOrt)
+  if (Status s = open(path, taken, sessionOptions.get(), session_); !s)
+    return s;
+  if (Status s = readSignature(facts); !s)
+    return s.withContext(path);
+  if (Status s = checkRanks(path, bytes.span(), facts, sessionOptions.get()); !s)
+    return s;
+  if (!facts.defaults.empty())
+    metadata_.emplace_back(engine::DefaultsKey, engine::defaultsText(facts.defaults));
+  if (isOrt)
     bytes_ = std::move(bytes); // where its memory lies stays
-  return made;
+  return Status();
 }
 
-Status Model::readSignature() {
+Status Model::open(const std::string &path, Span<const uint8_t> bytes, OrtSessionOptions *options,
+                   OrtSession *&session) const {
+  return explained(take(runtime_.api,
+                        runtime_.api->CreateSessionFromArray(runtime_.env, bytes.data(),
+                                                             bytes.size(), options, &session),
+                        Code::InvalidModel, path + " cannot be loaded"),
+                   runtime_);
+}
+
+Status Model::readSignature(const engine::OnnxFacts &facts) {
   const OrtApi *api = runtime_.api;
   const Side inputs{"input", api->SessionGetInputCount, api->SessionGetInputName,
                     api->SessionGetInputTypeInfo};
   const Side outputs{"output", api->SessionGetOutputCount, api->SessionGetOutputName,
                      api->SessionGetOutputTypeInfo};
-  if (Status s = readSpecs(runtime_, session_, inputs, signature_.inputs); !s)
+  if (Status s = readSpecs(runtime_, session_, inputs, signature_.inputs, nullptr); !s)
     return s;
-  if (Status s = readSpecs(runtime_, session_, outputs, signature_.outputs); !s)
+  for (const TensorSpec &spec : signature_.inputs)
+    if (std::find(facts.shapelessInputs.begin(), facts.shapelessInputs.end(), spec.name) !=
+        facts.shapelessInputs.end())
+      return makeError(Code::Unsupported, "input '", spec.name, "' has no shape; ", StateShapes);
+  std::vector<std::pair<std::string, Status>> leftOut;
+  if (Status s = readSpecs(runtime_, session_, outputs, signature_.outputs, &leftOut); !s)
     return s;
+  if (signature_.outputs.empty() && !leftOut.empty())
+    return leftOut.front().second;
+  for (const auto &[name, why] : leftOut)
+    metadata_.emplace_back(engine::LeftOutKey + name, why.message());
   inputNames_ = cNames(signature_.inputs);
   outputNames_ = cNames(signature_.outputs);
   inputSpecs_ = toComponent(signature_.inputs);
   outputSpecs_ = toComponent(signature_.outputs);
+  return Status();
+}
+
+Status Model::checkRanks(const std::string &path, Span<const uint8_t> bytes,
+                         const engine::OnnxFacts &facts, OrtSessionOptions *options) const {
+  std::vector<std::string> doubtful;
+  for (const TensorSpec &spec : signature_.outputs)
+    if (spec.shape.empty() &&
+        std::find(facts.shapelessOutputs.begin(), facts.shapelessOutputs.end(), spec.name) !=
+            facts.shapelessOutputs.end())
+      doubtful.push_back(spec.name);
+  if (doubtful.empty())
+    return Status();
+  const OrtApi *api = runtime_.api;
+  const std::string probes = engine::shapeProbe(doubtful);
+  Buffer probed;
+  if (Status s = probed.reserve(bytes.size() + probes.size()); !s)
+    return s.withContext(path);
+  (void)probed.append(bytes.data(), bytes.size());
+  (void)probed.append(probes.data(), probes.size());
+  Scoped<OrtSession> session(api->ReleaseSession);
+  std::vector<TensorSpec> outputs;
+  const Side side{"output", api->SessionGetOutputCount, api->SessionGetOutputName,
+                  api->SessionGetOutputTypeInfo};
+  std::vector<std::pair<std::string, Status>> leftOut;
+  Status s = take(api, api->SetSessionGraphOptimizationLevel(options, ORT_DISABLE_ALL),
+                  Code::Internal, path);
+  if (s)
+    s = open(path, probed.span(), options, *session.out());
+  if (s)
+    s = readSpecs(runtime_, session.get(), side, outputs, &leftOut);
+  for (const std::string &name : doubtful) {
+    const std::string probe = engine::shapeProbeName(name);
+    const auto found =
+        std::find_if(outputs.begin(), outputs.end(),
+                     [&probe](const TensorSpec &output) { return output.name == probe; });
+    if (!s || found == outputs.end() || found->shape != Shape{0})
+      return makeError(Code::Unsupported, path, ": output '", name, "' has no shape; ",
+                       StateShapes);
+  }
   return Status();
 }
 

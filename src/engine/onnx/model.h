@@ -5,6 +5,7 @@
 #define MLBRIDGE_ENGINE_ONNX_MODEL_H
 
 #include "core/buffer.h"
+#include "engine/onnx_format.h"
 #include "runtime.h"
 
 #include <mlbridge/component.h>
@@ -66,11 +67,18 @@ public:
   const std::vector<mlb_tensor_spec> &inputSpecs() const { return inputSpecs_; }
   const std::vector<mlb_tensor_spec> &outputSpecs() const { return outputSpecs_; }
   const std::vector<std::pair<std::string, std::string>> &metadata() const { return metadata_; }
+  /// An empty input might reach what ends the process, and nothing in the graph prevents it.
+  bool isNeverEmpty() const { return isNeverEmpty_; }
 
 private:
   explicit Model(const Runtime &runtime) : runtime_(runtime) {}
   Status load(const std::string &path, Buffer bytes, const Options &options, bool isFile);
-  Status readSignature();
+  Status open(const std::string &path, Span<const uint8_t> bytes, OrtSessionOptions *options,
+              OrtSession *&session) const;
+  Status readSignature(const engine::OnnxFacts &facts);
+  /// Fails if ONNX Runtime doesn't know the rank of one of the outputs, which it gives as 0.
+  Status checkRanks(const std::string &path, Span<const uint8_t> bytes,
+                    const engine::OnnxFacts &facts, OrtSessionOptions *options) const;
   Status readMetadata();
 
   const Runtime &runtime_;
@@ -80,6 +88,7 @@ private:
   std::vector<const char *> inputNames_, outputNames_;
   std::vector<mlb_tensor_spec> inputSpecs_, outputSpecs_;
   std::vector<std::pair<std::string, std::string>> metadata_;
+  bool isNeverEmpty_ = false;
 };
 
 } // namespace mlbridge::onnx

@@ -16,6 +16,41 @@ ONNXTensorElementDataType toOrt(ElementType type) {
   return static_cast<ONNXTensorElementDataType>(engine::toOnnx(type));
 }
 
+/// What a model's user should read of ONNX Runtime's failure.
+Status explained(const Status &failure) {
+  const std::string &text = failure.message();
+  if (const std::string guarded = engine::guardFailure(text); !guarded.empty())
+    return {Code::PolicyFailed, "the model failed: " + guarded};
+  // An output of another shape than the memory for it, as versions from 1.31 on say it and before.
+  struct Wording {
+    std::string_view stated, fact;
+  };
+  for (const Wording &says :
+       {Wording{"has shape {", "} but the computed output shape for this run is {"},
+        Wording{"Current shape:{", "} Requested shape:{"}}) {
+    const size_t stated = text.find(says.stated), fact = text.find(says.fact, stated);
+    if (stated == text.npos || fact == text.npos)
+      continue;
+    const auto between = [&text](size_t begin, char end) {
+      return text.substr(begin, text.find(end, begin) - begin);
+    };
+    const auto lengths = [&between](size_t begin) {
+      std::string list = between(begin, '}');
+      for (size_t comma = 0; (comma = list.find(',', comma)) != list.npos; comma += 2)
+        list.insert(comma + 1, " ");
+      return list;
+    };
+    constexpr std::string_view Output = "provided for output '";
+    const size_t name = text.find(Output);
+    return makeError(
+        Code::PolicyFailed,
+        name == text.npos ? "an output" : "output '" + between(name + Output.size(), '\'') + "'",
+        " is [", lengths(fact + says.fact.size()), "]; the model declares [",
+        lengths(stated + says.stated.size()), "]; export it with that dimension dynamic");
+  }
+  return failure;
+}
+
 /// Bytes per element.
 size_t width(ElementType type) {
   return type == ElementType::String ? sizeof(mlb_string) : sizeOf(type);
@@ -63,9 +98,8 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
     std::memset(slot.own.data(), 0, slot.own.size());
   }
   runner->releasePerCallOutputs();
-  if (!runner->anyPerCall_)
-    if (Status s = runner->makeBinding(); !s)
-      return s;
+  if (Status s = runner->makeBinding(); !s)
+    return s;
   return runner;
 }
 
@@ -76,8 +110,49 @@ Status Runner::makeBinding() {
     if (inputs_[i].sized)
       failure = api->BindInput(binding_, model_.inputNames()[i], inputValues_[i]);
   for (size_t i = 0; i < outputs_.size() && !failure; ++i)
-    failure = api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
+    failure =
+        outputs_[i].perCall
+            ? api->BindOutputToDevice(binding_, model_.outputNames()[i], model_.runtime().memory)
+            : api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
   return take(api, failure, Code::Internal, "binding the buffers");
+}
+
+// ONNX Runtime doesn't write an output that it was given memory for if that is an input of the
+// graph too, but replaces it: the binding then has the input. What it does with an output depends
+// on the graph alone, so the first evaluation settles for which outputs its own memory is taken.
+Status Runner::adoptOutputs() {
+  const OrtApi *api = model_.runtime().api;
+  OrtAllocator *allocator = model_.runtime().allocator;
+  OrtValue **values = nullptr;
+  size_t count = 0;
+  if (Status s = take(api, api->GetBoundOutputValues(binding_, allocator, &values, &count),
+                      Code::Internal, "the outputs");
+      !s)
+    return s;
+  Status status;
+  if (count != outputs_.size())
+    status = makeError(Code::Internal, "ONNX Runtime gave ", count, " outputs instead of ",
+                       outputs_.size());
+  for (size_t i = 0; i < count; ++i) {
+    void *data = nullptr;
+    if (status && !outputs_[i].perCall)
+      status = take(api, api->GetTensorMutableData(values[i], &data), Code::PolicyFailed,
+                    "output '" + outputs_[i].spec->name + "'");
+    if (status && (outputs_[i].perCall || data != outputs_[i].own.data())) {
+      outputs_[i].perCall = anyPerCall_ = true;
+      std::swap(outputValues_[i], values[i]);
+    }
+    if (values[i])
+      api->ReleaseValue(values[i]);
+  }
+  if (values)
+    allocator->Free(allocator, static_cast<void *>(values));
+  if (status && anyPerCall_) {
+    api->ReleaseIoBinding(binding_);
+    binding_ = nullptr;
+  }
+  isSettled_ = status.ok();
+  return status;
 }
 
 Runner::~Runner() {
@@ -225,6 +300,10 @@ Status Runner::evaluate() {
     return makeError(Code::InvalidArgument, "the lengths of the input '", slot->spec->name,
                      "' were never set; call resize first");
   }
+  if (model_.isNeverEmpty())
+    for (const Slot &slot : inputs_)
+      if (slot.count == 0)
+        return makeError(Code::PolicyFailed, engine::emptyInput(slot.spec->name));
   if (anyPerCall_)
     releasePerCallOutputs();
   if (anyStrings_)
@@ -238,7 +317,10 @@ Status Runner::evaluate() {
                           inputValues_.data(), inputValues_.size(), model_.outputNames().data(),
                           outputValues_.size(), outputValues_.data());
   if (failure)
-    return take(api, failure, Code::PolicyFailed, "the model failed");
+    return explained(take(api, failure, Code::PolicyFailed, "the model failed"));
+  if (!isSettled_)
+    if (Status s = adoptOutputs(); !s)
+      return s;
   if (anyPerCall_)
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (outputs_[i].perCall)
@@ -285,8 +367,21 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
                      "; the model declares ", toString(slot.spec->shape));
   if (slot.spec->type == ElementType::String)
     return readStrings(slot, value, count);
-  slot.data = count ? data : nothing;
   slot.count = count;
+  slot.data = nothing;
+  if (count == 0)
+    return Status();
+  slot.data = data;
+  // What is an input's memory changes with the next input.
+  const bool isInput = std::any_of(inputs_.begin(), inputs_.end(), [data](const Slot &input) {
+    return input.sized && input.own.data() == data;
+  });
+  if (!isInput && slot.spec->isDynamic())
+    return Status();
+  if (Status s = slot.own.resize(count * width(slot.spec->type)); !s)
+    return s.withContext("output '" + name + "'");
+  std::memcpy(slot.own.data(), data, count * width(slot.spec->type));
+  slot.data = slot.own.data();
   return Status();
 }
 

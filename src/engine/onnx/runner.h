@@ -51,6 +51,8 @@ private:
   /// Makes the value of a slot over its own memory.
   Status makeValue(Slot &slot, const int64_t *shape, OrtValue *&value);
   Status makeBinding();
+  /// After the first evaluation: finds the outputs that aren't in the memory given for them.
+  Status adoptOutputs();
   Status makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count, OrtValue *&value);
   Status writeStrings();
   Status readStrings(Slot &slot, const OrtValue *value, size_t count);
@@ -60,8 +62,10 @@ private:
   const Model &model_;
   std::vector<Slot> inputs_, outputs_;
   std::vector<OrtValue *> inputValues_, outputValues_;
-  /// A tenth faster than Run for small networks. Null if an output is allocated by each evaluation.
+  /// A tenth faster than Run for small networks. Null from the first evaluation on if an output is
+  /// allocated by each.
   OrtIoBinding *binding_ = nullptr;
+  bool isSettled_ = false; ///< whether that has been looked at
   size_t unsized_ = 0;
   bool anyPerCall_ = false;
   bool anyStrings_ = false; ///< among the inputs

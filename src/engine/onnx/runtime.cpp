@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <unistd.h>
@@ -21,7 +22,6 @@ namespace {
 /// The oldest C API that has what this engine calls, so that old libraries work too.
 constexpr uint32_t ApiVersion = 16;
 static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are older than 1.16");
-constexpr int ExternalDataMinor = 18;
 
 constexpr const char *WhatToInstall =
     "install it with 'pip install onnxruntime' (Debian's pip refuses outside of a virtual "
@@ -108,7 +108,7 @@ Status load(const std::string &path, Runtime &runtime) {
     return makeError(Code::Unsupported, path, " is ONNX Runtime ", runtime.version,
                      ", which lacks the C API of version ", ApiVersion,
                      " that is needed here; install version 1.", ApiVersion, " or newer");
-  runtime.externalData = major > 1 || minor >= ExternalDataMinor;
+  runtime.minor = major > 1 ? std::numeric_limits<int>::max() : static_cast<int>(minor);
 
   const OrtApi *api = runtime.api;
   const std::string where = "ONNX Runtime " + runtime.version + " (" + path + ") cannot start";

@@ -23,8 +23,8 @@ struct Runtime {
   OrtRunOptions *runOptions = nullptr; ///< the default ones, never changed
   std::string path;
   std::string version; ///< "1.22.0"
-  /// Whether models with external data files can be loaded from memory (since 1.18).
-  bool externalData = false;
+  int minor = 0;       ///< of version 1; a later one counts as the newest
+  bool isAtLeast(int other) const { return minor >= other; }
   /// Held while a session is made.
   mutable std::mutex sessions;
 };

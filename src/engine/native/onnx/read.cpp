@@ -4,9 +4,11 @@
 #include "engine/native/kernels/kernel.h"
 #include "engine/native/onnx/model.h"
 
+#include "engine/onnx_format.h"
 #include "engine/wire.h"
 
 #include <cstring>
+#include <set>
 
 namespace mlbridge::native::onnx {
 namespace {
@@ -104,7 +106,7 @@ private:
       return;
     }
     if (m.payload.size() % 4)
-      return damaged(m.payload, "a list of floats ends within a float");
+      return damaged(m.raw, "a list of floats ends within a float");
     if (m.payload.empty())
       return;
     const size_t before = out.size();
@@ -121,7 +123,7 @@ private:
     while (!rest.empty()) {
       uint64_t value = 0;
       if (!Message::takeVarint(rest, value))
-        return damaged(m.payload, "a list of integers ends within one");
+        return damaged(m.raw, "a list of integers ends within one");
       out.push_back(static_cast<int64_t>(value));
     }
   }
@@ -144,7 +146,7 @@ private:
       return;
     }
     if (depth_ == 0 && hasGraph_)
-      return damaged(m.payload, "the model has a second graph");
+      return damaged(m.raw, "the model has a second graph");
     hasGraph_ |= depth_ == 0;
     Between between;
     bool hasSparse = false;
@@ -163,7 +165,7 @@ private:
     out.domain = own(out.domain);
     for (const Attribute &attribute : out.defaults)
       if (!attribute.reference.empty())
-        damaged(m.payload, "the default of a function's attribute is a reference");
+        damaged(m.raw, "the default of a function's attribute is a reference");
   }
 
   void read(const Message &m, Node &out) {
@@ -172,7 +174,7 @@ private:
            Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain});
     out.domain = own(out.domain);
     if (status_ && out.op.empty())
-      damaged(m.payload, "a node names no operator");
+      damaged(m.raw, "a node names no operator");
   }
 
   void read(const Message &m, Attribute &out) {
@@ -278,6 +280,15 @@ Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline) {
 
 Metadata metadataOf(const Model &model) {
   Metadata metadata;
+  std::set<std::string_view> initializers;
+  for (const Tensor &tensor : model.graph.initializers)
+    initializers.insert(tensor.name);
+  std::vector<std::string> defaults;
+  for (const ValueInfo &input : model.graph.inputs)
+    if (initializers.count(input.name) != 0)
+      defaults.emplace_back(input.name);
+  if (!defaults.empty())
+    metadata.emplace(engine::DefaultsKey, engine::defaultsText(defaults));
   for (const auto &[key, value] : model.metadata)
     metadata.emplace(std::string(key), std::string(value));
   const std::pair<const char *, std::string_view> fields[] = {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is read from a model before ONNX Runtime sees it, and written into it.
+#include "engine/onnx_format.h"
+
+#include "engine/file.h"
+#include "engine/native/test_models.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlbridge;
+using namespace mlbridge::native;
+
+namespace {
+
+Span<const uint8_t> bytesOf(const std::string &text) {
+  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
+}
+
+/// y = GRU of x, whose lengths are those of `shape`.
+Graph recurrent(const Shape &shape, const std::string &op = "GRU") {
+  Graph g;
+  g.inputs = {info("x", FloatType, shape)};
+  g.outputs = {info("y", FloatType, {-1, 1, -1, 2})};
+  g.nodes = {node(op, {"x", "w", "r"}, {"y"}, {}, "layer")};
+  return g;
+}
+
+TEST(OnnxFormat, GuardsARecurrentLayerWhoseInputMayBeEmpty) {
+  for (const char *op : {"GRU", "LSTM", "RNN"}) {
+    const std::string model = modelOf(recurrent({-1, -1, 3}, op));
+    EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasRecurrence);
+    const std::optional<std::string> guarded = engine::guardedModel(bytesOf(model));
+    ASSERT_TRUE(guarded);
+    EXPECT_NE(guarded->find("Reshape"), std::string::npos);
+    EXPECT_NE(guarded->find(std::string("mlbridge.guard[") + op + " 'layer']"), std::string::npos);
+    // What came after the graph is still there.
+    EXPECT_NE(guarded->find("hello"), std::string::npos);
+    EXPECT_FALSE(engine::guardedModel(bytesOf(modelOf(recurrent({2, 1, 3}, op)))));
+    EXPECT_TRUE(engine::guardedModel(bytesOf(modelOf(recurrent({0, 1, 3}, op)))));
+  }
+  EXPECT_FALSE(engine::guardedModel(bytesOf(modelOf(smallNetwork()))));
+  EXPECT_FALSE(engine::factsOf(bytesOf(modelOf(smallNetwork()))).hasRecurrence);
+}
+
+TEST(OnnxFormat, GuardsLayersInGraphsOfNodes) {
+  Graph outer;
+  outer.inputs = {info("c", BoolType, {})};
+  outer.outputs = {info("y", FloatType, {1})};
+  outer.nodes = {node("If", {"c"}, {"y"},
+                      {graphAttribute("then_branch", recurrent({-1, 1, 3}).write()),
+                       graphAttribute("else_branch", recurrent({2, 1, 3}).write())})};
+  const std::string model = modelOf(outer);
+  EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasRecurrence);
+  const std::optional<std::string> guarded = engine::guardedModel(bytesOf(model));
+  ASSERT_TRUE(guarded);
+  size_t count = 0;
+  for (size_t at = 0; (at = guarded->find("mlbridge.guard[", at)) != guarded->npos; ++at)
+    ++count;
+  EXPECT_EQ(count, 2u);
+}
+
+TEST(OnnxFormat, SaysWhichGuardFailed) {
+  EXPECT_EQ(engine::guardFailure("Name:'mlbridge.guard[GRU 'layer']' Status").substr(0, 11),
+            "GRU 'layer'");
+  EXPECT_EQ(engine::guardFailure("Name:'another' Status"), "");
+  EXPECT_EQ(engine::guardFailure("mlbridge.guard[not ended"), "");
+}
+
+TEST(OnnxFormat, FindsInputsWithDefaultsAndWhatHasNoShape) {
+  Graph g = smallNetwork();
+  g.inputs.push_back(info("b1", FloatType, {3}));
+  g.inputs.push_back(Message().bytes(1, "free").bytes(2, Message().bytes(1, "").text).text);
+  g.outputs.push_back(Message().bytes(1, "out").bytes(2, Message().bytes(1, "").text).text);
+  const engine::OnnxFacts facts = engine::factsOf(bytesOf(modelOf(g)));
+  EXPECT_EQ(facts.defaults, std::vector<std::string>{"b1"});
+  EXPECT_EQ(facts.shapelessInputs, std::vector<std::string>{"free"});
+  EXPECT_EQ(facts.shapelessOutputs, std::vector<std::string>{"out"});
+  EXPECT_FALSE(facts.isNeverEmpty);
+}
+
+TEST(OnnxFormat, AFileOfONNXRuntimesOwnWithARecurrentLayerTakesNoEmptyInput) {
+  using std::string_literals::operator""s;
+  EXPECT_TRUE(engine::factsOf(bytesOf("\0\0\0\0ORTM\0\0\0\0\3\0\0\0GRU\0"s)).isNeverEmpty);
+  EXPECT_FALSE(engine::factsOf(bytesOf("\0\0\0\0ORTM\0\0\0\0\4\0\0\0GRUs\0"s)).isNeverEmpty);
+}
+
+TEST(OnnxFormat, AnyBytesAreReadWithoutHarm) {
+  const std::string model = modelOf(recurrent({-1, -1, 3}));
+  for (size_t size = 0; size < model.size(); ++size) {
+    const std::string cut = model.substr(0, size);
+    (void)engine::factsOf(bytesOf(cut));
+    const std::optional<std::string> guarded = engine::guardedModel(bytesOf(cut));
+    EXPECT_TRUE(!guarded || guarded->size() > cut.size());
+  }
+}
+
+TEST(OnnxFormat, NamesWhatIsPlainlyNoModel) {
+  using std::string_literals::operator""s;
+  const auto what = [](const std::string &bytes) { return engine::whatInstead(bytesOf(bytes)); };
+  EXPECT_NE(what("version https://git-lfs.github.com/spec/v1\noid sha256:0\n").find("git lfs pull"),
+            std::string::npos);
+  for (const char *page :
+       {"<!DOCTYPE html><html>", "<html>", "\n  <HTML lang=en>", "\xef\xbb\xbf<!doctype HTML>"})
+    EXPECT_NE(what(page).find("HTML"), std::string::npos) << page;
+  EXPECT_NE(what("PK\3\4"s).find("torch.onnx.export"), std::string::npos);
+  EXPECT_NE(what("\x89HDF\r\n"s).find("HDF5"), std::string::npos);
+  EXPECT_NE(what("\x1f\x8b\x08"s).find("gzip"), std::string::npos);
+  for (const std::string &model : {modelOf(smallNetwork()), ""s, "<"s, " "s, "\xef\xbb\xbf"s})
+    EXPECT_EQ(what(model), "");
+}
+
+} // namespace
