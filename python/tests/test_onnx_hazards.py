@@ -86,7 +86,7 @@ def test_an_output_that_is_an_input_has_its_value(
     )
     ask = asker(path, engine)
     for k in (1, 2, 3):
-        answer = ask({"x": np.float32([-k, k]), "h": np.float32([k, 7])})
+        answer = ask({"x": np.array([-k, k], np.float32), "h": np.array([k, 7], np.float32)})
         assert answer["y"].tolist() == [0, k]
         assert answer["h"].tolist() == [k, 7]
 
@@ -103,7 +103,10 @@ def transposed(folder: Path) -> Path:
     )
 
 
-TRANSPOSED: Feed = {"a": np.float32([[1, 2, 3], [4, 5, 6]]), "v": np.float32([1, 10])}
+TRANSPOSED: Feed = {
+    "a": np.array([[1, 2, 3], [4, 5, 6]], np.float32),
+    "v": np.array([1, 10], np.float32),
+}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
