@@ -101,7 +101,10 @@ def compare(
     for plugin in (False, True):
         target = folder / ("plugin.o" if plugin else "stock.o")
         command = compile_command(way, level, source, options, plugin)
-        done = run([*command, source.name, "-o", target], source.parent, COMPILING)
+        command += [source.name, "-o", str(target)]
+        done = run(command, source.parent, COMPILING)
+        if plugin and done.code is None:  # the machine may have been busy
+            done = run(command, source.parent, 10 * COMPILING)
         if done.code != 0 or not target.is_file():
             last = "\n".join(done.said.splitlines()[-5:])
             return Verdict("crashed", last) if plugin else Verdict(UNFIT, last)
