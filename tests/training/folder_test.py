@@ -71,7 +71,7 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(mlbridge.training.run, "trainer", lambda *_: made)
         return made
 
-    def exported(_: Settings, __: Any, rows: list[Any], path: Path) -> Path:
+    def exported(_: Settings, __: Any, rows: list[Any], path: Path, *_more: Any) -> Path:
         return path / f"{len(rows)}"
 
     monkeypatch.setattr(mlbridge.training.run, "_exported", exported)

@@ -30,15 +30,16 @@ Figures = dict[str, float]
 def measured(environment: str, options: Mapping[str, Any], seed: int) -> dict[str, Figures]:
     """`reward` and `over_oz` of "random" and "-Oz", where bytes are measured; means of the same
     episodes. Empty for other environments, and if no episode can be played."""
-    if environment != PHASE_ORDERING:
+    if environment != PHASE_ORDERING or "corpus" not in options:
         return {}
-    env = make(environment, options)
     try:
-        return _played(env, np.random.default_rng(seed), seed)
+        env = make(environment, options)
+        try:
+            return _played(env, np.random.default_rng(seed), seed)
+        finally:
+            env.close()
     except Error:  # a training says what is wrong
         return {}
-    finally:
-        env.close()
 
 
 def _played(env: Any, choices: np.random.Generator, seed: int) -> dict[str, Figures]:
