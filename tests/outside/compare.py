@@ -78,7 +78,7 @@ def compile_command(
     way: Way, level: str, source: Path, options: Sequence[str], plugin: bool
 ) -> list[str]:
     cxx = source.suffix in (".C", ".cc", ".cpp")
-    warnings = ["-w"] if way.gcc else ["-Wno-everything", "-Wbackend-plugin"]
+    warnings = [] if way.gcc else ["-Wno-everything", "-Wbackend-plugin"]
     flags = list(way.flags) if plugin else []
     compiler = way.cxx if cxx else way.c
     # The name of the file, not its folder, is in the object.
@@ -112,7 +112,7 @@ def compare(
         said = done.said
     if "crashed" in said:
         return Verdict("crashed", said)
-    refused = "[-Wbackend-plugin]" in said or "warning: gcc_settings" in said
+    refused = "[-Wbackend-plugin]" in said or "warning: gcc-settings:" in said
     if made[False].read_bytes() == made[True].read_bytes():
         return Verdict("refused" if refused else "same", said)
     sizes = [file_executable_bytes(made[plugin]) for plugin in (False, True)]

@@ -23,6 +23,7 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tally import Tally, save
 from tqdm import tqdm
@@ -60,16 +61,15 @@ def offsets(text: bytes) -> list[int]:
     return [0, *(match.end() for match in re.finditer(rb"\n", text))]
 
 
-def unexecuted(coverage: dict[str, object], tree: Path) -> dict[str, list[Block]]:
+def unexecuted(coverage: dict[str, Any], tree: Path) -> dict[str, list[Block]]:
     """Blocks that no run entered, by the names of their files, from `llvm-cov export`."""
     counts: dict[tuple[str, int, int, int, int], int] = defaultdict(int)
-    for part in coverage["data"]:  # type: ignore[attr-defined]
+    for part in coverage["data"]:
         for function in part["functions"]:
             for l1, c1, l2, c2, count, file, _, kind in function["regions"]:
-                name = Path(function["filenames"][file])
-                name = name if name.is_absolute() else tree / name
-                if kind == 0 and name.suffix == ".c" and tree in name.parents:
-                    counts[(str(name.relative_to(tree)), l1, c1, l2, c2)] += count
+                path = tree / function["filenames"][file]
+                if kind == 0 and path.suffix == ".c" and tree in path.parents:
+                    counts[(str(path.relative_to(tree)), l1, c1, l2, c2)] += count
     found: dict[str, list[Block]] = defaultdict(list)
     for (name, l1, c1, l2, c2), count in sorted(counts.items()):
         if count:

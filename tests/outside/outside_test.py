@@ -148,10 +148,10 @@ def test_blocks_that_no_run_entered(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_bytes(TEXT)
     place = [2, 14, 5, 4]
     function = {"filenames": [str(tmp_path / "a.c")]}
-    never = {"data": [{"functions": [{**function, "regions": [[*place, 0, 0, 0, 0]]}]}]}
-    [block] = emi.unexecuted(never, tmp_path)["a.c"]
+    never = [{"functions": [{**function, "regions": [[*place, 0, 0, 0, 0]]}]}]
+    [block] = emi.unexecuted({"data": never}, tmp_path)["a.c"]
     assert TEXT[block.start : block.end].startswith(b"{\n    if (n > 2)")
     assert TEXT[block.start : block.end].endswith(b"return 2;\n  }")
     # The same text, of another copy of the function, may have run.
     once = {**function, "regions": [[*place, 1, 0, 0, 0]]}
-    assert not emi.unexecuted({"data": [*never["data"], {"functions": [once]}]}, tmp_path)
+    assert not emi.unexecuted({"data": [*never, {"functions": [once]}]}, tmp_path)
