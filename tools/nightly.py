@@ -75,7 +75,11 @@ def fuzzers(log: Path, seconds: float) -> bool:
         corpus.mkdir(parents=True, exist_ok=True)
         options = [f"-max_total_time={int(seconds / len(targets))}", "-print_final_stats=1"]
         options += ["-timeout=10", f"-artifact_prefix={RESULTS}/{target.name}-"]
-        good &= run(log, target, *options, corpus, *seeds(target.name, log))
+        own = RESULTS / f"{target.name}.log"
+        own.unlink(missing_ok=True)
+        code = run_logged(own, target, *options, corpus, *seeds(target.name, log), seconds=HOURS)
+        count = (ROOT / "tests/outside/damaged.py", own, target.name, str(code))
+        good &= run(log, PYTHON, *count, "--artifacts", RESULTS) and code == 0
     return good
 
 
@@ -243,6 +247,13 @@ def mlir_tests(log: Path, _: float) -> bool:
     return outside("mlir_tests.py", log, "--seed", str(int(time.time()) // 86400 * 10))
 
 
+def onnx_graphs(log: Path, _: float) -> bool:
+    """Random ONNX graphs with extreme values by the native engine, some compiled; others each
+    night."""
+    first = str(int(time.time()) // 86400 * 20000)
+    return outside("onnx_graphs.py", log, "--first", first, "--count", "8000", "--compiled", "24")
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -277,6 +288,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "aarch64": (aarch64, 0.05),
     "csmith": (csmith, 0.0),
     "emi": (emi, 0.0),
+    "onnx-graphs": (onnx_graphs, 0.0),
     "gcc-torture": (gcc_torture, 0.0),
     "mlir-tests": (mlir_tests, 0.0),
 }

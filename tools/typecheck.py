@@ -17,7 +17,14 @@ UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice
 IMPORTED = (  # from other folders
     "cmake",
     *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
-    *("tests/attacks", "tests/llvm-advice", "bench", "bench/in-process", "bench/round-trip"),
+    *(
+        "tests/attacks",
+        "tests/random-networks",
+        "tests/llvm-advice",
+        "bench",
+        "bench/in-process",
+        "bench/round-trip",
+    ),
 )
 
 

@@ -78,7 +78,7 @@ class Sizes:
         listed = run("ninja", "-C", self.build, "-t", "query", "src/libmlbridge.a").split()
         objects = [self.build / word for word in listed if word.endswith(".o")]
         if not native:
-            objects = [o for o in objects if "native" not in o.parts]
+            objects = [o for o in objects if "native" not in o.relative_to(self.build).parts]
         out = self.folder / f"library-{native}.a"
         run("ar", "rcsD", out, *objects)
         return out

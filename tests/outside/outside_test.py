@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import compare
+import damaged
 import emi
 import tally
 from reduce import reduce
@@ -116,6 +117,25 @@ def test_random_programs_are_right(tmp_path: Path) -> None:
     command += ["--report", str(tmp_path / "outside.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+
+
+def test_random_onnx_graphs_are_right(tmp_path: Path) -> None:
+    """Some of those of `make nightly`, by the native engine."""
+    command = [sys.executable, str(HERE / "onnx_graphs.py"), "--first", "0", "--count", "300"]
+    command += ["--compiled", "0", "--report", str(tmp_path / "outside.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+
+
+def test_what_a_fuzzer_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "FINDINGS", tmp_path / "findings")
+    log = "Done\nstat::number_of_executed_units: 1234\n"
+    good = damaged.counted(log, "native_fuzz", 0, tmp_path)
+    assert (good.suite, good.programs, good.good) == ("damaged-models", 1234, True)
+    (tmp_path / "serdes_fuzz-crash-1").write_bytes(b"x")
+    bad = damaged.counted("ended", "serdes_fuzz", 77, tmp_path)
+    assert bad.crashed == 1 and not bad.good
+    assert "serdes_fuzz-crash-1" in bad.found[0]
 
 
 TEXT = b"""int main(int n, char **all) {

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aliases
 import elementwise as e
+import extremes
 import shaping as s
 import structures as t
 from network import Builder, Dim, Network, Shape, Value
@@ -102,6 +103,7 @@ KINDS: dict[str, Callable[[int], Network]] = {
     "networks": network,
     "aliases": aliases.network,
     "many-aliases": aliases.many,
+    "extremes": extremes.network,
 }
 
 

@@ -71,6 +71,22 @@ TEST(NativeExtremes, WhatIsNeitherLessNorGreaterShrinksToZero) {
   EXPECT_EQ(valuesOf("ThresholdedRelu", {NaN, 2, -2}), (std::vector<float>{0, 2, 0}));
 }
 
+TEST(NativeExtremes, WhatIsTakenZeroTimesIsNotThere) {
+  Graph g;
+  g.inputs = {info("a", FloatType, {1, 1}), info("c", FloatType, {1, 1})};
+  g.outputs = {info("y", FloatType, {1, 1})};
+  g.nodes = {node("Gemm", {"a", "a", "c"}, {"y"}, {real("beta", 0)})};
+  const ModelFile file(g);
+  Model model = Model::open(file.uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
+  Runner runner = model.newRunner();
+  ASSERT_TRUE(runner.set("a", {3.0F}));
+  ASSERT_TRUE(runner.set("c", {NaN}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  EXPECT_EQ(runner.output<float>("y")[0], 9.0F);
+}
+
 TEST(NativeExtremes, HardmaxTakesNaNForGreatest) {
   EXPECT_EQ(valuesOf("Hardmax", {1, NaN, 3, NaN}, {integer("axis", 0)}),
             (std::vector<float>{0, 1, 0, 0}));
@@ -191,6 +207,32 @@ TEST(NativeExtremes, SplitsIntoPartsOfNothing) {
     const Model model = Model::open(file.uri());
     EXPECT_TRUE(model) << model.status().toString();
   }
+}
+
+Shape shapeOf(const std::string &node, const Shape &x, const std::vector<int64_t> &numbers) {
+  Graph g;
+  g.inputs = {info("x", FloatType, x)};
+  g.outputs = {info("y", FloatType, Shape(numbers.size() == 4 ? 2 : numbers.size(), -1))};
+  g.initializers = {ints("numbers", {static_cast<int64_t>(numbers.size())}, numbers)};
+  g.nodes = {node};
+  const ModelFile file(g);
+  const Model model = Model::open(file.uri());
+  EXPECT_TRUE(model) << model.status().toString();
+  return model ? model.modelSignature()->outputs[0].shape : Shape{};
+}
+
+TEST(NativeExtremes, NothingIsReshapedAsSomethingWouldBe) {
+  const std::string reshape = node("Reshape", {"x", "numbers"}, {"y"});
+  EXPECT_EQ(shapeOf(reshape, {0, 6}, {0, -1}), (Shape{0, 6}));
+  EXPECT_EQ(shapeOf(reshape, {0, 6}, {0, -1, 2}), (Shape{0, 3, 2}));
+  EXPECT_EQ(shapeOf(reshape, {0, 3}, {-1, 2}), (Shape{0, 2}));
+  EXPECT_EQ(shapeOf(reshape, {3, 2}, {0, -1}), (Shape{3, 2}));
+}
+
+TEST(NativeExtremes, NothingIsPaddedToNothing) {
+  const std::string mode = Message().bytes(1, "mode").bytes(4, "reflect").number(20, 3).text;
+  EXPECT_EQ(shapeOf(node("Pad", {"x", "numbers"}, {"y"}, {mode}), {0, 1}, {0, 1, 0, 0}),
+            (Shape{0, 2}));
 }
 
 // The largest number is an end like any other: only forwards is it that of the tensor.

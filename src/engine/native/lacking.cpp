@@ -10,9 +10,13 @@ void Lacking::add(const std::string &who, const std::string &why) {
   auto reason = std::find_if(reasons_.begin(), reasons_.end(),
                              [&](const Reason &other) { return other.why == why; });
   if (reason == reasons_.end())
-    reason = reasons_.insert(reason, {why, {}, {}});
-  if (reason->all.insert(who).second && reason->named.size() < MostNamed)
+    reason = reasons_.insert(reason, {why, {}, 0});
+  if (std::find(reason->named.begin(), reason->named.end(), who) != reason->named.end())
+    return;
+  if (reason->named.size() < MostNamed)
     reason->named.push_back(who);
+  else
+    ++reason->others;
 }
 
 Status Lacking::status() const {
@@ -23,8 +27,8 @@ Status Lacking::status() const {
     text += i ? "; " : "";
     for (size_t k = 0; k < reason.named.size(); ++k)
       text += (k ? ", " : "") + reason.named[k];
-    if (reason.all.size() > reason.named.size())
-      text += " and " + std::to_string(reason.all.size() - reason.named.size()) + " more";
+    if (reason.others)
+      text += " and " + std::to_string(reason.others) + " more";
     text += ": " + reason.why;
   }
   if (reasons_.size() > MostReasons)

@@ -5,7 +5,6 @@
 
 #include <mlbridge/status.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +22,7 @@ private:
   struct Reason {
     std::string why;
     std::vector<std::string> named; ///< the first of those concerned
-    std::set<std::string> all;
+    size_t others = 0;
   };
   std::vector<Reason> reasons_;
 };

@@ -3,6 +3,9 @@
 // evaluated at all is refused at once and by node: a length may have to be that of a weight, which
 // is found by how the shapes at a node that fails depend on it. Outputs without a declared shape
 // get one; what differs between plans is dynamic.
+//
+// Lists of numbers are vectors throughout, searched from the front: they are short, and other
+// containers make the library larger.
 #include "core/nearest.h"
 #include "engine/native/lacking.h"
 #include "engine/native/network.h"
@@ -10,7 +13,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 namespace mlbridge::native {
 namespace {
@@ -18,21 +20,16 @@ namespace {
 constexpr int64_t LongestTried = int64_t(1) << 24;
 constexpr size_t MostAttempts = 2000;
 
-/// Dimensions of inputs that have one length.
-using Variable = std::vector<std::pair<size_t, size_t>>; // input, axis
+using Numbers = std::vector<int64_t>;
 
-int64_t lengthOf(const std::vector<Shape> &shapes, const Variable &variable) {
-  return shapes[variable[0].first][variable[0].second];
-}
-std::vector<Shape> with(std::vector<Shape> shapes, const Variable &variable, int64_t length) {
-  for (const auto &[input, axis] : variable)
-    shapes[input][axis] = length;
-  return shapes;
+void addOnce(Numbers &to, int64_t number) {
+  if (std::find(to.begin(), to.end(), number) == to.end())
+    to.push_back(number);
 }
 
 /// The lengths and numbers of elements at a node, in a certain order.
-std::vector<int64_t> quantities(const Stop &stop) {
-  std::vector<int64_t> all;
+Numbers quantities(const Stop &stop) {
+  Numbers all;
   for (const Shape &shape : stop.shapes) {
     all.insert(all.end(), shape.begin(), shape.end());
     all.push_back(static_cast<int64_t>(elementCount(shape).value_or(0)));
@@ -40,83 +37,90 @@ std::vector<int64_t> quantities(const Stop &stop) {
   return all;
 }
 
-/// What the quantities at a node may have to be.
-std::set<int64_t> targets(const Stop &stop) {
-  std::set<int64_t> all;
+/// What the quantities at a node may have to be. Nothing comes last.
+Numbers targets(const Stop &stop) {
+  Numbers all = quantities(stop);
   int64_t sum = 0, product = 1;
   for (const int64_t number : stop.numbers) {
     const int64_t size = number < 0 ? 0 : std::min(number, LongestTried);
-    all.insert({size, size * size});
+    addOnce(all, size);
+    addOnce(all, size * size);
     sum += size;
     product = std::min(product * std::max<int64_t>(size, 1), LongestTried);
   }
-  all.insert({sum, product});
-  for (const int64_t quantity : quantities(stop))
-    all.insert(quantity);
-  all.erase(all.begin(), all.lower_bound(1));
+  addOnce(all, sum);
+  addOnce(all, product);
+  std::stable_partition(all.begin(), all.end(), [](int64_t n) { return n != 0; });
   return all;
 }
 
 } // namespace
 
+/// What comes of planning for some lengths.
+struct Network::Attempt {
+  Numbers lengths; ///< of all dynamic dimensions
+  std::shared_ptr<const Plan> plan;
+  Status status;
+  Stop stop;
+
+  bool isDone() const { return status || (stop.isAtEnd && stop.shapes.empty()); }
+  bool isBetterThan(const Attempt &other) const {
+    return isDone() != other.isDone() ? isDone() : stop.progress > other.stop.progress;
+  }
+};
+
 class Network::LengthSearch {
 public:
   LengthSearch(Network &network, const Lacking &lacking, const Deadline &deadline)
       : network_(network), lacking_(lacking), deadline_(deadline),
-        until_(deadline.isNever() ? Deadline::after(std::chrono::seconds(1))
-                                  : Deadline::after(deadline.left() / 2)) {
-    const auto &inputs = network.signature_.inputs;
-    std::map<std::string_view, Variable> named;
-    std::vector<Variable> single;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      for (size_t axis = 0; axis < inputs[i].shape.size(); ++axis) {
-        if (inputs[i].shape[axis] != Dynamic)
-          continue;
-        all_.emplace_back(i, axis);
-        single.push_back({{i, axis}});
-        if (const std::string_view name = nameOf(inputs[i].name, axis); !name.empty())
-          named[name].emplace_back(i, axis);
-      }
-    for (const auto &[name, variable] : named)
-      if (variable.size() > 1)
-        variables.push_back(variable);
-    variables.insert(variables.end(), single.begin(), single.end());
+        until_(
+            Deadline::after(deadline.isNever() ? std::chrono::seconds(1) : deadline.left() / 2)) {
+    std::vector<std::string_view> names;
+    for (const TensorSpec &spec : network.signature_.inputs)
+      for (size_t axis = 0; axis < spec.shape.size(); ++axis)
+        if (spec.shape[axis] == Dynamic)
+          names.push_back(nameOf(spec.name, axis));
+    for (size_t i = 0; i < names.size(); ++i) {
+      Numbers same;
+      for (size_t k = i; k < names.size(); ++k)
+        if (k == i || (!names[i].empty() && names[i] == names[k]))
+          same.push_back(static_cast<int64_t>(k));
+      if (same.size() > 1 && std::find(names.begin(), names.end(), names[i]) - names.begin() ==
+                                 static_cast<ptrdiff_t>(i))
+        variables.push_back(std::move(same));
+      all_.push_back(static_cast<int64_t>(i));
+    }
+    for (const int64_t i : all_)
+      variables.push_back({i});
   }
 
-  std::vector<Variable> variables;
+  /// The dynamic dimensions that have one length; the last ones are single dimensions.
+  std::vector<Numbers> variables;
 
-  /// Of equal lengths everywhere.
-  Attempt ofAll(int64_t length) {
-    std::vector<Shape> shapes;
-    for (const TensorSpec &spec : network_.signature_.inputs)
-      shapes.push_back(spec.shape);
-    return attempt(all_.empty() ? shapes : with(shapes, all_, length));
+  static Numbers with(Numbers lengths, const Numbers &variable, int64_t length) {
+    for (const int64_t i : variable)
+      lengths[static_cast<size_t>(i)] = length;
+    return lengths;
   }
-  Attempt attempt(const std::vector<Shape> &shapes) {
+  static int64_t lengthOf(const Attempt &attempt, const Numbers &variable) {
+    return attempt.lengths[static_cast<size_t>(variable[0])];
+  }
+  Attempt ofAll(int64_t length) { return attempt(Numbers(all_.size(), length)); }
+  Attempt attempt(const Numbers &lengths) {
     ++attempts_;
-    return network_.attempt(shapes, deadline_, lacking_);
+    return network_.attempt(lengths, deadline_, lacking_);
   }
   bool isOver() const { return attempts_ >= MostAttempts || until_.hasPassed(); }
 
   /// The attempt that comes farthest: planned, or at the end, if there are lengths for that.
   Attempt best() {
     Attempt best = ofAll(2);
-    if (isDone(best))
+    if (best.isDone())
       return best;
     consider(best, ofAll(3));
-    while (!isDone(best) && !isOver() && (solve(best) || guess(best)))
+    while (!best.isDone() && !isOver() && (solve(best) || guess(best) || detour(best)))
       ;
     return best;
-  }
-  static bool isDone(const Attempt &attempt) {
-    return attempt.status || (attempt.stop->isAtEnd && attempt.stop->shapes.empty());
-  }
-
-  std::string describe(const std::vector<Shape> &shapes) const {
-    std::string text;
-    for (size_t i = 0; i < shapes.size(); ++i)
-      text += (i ? ", " : "") + network_.signature_.inputs[i].name + toString(shapes[i]);
-    return text;
   }
 
 private:
@@ -129,81 +133,186 @@ private:
 
   /// Whether it is better.
   static bool consider(Attempt &best, Attempt other) {
-    const auto rank = [](const Attempt &attempt) {
-      return std::pair(isDone(attempt), attempt.stop->progress);
-    };
-    if (rank(other) <= rank(best))
+    if (!other.isBetterThan(best))
       return false;
     best = std::move(other);
     return true;
   }
-
-  bool tryLength(Attempt &best, const Variable &variable, int64_t length) {
-    if (length < 1 || length > LongestTried || isOver())
+  bool tryLengths(Attempt &best, Numbers lengths) {
+    for (const int64_t length : lengths)
+      if (length < 0 || length > LongestTried)
+        return false;
+    if (isOver() || std::find(tried_.begin(), tried_.end(), lengths) != tried_.end())
       return false;
-    std::vector<Shape> shapes = with(best.shapes, variable, length);
-    return tried_.insert(shapes).second && consider(best, attempt(shapes));
+    tried_.push_back(std::move(lengths));
+    return consider(best, attempt(tried_.back()));
   }
 
   /// Takes what a node gets for linear in each length.
   bool solve(Attempt &best) {
-    const std::set<int64_t> wanted = targets(*best.stop);
-    const std::vector<int64_t> now = quantities(*best.stop);
-    for (const Variable &variable : variables) {
+    const Numbers now = quantities(best.stop);
+    slopes_.clear();
+    for (const Numbers &variable : variables) {
       if (isOver())
         return false;
-      const int64_t length = lengthOf(best.shapes, variable);
-      Attempt longer = attempt(with(best.shapes, variable, length + 1));
-      const std::vector<int64_t> then = quantities(*longer.stop);
+      Attempt longer = attempt(with(best.lengths, variable, lengthOf(best, variable) + 1));
+      Numbers then = quantities(longer.stop);
       const bool isSameNode =
-          longer.stop->progress == best.stop->progress && then.size() == now.size();
+          longer.stop.progress == best.stop.progress && then.size() == now.size();
       if (consider(best, std::move(longer)))
         return true;
-      std::set<int64_t> lengths;
-      for (size_t i = 0; isSameNode && i < now.size(); ++i)
-        for (const int64_t target : wanted)
-          if (const int64_t slope = then[i] - now[i]; slope && (target - now[i]) % slope == 0)
-            lengths.insert(length + (target - now[i]) / slope);
-      for (const int64_t candidate : lengths)
-        if (tryLength(best, variable, candidate))
+      for (size_t i = 0; i < now.size() && isSameNode; ++i)
+        then[i] -= now[i];
+      slopes_.push_back(isSameNode ? std::move(then) : Numbers(now.size()));
+    }
+    for (size_t v = 0; v < variables.size(); ++v)
+      for (const int64_t target : targets(best.stop))
+        for (size_t i = 0; i < now.size(); ++i)
+          if (const int64_t slope = slopes_[v][i]; slope && (target - now[i]) % slope == 0)
+            if (tryLengths(best, with(best.lengths, variables[v],
+                                      lengthOf(best, variables[v]) + (target - now[i]) / slope)))
+              return true;
+    return align(best, now);
+  }
+
+  /// Gives an input of the node, or all of them, the shape of another one, or that which its
+  /// numbers are, from the first or from the last dimension on. Of lengths that don't change, those
+  /// of the others count too.
+  bool align(Attempt &best, Numbers values) {
+    std::vector<Shape> shapes = best.stop.shapes;
+    const size_t count = shapes.size(), all = count;
+    shapes.push_back(best.stop.numbers);
+    values.insert(values.end(), shapes.back().begin(), shapes.back().end());
+    std::vector<size_t> first; // of each input's quantities
+    for (size_t i = 0, at = 0; i < shapes.size(); at += shapes[i++].size() + 1)
+      first.push_back(at);
+    const auto isFixed = [&](size_t i) {
+      for (const Numbers &slopes : slopes_)
+        if (i < slopes.size() && slopes[i])
+          return false;
+      return true;
+    };
+    for (size_t from = 0; from < shapes.size(); ++from)
+      for (size_t to = 0; to <= all; ++to)
+        for (const bool atEnd : {true, false}) {
+          const auto place = [&](size_t input, size_t k) {
+            return first[input] + (atEnd ? shapes[input].size() - 1 - k : k);
+          };
+          Numbers lengths = best.lengths;
+          for (size_t k = 0; k < shapes[from].size(); ++k) {
+            int64_t target = values[place(from, k)];
+            for (size_t i = 0; to == all && i < count && !isFixed(place(from, k)); ++i)
+              if (k < shapes[i].size() && isFixed(place(i, k))) {
+                target = values[place(i, k)];
+                break;
+              }
+            for (size_t i = 0; i < count; ++i)
+              if ((to == all || to == i) && k < shapes[i].size())
+                setLength(lengths, place(i, k), target - values[place(i, k)]);
+          }
+          if (tryLengths(best, std::move(lengths)))
+            return true;
+        }
+    return false;
+  }
+
+  /// So that quantity i grows by `difference`.
+  void setLength(Numbers &lengths, size_t i, int64_t difference) const {
+    for (size_t v = variables.size(); v-- > 0;)
+      if (const int64_t slope = slopes_[v][i]; slope && difference % slope == 0) {
+        const auto at = static_cast<size_t>(variables[v][0]);
+        lengths = with(lengths, variables[v], lengths[at] + difference / slope);
+        return;
+      }
+  }
+
+  bool guess(Attempt &best) {
+    for (const int64_t length : {1, 4, 6, 8, 5, 7, 12, 16, 24, 32, 64, 60, 128, 256, 120, 5040}) {
+      for (const Numbers &variable : variables)
+        if (tryLengths(best, with(best.lengths, variable, length)))
           return true;
+      if (tryLengths(best, with(best.lengths, all_, length)))
+        return true;
     }
     return false;
   }
 
-  bool guess(Attempt &best) {
-    variables.push_back(all_);
-    bool isBetter = false;
-    for (const int64_t length : {1, 4, 6, 8, 5, 7, 12, 16, 24, 32, 64, 60, 128, 256, 120, 5040})
-      for (size_t i = 0; !isBetter && i < variables.size(); ++i)
-        isBetter = !variables[i].empty() && tryLength(best, variables[i], length);
-    variables.pop_back();
-    return isBetter;
+  /// One more length may have to be another one before any of them is of use.
+  bool detour(Attempt &best) {
+    Numbers some{1, 3, 4};
+    for (const int64_t target : targets(best.stop))
+      addOnce(some, target);
+    for (const int64_t length : some)
+      for (size_t v = 0; v <= variables.size(); ++v) {
+        if (isOver() || length > LongestTried)
+          return false;
+        Attempt other =
+            attempt(with(best.lengths, v < variables.size() ? variables[v] : all_, length));
+        if (other.stop.progress != best.stop.progress || !solve(other))
+          continue;
+        best = std::move(other);
+        return true;
+      }
+    return false;
   }
 
   Network &network_;
   const Lacking &lacking_;
   const Deadline deadline_, until_;
-  Variable all_;
-  std::set<std::vector<Shape>> tried_;
+  Numbers all_;
+  std::vector<Numbers> tried_, slopes_; ///< slopes: of the quantities, for each variable
   size_t attempts_ = 0;
 };
+
+std::vector<Shape> Network::shapesOf(const Shape &lengths) const {
+  std::vector<Shape> shapes;
+  size_t next = 0;
+  for (const TensorSpec &spec : signature_.inputs) {
+    shapes.push_back(spec.shape);
+    for (int64_t &length : shapes.back())
+      if (length == Dynamic)
+        length = lengths[next++];
+  }
+  return shapes;
+}
+
+Network::Attempt Network::attempt(const Shape &lengths, const Deadline &deadline,
+                                  const Lacking &lacking) {
+  Attempt made{lengths, nullptr, {}, {}};
+  Expected<std::shared_ptr<const Plan>> plan =
+      makePlan(shapesOf(lengths), deadline, {}, lacking, &made.stop);
+  made.status = plan.status();
+  if (!plan)
+    return made;
+  made.plan = *plan;
+  for (size_t i = 0; made.plan->decisions.empty() && i < signature_.outputs.size(); ++i) {
+    const TensorSpec &declared = signature_.outputs[i], &planned = made.plan->outputs[i];
+    if (!model_->graph.outputs[i].hasShape || checkShape(declared, planned.shape))
+      continue;
+    made.status = {Code::InvalidModel,
+                   "output '" + declared.toString() + "' is in fact " + planned.toString()};
+    made.stop.shapes.push_back(planned.shape);
+    for (const int64_t length : declared.shape)
+      if (length != Dynamic)
+        made.stop.numbers.push_back(length);
+  }
+  return made;
+}
 
 Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
   const auto &outputs = model_->graph.outputs;
   const bool areDeclared =
       std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; });
   LengthSearch search(*this, lacking, deadline);
-  Attempt best = search.best();
+  const Attempt best = search.best();
   if (best.status)
-    someShapes_ = best.shapes;
+    someShapes_ = shapesOf(best.lengths);
   if (best.status && !best.plan->decisions.empty()) {
     // What comes after the values on which shapes depend is seen with some of them.
     Status failure;
     for (int sample = 0; sample < 3; ++sample) {
-      const Expected<std::vector<Shape>> shapes = sampleOutputs(best, sample, deadline);
-      failure = shapes.status();
-      if (shapes || failure.code() != Code::Unsupported)
+      failure = sampleOutputs(best, sample, deadline).status();
+      if (failure.code() != Code::Unsupported)
         break;
     }
     if (failure.code() == Code::Unsupported)
@@ -220,7 +329,10 @@ Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
     return Status(); // nobody knows
   if (code != Code::InvalidModel)
     return best.status;
-  const std::string tried = search.describe(best.shapes);
+  std::string tried;
+  const std::vector<Shape> shapes = shapesOf(best.lengths);
+  for (size_t i = 0; i < shapes.size(); ++i)
+    tried += (i ? ", " : "") + signature_.inputs[i].name + toString(shapes[i]);
   return makeError(code, best.status.message(),
                    "; no lengths of its dynamic dimensions were found with which it can be "
                    "evaluated (the best: ",
@@ -230,30 +342,27 @@ Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
 Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
                                 const Deadline &deadline) {
   std::vector<std::vector<Shape>> all; // of the outputs, with various lengths and values
-  const auto shapesOf = [](const Plan &plan) {
-    std::vector<Shape> shapes;
-    for (const TensorSpec &output : plan.outputs)
-      shapes.push_back(output.shape);
-    return shapes;
-  };
   const bool depends = !found.plan->decisions.empty();
-  if (!depends) {
-    all.push_back(shapesOf(*found.plan));
-    std::vector<std::vector<Shape>> others;
-    for (const Variable &variable : search.variables)
-      for (const int64_t length :
-           {lengthOf(found.shapes, variable) + 1, lengthOf(found.shapes, variable) * 2})
-        others.push_back(with(found.shapes, variable, length));
-    for (const std::vector<Shape> &shapes : others)
-      if (!search.isOver())
-        if (const Attempt other = search.attempt(shapes); other.status)
-          all.push_back(shapesOf(*other.plan));
-    if (const Attempt other = search.ofAll(3); other.status)
-      all.push_back(shapesOf(*other.plan));
+  const auto add = [&](const Attempt &attempt) {
+    const bool decides = attempt.status && !attempt.plan->decisions.empty();
+    for (int sample = 0; decides && sample < 3; ++sample)
+      if (Expected<std::vector<Shape>> shapes = sampleOutputs(attempt, sample, deadline))
+        all.push_back(std::move(*shapes));
+    if (decides || !attempt.status)
+      return;
+    all.emplace_back();
+    for (const TensorSpec &output : attempt.plan->outputs)
+      all.back().push_back(output.shape);
+  };
+  add(found);
+  add(search.ofAll(3));
+  const size_t ordinary = all.size();
+  for (const Numbers &variable : search.variables) {
+    const int64_t length = LengthSearch::lengthOf(found, variable);
+    for (const int64_t other : {length + 1, length * 2, int64_t(1), int64_t(0)})
+      if (!depends && !search.isOver())
+        add(search.attempt(LengthSearch::with(found.lengths, variable, other)));
   }
-  for (int sample = 0; depends && sample < 3; ++sample)
-    if (Expected<std::vector<Shape>> shapes = sampleOutputs(found, sample, deadline))
-      all.push_back(std::move(*shapes));
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &spec = signature_.outputs[i];
     if (model_->graph.outputs[i].hasShape)
@@ -266,11 +375,15 @@ Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
     if (all.empty())
       return refuse("it depends on values of inputs");
     spec.shape = all[0][i];
-    for (const std::vector<Shape> &shapes : all) {
-      if (shapes[i].size() != spec.shape.size())
-        return refuse("even its number of dimensions changes");
-      for (size_t d = 0; d < spec.shape.size(); ++d)
-        if (depends || spec.shape[d] != shapes[i][d]) // other values may make it any length
+    for (size_t k = 0; k < all.size(); ++k) {
+      const Shape &other = all[k][i];
+      if (other.size() != spec.shape.size()) {
+        if (k < ordinary)
+          return refuse("even its number of dimensions changes");
+        continue; // a length of 1 that Squeeze takes away
+      }
+      for (size_t d = 0; d < other.size(); ++d)
+        if (depends || spec.shape[d] != other[d]) // other values may make it any length
           spec.shape[d] = Dynamic;
     }
   }
@@ -351,7 +464,7 @@ Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &found, int sa
   if (!program.run(std::min(Longest, deadline.left())))
     return Status(Code::DeadlineExceeded, "the values on which shapes depend take long");
   const Expected<std::shared_ptr<const Plan>> settled =
-      makePlan(found.shapes, deadline, {&plan, at.data()}, {});
+      makePlan(shapesOf(found.lengths), deadline, {&plan, at.data()}, {});
   if (!settled)
     return settled.status();
   std::vector<Shape> shapes;

@@ -221,29 +221,6 @@ Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape>
   return plan;
 }
 
-Network::Attempt Network::attempt(const std::vector<Shape> &shapes, const Deadline &deadline,
-                                  const Lacking &lacking) {
-  Attempt made{shapes, nullptr, {}, std::make_unique<Stop>()};
-  Expected<std::shared_ptr<const Plan>> plan =
-      makePlan(shapes, deadline, {}, lacking, made.stop.get());
-  made.status = plan.status();
-  if (!plan)
-    return made;
-  made.plan = *plan;
-  for (size_t i = 0; made.plan->decisions.empty() && i < signature_.outputs.size(); ++i) {
-    const TensorSpec &declared = signature_.outputs[i], &planned = made.plan->outputs[i];
-    if (!model_->graph.outputs[i].hasShape || checkShape(declared, planned.shape))
-      continue;
-    made.status = {Code::InvalidModel,
-                   "output '" + declared.toString() + "' is in fact " + planned.toString()};
-    made.stop->shapes.push_back(planned.shape);
-    for (const int64_t length : declared.shape)
-      if (length != Dynamic)
-        made.stop->numbers.push_back(length);
-  }
-  return made;
-}
-
 Expected<std::shared_ptr<const Plan>>
 Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const Settled &settled) {
   {

@@ -51,17 +51,11 @@ private:
   Status load(const Deadline &deadline);
   Status readSignature(Lacking &lacking);
   Status checkOperators(const Deadline &deadline, Lacking &lacking) const;
-  /// What comes of planning for some lengths.
-  struct Attempt {
-    std::vector<Shape> shapes;
-    std::shared_ptr<const Plan> plan;
-    Status status;
-    std::unique_ptr<Stop> stop;
-  };
-  Attempt attempt(const std::vector<Shape> &shapes, const Deadline &deadline,
-                  const Lacking &lacking);
   // Of lengths.cpp.
   class LengthSearch;
+  struct Attempt;
+  std::vector<Shape> shapesOf(const Shape &lengths) const;
+  Attempt attempt(const Shape &lengths, const Deadline &deadline, const Lacking &lacking);
   Status findLengths(const Deadline &deadline, const Lacking &lacking);
   Status describeOutputs(LengthSearch &search, const Attempt &found, const Deadline &deadline);
   Expected<std::vector<Shape>> sampleOutputs(const Attempt &found, int sample,

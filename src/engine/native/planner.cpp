@@ -17,6 +17,7 @@ constexpr size_t MostValues = size_t(1) << 20;
 constexpr size_t BetweenLooks = 256; ///< at the clock: one node may make very many values and steps
 constexpr size_t MostCounted = size_t(1) << 22;
 constexpr int DeepestCall = 64;
+constexpr int IntegerAttribute = 2; // AttributeProto.AttributeType
 
 std::string quoted(std::string_view text) {
   constexpr size_t Most = 200;
@@ -432,7 +433,8 @@ void Planner::noteStop(const onnx::Node &node, const std::vector<Value *> &input
       }
   }
   for (const onnx::Attribute &attribute : node.attributes) {
-    add(attribute.integer);
+    if (attribute.type == IntegerAttribute)
+      add(attribute.integer);
     for (const int64_t number : attribute.integers)
       add(number);
   }

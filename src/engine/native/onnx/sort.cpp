@@ -5,17 +5,17 @@
 #include "engine/native/onnx/model.h"
 
 #include <unordered_map>
-#include <unordered_set>
 
 namespace mlbridge::native::onnx {
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
+// As the planner has them, so that the library doesn't have the code twice.
+using Names = std::unordered_map<std::string_view, uint32_t>;
 
 /// A graph, with those around it.
 struct Scope {
   const Scope *outer = nullptr;
-  std::unordered_map<std::string_view, size_t> producers; ///< GivenBefore, or the node's number
+  Names producers; ///< GivenBefore, or the node's number
 
   bool sees(std::string_view name) const {
     for (const Scope *s = this; s; s = s->outer)
@@ -24,7 +24,7 @@ struct Scope {
     return false;
   }
 };
-constexpr size_t GivenBefore = SIZE_MAX;
+constexpr uint32_t GivenBefore = UINT32_MAX;
 
 class Sorter {
 public:
@@ -41,7 +41,7 @@ public:
     // What a graph gives out may be a value from around it.
     for (const ValueInfo &output : graph.outputs)
       if (!scope.producers.count(output.name))
-        free.insert(output.name);
+        free.emplace(output.name, 0);
     return Status();
   }
 
@@ -50,7 +50,7 @@ public:
     for (size_t i = 0; i < nodes.size(); ++i)
       for (const std::string_view output : nodes[i].outputs)
         if (!output.empty())
-          scope.producers.emplace(output, i);
+          scope.producers.emplace(output, static_cast<uint32_t>(i));
     bool isSorted = true;
     Needs needs;
     needs.first.push_back(0);
@@ -60,7 +60,7 @@ public:
       const auto use = [&](std::string_view name) {
         const auto producer = scope.producers.find(name);
         if (producer == scope.producers.end()) {
-          free.insert(name);
+          free.emplace(name, 0);
         } else if (producer->second != GivenBefore &&
                    (producer->second < i || !scope.outer || !scope.outer->sees(name))) {
           needs.nodes.push_back(producer->second);
@@ -76,7 +76,7 @@ public:
         Names inner;
         if (Status s = graph(*attribute.graph, &scope, inner); !s)
           return s;
-        for (const std::string_view name : inner)
+        for (const auto &[name, unused] : inner)
           use(name);
       }
       needs.first.push_back(needs.nodes.size());

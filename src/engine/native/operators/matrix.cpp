@@ -103,6 +103,8 @@ Status gemm(Lowering &l) {
     cColumn = columns == 1 ? 0 : 1;
   }
   const double alpha = l.real("alpha", 1), beta = l.real("beta", 1);
+  if (beta == 0)
+    c = nullptr; // even where it is NaN
   if (!isFloat(a->type))
     return integerGemm(l, transA ? transpose(l, a, {1, 0}) : a,
                        transB ? transpose(l, b, {1, 0}) : b, alpha, beta);

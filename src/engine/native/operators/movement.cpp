@@ -217,7 +217,8 @@ Status pad(Lowering &l) {
     if (length == n)
       continue;
     std::vector<int64_t> entries;
-    if (n == 0 || (mode == "reflect" && n == 1 && length > 1))
+    const bool isEmpty = product(shape, 0, shape.size()) == 0;
+    if (n == 0 || (mode == "reflect" && n == 1 && length > 1 && !isEmpty))
       return l.invalid("mode '", mode, "' needs more elements than it has to pad with");
     if (length > (1 << 24))
       return l.unsupported("a padded length of ", length);

@@ -24,8 +24,17 @@ Status reshape(Lowering &l) {
     shape[i] = 1;
   }
   const std::optional<size_t> others = elementCount(shape);
-  if (open != SIZE_MAX && others && *others)
+  if (open != SIZE_MAX && others && *others) {
     shape[open] = count(x) / static_cast<int64_t>(*others);
+  } else if (open != SIZE_MAX && x->count == 0) {
+    // As if there were elements: what is [n, 6] becomes [0, 6] of [0, -1] for an n of 0, too.
+    const auto extent = [](Shape lengths) {
+      std::replace(lengths.begin(), lengths.end(), int64_t(0), int64_t(1));
+      return elementCount(lengths).value_or(0);
+    };
+    const size_t all = extent(x->shape), rest = extent(shape);
+    shape[open] = rest && all % rest == 0 ? static_cast<int64_t>(all / rest) : 1;
+  }
   if (elementCount(shape) != x->count)
     return l.invalid("the shape ", wanted, " does not have as many elements as ",
                      toString(x->shape));
