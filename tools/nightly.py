@@ -254,6 +254,11 @@ def onnx_graphs(log: Path, _: float) -> bool:
     return outside("onnx_graphs.py", log, "--first", first, "--count", "8000", "--compiled", "24")
 
 
+def unchanged(log: Path, _: float) -> bool:
+    """Random C programs in which nothing is decided that changes them; others each night."""
+    return outside("unchanged.py", log, "--first", str(int(time.time()) // 86400 * 10000))
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -291,6 +296,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "onnx-graphs": (onnx_graphs, 0.0),
     "gcc-torture": (gcc_torture, 0.0),
     "mlir-tests": (mlir_tests, 0.0),
+    "unchanged": (unchanged, 0.0),
 }
 
 

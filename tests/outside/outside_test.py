@@ -17,6 +17,7 @@ import compare
 import damaged
 import emi
 import tally
+import unchanged
 from reduce import reduce
 from ways import Way
 
@@ -136,6 +137,25 @@ def test_what_a_fuzzer_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     bad = damaged.counted("ended", "serdes_fuzz", 77, tmp_path)
     assert bad.crashed == 1 and not bad.good
     assert "serdes_fuzz-crash-1" in bad.found[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "decided", "kind"),
+    [
+        ((), "", "same"),
+        (("-DANSWER=2",), "", "wrong"),
+        (("-DANSWER=2", "-Wunused-macros"), "macro is not used", "wrong"),  # -w: nothing is said
+        (("-DANSWER=2", "-v"), "clang version", "changed"),
+        (("-no-such-option",), "", "crashed"),
+    ],
+)
+def test_a_change_without_a_decision_is_wrong(
+    tmp_path: Path, flags: tuple[str, ...], decided: str, kind: str
+) -> None:
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    way = unchanged.Stock("planted", "fault", "O2", flags, decided)
+    assert unchanged.check(way, "O2", [], source, tmp_path).kind == kind
 
 
 TEXT = b"""int main(int n, char **all) {

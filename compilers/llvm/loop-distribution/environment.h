@@ -34,7 +34,7 @@ public:
   Status step(const Action &Taken, Observation &Next) override;
 
   /// The nodes of each loop, after an episode.
-  llvm::ArrayRef<llvm::BitVector> loops() const { return Loops; }
+  const std::vector<llvm::BitVector> &loops() const { return Loops; }
   /// The nodes in the order in which they were selected.
   llvm::ArrayRef<unsigned> order() const { return Order; }
   /// The number of the loop that has a node.

@@ -10,7 +10,6 @@
 #include "llvm/Analysis/AssumptionCache.h"
 #include "llvm/Analysis/LoopAccessAnalysis.h"
 #include "llvm/Analysis/LoopInfo.h"
-#include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Dominators.h"
@@ -31,7 +30,6 @@ struct Analyses {
   llvm::ScalarEvolution &Evolution;
   llvm::LoopAccessInfoManager &Accesses;
   llvm::TargetTransformInfo &Target;
-  llvm::OptimizationRemarkEmitter &Remarks;
 };
 
 enum : size_t {

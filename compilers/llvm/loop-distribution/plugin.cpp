@@ -6,6 +6,8 @@
 #include "advice/flags.h"
 #include "agents.h"
 #include "asked_vocabulary.h"
+#include "copy.h"
+#include "diagnostic.h"
 #include "distribution.h"
 #include "environment.h"
 #include "levels.h"
@@ -14,6 +16,8 @@
 #include <mlbridge/uri.h>
 
 #include "llvm/Analysis/AssumptionCache.h"
+#include "llvm/Analysis/CFG.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/LCSSA.h"
 #include "llvm/Transforms/Utils/LoopSimplify.h"
@@ -74,14 +78,14 @@ struct Decider {
 
   /// With embeddings, if the model asks for them.
   Expected<Signature> signatureFor(size_t Agent, const Model &Policy) {
-    Signature Its = DistributionEnvironment::specs()[Agent].signature;
+    Signature Asks = DistributionEnvironment::specs()[Agent].signature;
     if (!DistributionEnvironment::wantsEmbeddings(Agent, Policy))
-      return Its;
+      return Asks;
     if (const Status Read = embeddings::readFor(Policy, PassName, Flags.vocabulary(), Words); !Read)
       return Read;
     for (TensorSpec &Next : DistributionEnvironment::embeddingsFor(Agent, Words->dimension()))
-      Its.inputs.push_back(std::move(Next));
-    return Its;
+      Asks.inputs.push_back(std::move(Next));
+    return Asks;
   }
 };
 
@@ -97,6 +101,37 @@ std::string describe(const DistributionEnvironment &Of) {
   return Text;
 }
 
+bool hasLoops(const Function &F) {
+  SmallVector<std::pair<const BasicBlock *, const BasicBlock *>, 4> Back;
+  FindFunctionBackedges(F, Back);
+  return !Back.empty();
+}
+
+/// Canonicalizes the loops of a function as the vectorizer would, and visits the innermost ones.
+template <typename Visit>
+void forEachInnermost(Function &F, FunctionAnalysisManager &Manager, const Visit &To) {
+  Manager.invalidate(F, LoopSimplifyPass().run(F, Manager));
+  Manager.invalidate(F, LCSSAPass().run(F, Manager));
+  auto &Loops = Manager.getResult<LoopAnalysis>(F);
+  const Analyses Known{Manager.getResult<AAManager>(F),
+                       Manager.getResult<AssumptionAnalysis>(F),
+                       Manager.getResult<DominatorTreeAnalysis>(F),
+                       Loops,
+                       Manager.getResult<ScalarEvolutionAnalysis>(F),
+                       Manager.getResult<LoopAccessAnalysis>(F),
+                       Manager.getResult<TargetIRAnalysis>(F)};
+  SmallVector<Loop *, 8> Innermost;
+  for (Loop *L : Loops.getLoopsInPreorder())
+    if (L->isInnermost())
+      Innermost.push_back(L);
+  for (Loop *L : Innermost)
+    To(*L, Known);
+}
+
+/// The nodes of each of the loops into which a loop is divided. It is known by the instruction at
+/// the end of an iteration.
+using Divisions = DenseMap<const Instruction *, std::vector<BitVector>>;
+
 class LoopDistribution : public PassInfoMixin<LoopDistribution> {
 public:
   /// At that level; if there is none, at any.
@@ -106,48 +141,73 @@ public:
       Asked->Options.Model = "function:heuristic"; // -passes=mlbridge-loop-distribution
   }
 
+  /// Until it is known that a loop is divided, works on a copy. Canonical loops, but also an
+  /// analysis that has been asked more, or earlier, would change what later passes make of the
+  /// function: ScalarEvolution keeps what it proved, for example.
   PreservedAnalyses run(Function &F, FunctionAnalysisManager &Manager) {
-    if (!Asked->ready(F) || (Level && !Asked->Options.wants(advice::levelOf(F, nameOf(*Level)))))
+    if (!Asked->ready(F) || (Level && !Asked->Options.wants(advice::levelOf(F, nameOf(*Level)))) ||
+        Asked->Failed || !hasLoops(F))
       return PreservedAnalyses::all();
-    auto &Loops = Manager.getResult<LoopAnalysis>(F);
-    if (Loops.empty())
+    const Divisions Decided = decideAll(F, Manager);
+    if (Decided.empty())
       return PreservedAnalyses::all();
-    const Analyses Its{Manager.getResult<AAManager>(F),
-                       Manager.getResult<AssumptionAnalysis>(F),
-                       Manager.getResult<DominatorTreeAnalysis>(F),
-                       Loops,
-                       Manager.getResult<ScalarEvolutionAnalysis>(F),
-                       Manager.getResult<LoopAccessAnalysis>(F),
-                       Manager.getResult<TargetIRAnalysis>(F),
-                       Manager.getResult<OptimizationRemarkEmitterAnalysis>(F)};
-    SmallVector<Loop *, 8> Innermost;
-    for (Loop *L : Loops.getLoopsInPreorder())
-      if (L->isInnermost())
-        Innermost.push_back(L);
-    bool Changed = false;
-    for (Loop *L : Innermost)
-      Changed |= !Asked->Failed && decide(*L, F, Its);
-    if (!Changed)
-      return PreservedAnalyses::all();
-    PreservedAnalyses Kept;
-    Kept.preserve<LoopAnalysis>();
-    Kept.preserve<DominatorTreeAnalysis>();
-    return Kept;
+    Manager.invalidate(F, PreservedAnalyses::none()); // the copy had no analyses either
+    size_t Divided = 0;
+    forEachInnermost(F, Manager, [&](Loop &L, const Analyses &Known) {
+      const auto Found =
+          L.getLoopLatch() ? Decided.find(L.getLoopLatch()->getTerminator()) : Decided.end();
+      if (Found == Decided.end() || !LoopGraph::refusal(L, Known).empty())
+        return;
+      const LoopGraph Graph(L, Known, mayCheck(F));
+      if (Graph.nodes().size() != Found->second.front().size() || !Graph.isLegal(Found->second))
+        return;
+      distribute(Graph, Found->second, Known);
+      ++Divided;
+    });
+    if (Divided < Decided.size()) // should never be: the copy was the same
+      F.getContext().diagnose(PluginDiagnostic(
+          DS_Warning, Twine("loop-distribution: ") + F.getName() +
+                          ": a loop is left that was divided in a copy of the function"));
+    return PreservedAnalyses::none();
   }
 
 private:
-  /// Returns whether the loop was distributed.
-  bool decide(Loop &L, const Function &F, const Analyses &Its) {
+  static bool mayCheck(const Function &F) { return !F.hasOptSize(); }
+
+  /// Asks the agents, and divides the loops of a copy.
+  Divisions decideAll(Function &F, FunctionAnalysisManager &Manager) {
+    Divisions Made;
+    Copy Trial(F, Manager);
+    OptimizationRemarkEmitter Remarks(&F);
+    forEachInnermost(Trial.function(), Manager, [&](Loop &L, const Analyses &Known) {
+      const BasicBlock *const Latch = L.getLoopLatch();
+      const Instruction *const End = Latch ? Trial.original(Latch->getTerminator()) : nullptr;
+      if (Asked->Failed)
+        return;
+      std::vector<BitVector> Loops = decide(L, End, F, Known, Remarks);
+      if (!Loops.empty())
+        Made[End] = std::move(Loops);
+    });
+    return Made;
+  }
+
+  /// Of a loop of the copy, after whose iterations `F` has that instruction. Returns the loops into
+  /// which it was divided, or nothing.
+  std::vector<BitVector> decide(Loop &L, const Instruction *End, const Function &F,
+                                const Analyses &Known, OptimizationRemarkEmitter &Remarks) {
+    const BasicBlock *const Where = End ? End->getParent() : &F.getEntryBlock();
     const auto Leave = [&](const Twine &Why) {
-      Its.Remarks.emit([&] {
-        return OptimizationRemarkMissed(PassName, "Left", L.getStartLoc(), L.getHeader())
+      Remarks.emit([&] {
+        return OptimizationRemarkMissed(PassName, "Left", L.getStartLoc(), Where)
                << ("loop is left as it is: " + Why).str();
       });
-      return false;
+      return std::vector<BitVector>();
     };
-    if (const std::string Why = LoopGraph::refusal(L, Its); !Why.empty())
+    if (const std::string Why = LoopGraph::refusal(L, Known); !Why.empty())
       return Leave(Why);
-    const LoopGraph Graph(L, Its, /*MayCheck=*/!F.hasOptSize());
+    if (!End)
+      return Leave("simplification gave it another end");
+    const LoopGraph Graph(L, Known, mayCheck(F));
     const size_t Count = Graph.nodes().size();
     if (Count < 2)
       return Leave("it can't be divided");
@@ -166,7 +226,7 @@ private:
       advice::giveUp(
           Asked->Options, F.getContext(),
           Status(Result.status.code(), F.getName().str() + ": " + Result.status.message()));
-      return false;
+      return {};
     }
     const std::string Text = describe(Environment);
     if (Environment.loops().size() < 2)
@@ -175,20 +235,20 @@ private:
       return Leave(Text + " is not legal");
     for (const unsigned Node : Environment.order()) {
       const Instruction *const Root = Graph.instructions()[Graph.nodes()[Node].Roots.front()];
-      Its.Remarks.emit([&] {
-        return OptimizationRemark(PassName, "Decided", Root)
+      Remarks.emit([&] {
+        return OptimizationRemark(PassName, "Decided", Root->getDebugLoc(), Where)
                << ("S" + Twine(Node + 1) + ": loop " + Twine(Environment.loopOf(Node) + 1)).str();
       });
     }
     const size_t Checks = Graph.checks(Environment.loops()).size();
-    Its.Remarks.emit([&] {
-      return OptimizationRemark(PassName, "Distributed", L.getStartLoc(), L.getHeader())
+    Remarks.emit([&] {
+      return OptimizationRemark(PassName, "Distributed", L.getStartLoc(), Where)
              << ("distributed into " + Twine(Environment.loops().size()) + " loops: " + Text +
                  (Checks ? ", after " + Twine(Checks) + " comparisons of addresses" : Twine()))
                     .str();
     });
-    distribute(Graph, Environment.loops(), Its);
-    return true;
+    distribute(Graph, Environment.loops(), Known);
+    return Environment.loops();
   }
 
   std::optional<OptimizationLevel> Level;
@@ -207,9 +267,6 @@ void addTo(PassBuilder &Builder) {
       });
   if (Flags.given())
     Builder.registerVectorizerStartEPCallback([](FunctionPassManager &To, OptimizationLevel Level) {
-      // What the pipeline does next in any case.
-      To.addPass(LoopSimplifyPass());
-      To.addPass(LCSSAPass());
       To.addPass(LoopDistribution(Level));
     });
 }

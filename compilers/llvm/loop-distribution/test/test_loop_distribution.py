@@ -118,6 +118,41 @@ def test_what_is_not_distributed_is_stock(compiler: Compiler, debug: str, level:
     assert len(missing.warnings) == (level in ("-O2", "-O3")), missing.said
 
 
+OTHERWISE = ("-O2", "-g", "-fPIC -ffast-math", "-march=x86-64-v3", "-flto=thin", "-x c++")
+
+
+@pytest.mark.parametrize("flags", ["-O3", *map(nightly, OTHERWISE)])
+@pytest.mark.parametrize("model", ["function:never", SHIPPED], ids=["never", "shipped"])
+def test_only_a_division_changes_code(compiler: Compiler, model: str, flags: str) -> None:
+    """Neither do canonical loops, nor an analysis that was asked earlier than by LLVM."""
+    for name in ("unchanged.c", "left.c"):
+        options = (*REMARKS[:1], *flags.split())
+        plain = compiler.clang(INPUTS / name, *options).object
+        made = compiler.clang(INPUTS / name, *options, model=model, on_failure="fail")
+        assert made.distributed == 0
+        assert made.object == plain
+
+
+@pytest.mark.parametrize("lto", [nightly("-flto=thin"), nightly("-flto")])
+def test_only_a_division_changes_links(
+    compiler: Compiler, lto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There lld divides loops."""
+    options = ("-fPIC", "-fwrapv", lto)
+    parts: list[Path] = []
+    for name in ("unchanged.c", "kernels.c"):
+        parts.append(compiler.folder / f"{name}.o")
+        compiler.run("clang-22", "-O3", "-w", *options, "-c", INPUTS / name, "-o", parts[-1])
+    made = []
+    for model in ("", "function:never", "function:always"):
+        monkeypatch.setenv("MLBRIDGE_LOOP_DISTRIBUTION_MODEL", model)
+        program = compiler.folder / "made.so"
+        link = ("-fuse-ld=lld", "-shared", f"-Wl,--load-pass-plugin={compiler.plugin}")
+        compiler.run("clang-22", "-O3", *options, *link, *parts, "-o", program)
+        made.append(program.read_bytes())
+    assert made[0] == made[1] != made[2]
+
+
 def test_levels(compiler: Compiler) -> None:
     assert not compiler.clang(KERNELS, *REMARKS, model=HEURISTIC, levels="Os,Oz").distributed
     small = compiler.clang(KERNELS, *REMARKS, level="-Os", model=HEURISTIC, levels="Os")

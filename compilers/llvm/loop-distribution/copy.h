@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A copy of a function, on which loops are canonicalized, analysed and divided before it is known
+// whether the function itself will be changed at all.
+#ifndef MLBRIDGE_LOOP_DISTRIBUTION_COPY_H
+#define MLBRIDGE_LOOP_DISTRIBUTION_COPY_H
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/IR/PassManager.h"
+
+namespace mlbridge::distribution {
+
+/// Lies in the function's module, without a name, until it is destroyed. Nothing that the module
+/// had, and no result of an analysis of it, is another one then.
+class Copy {
+public:
+  Copy(llvm::Function &Of, llvm::FunctionAnalysisManager &Manager);
+  ~Copy();
+  Copy(const Copy &) = delete;
+  Copy &operator=(const Copy &) = delete;
+
+  llvm::Function &function() { return *Made; }
+  /// The function's own instruction at the end of a block, of which this one was made; null if it
+  /// has none.
+  llvm::Instruction *original(const llvm::Instruction *End) const { return Ends.lookup(End); }
+
+private:
+  llvm::FunctionAnalysisManager &Manager;
+  llvm::Function *Made;
+  llvm::DenseMap<const llvm::Instruction *, llvm::Instruction *> Ends;
+};
+
+} // namespace mlbridge::distribution
+
+#endif
