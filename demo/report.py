@@ -74,7 +74,7 @@ def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[st
                 found.append(f"{name} {configuration}: the model made no decision")
         for way in EFFORTS:
             found += [
-                f"{name} {way}: {source} is larger than at -Oz"
+                f"{name} {way}: {source} has more executable bytes than at -Oz"
                 for source, size in result.builds[way].sizes.items()
                 if size > result.builds["oz"].sizes[source]
             ]

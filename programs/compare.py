@@ -17,8 +17,8 @@ flags added to it in place of the efforts, all compiled with -ffunction-sections
 compares the allocator's weighted spills, reloads and copies (each program's plus one, so that there
 is a ratio), which --chart FILE.svg draws for each function. Ratios are geometric means over
 programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
-records all of it, with the versions of compiler and candidates. Exits with 1 if an effort makes an
-object larger than -Oz, a compiler falls back, or an output differs.
+records all of it, with the versions of compiler and candidates. Exits with 1 if an effort gives an
+object more executable bytes than -Oz, a compiler falls back, or an output differs.
 """
 
 from __future__ import annotations
