@@ -12,8 +12,8 @@ from .reading import parse_json, read_json, read_text
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the logs of a build say: groups chosen or candidates tried, modules decided, modules
-    that fell back."""
+    """What the logs of a build say: groups chosen, candidates tried or answers given; modules
+    decided, or what else was asked about (files or functions); modules that fell back."""
 
     made: int = 0
     finished: int = 0
@@ -24,7 +24,8 @@ class Decisions:
 
 
 def read_decisions(folder: Path) -> Decisions:
-    """The logs that a compiler plugin wrote into `folder`; InvalidArgument if one is damaged."""
+    """The logs and recordings that compiler plugins wrote into `folder`; InvalidArgument if one is
+    damaged."""
     made = finished = failed = 0
     actions: dict[str, list[list[int]]] = {}
     for log in sorted(folder.glob("*.jsonl")):
@@ -59,4 +60,22 @@ def read_decisions(folder: Path) -> Decisions:
         actions.setdefault(source, []).append(kept)
     for modules in actions.values():
         modules.sort()
+    recordings = sorted(folder.glob("*.mlbrec"))
+    if recordings:
+        answered, about = _recorded(recordings)
+        made, finished = made + answered, finished + about
     return Decisions(made, finished, failed, actions)
+
+
+def _recorded(paths: list[Path]) -> tuple[int, int]:
+    """Answers, and the files or functions that they were about."""
+    from .recording import Recording
+
+    answers, about = 0, set[str]()
+    for path in paths:
+        for record in Recording(path).records():
+            if record.kind == "reply":
+                answers += 1
+            elif record.kind == "request":
+                about.add(str(record.fields.get("context", "")))
+    return answers, len(about)

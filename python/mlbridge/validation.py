@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from .decisions import Decisions, read_decisions
 from .elf import executable_bytes, is_object
 from .errors import Code, Error, InvalidArgument, NotFound
 from .measuring import CONFIDENCE, Output, Ran, Ratio, run
+from .spills import SUFFIX, spill_costs
 
 _COPYING = 600.0  # seconds
 _OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
@@ -57,12 +58,14 @@ class Program:
 class Way:
     """A way to compile: what to add to the compiler's command line, given a folder for logs.
 
-    The context lasts for a build, or for a run. `begin` is called after `prepare`.
+    The context lasts for a build, or for a run. `begin` is called after `prepare`. With `counts`
+    one more build, which isn't timed, has these flags, and its logs say what was decided.
     """
 
     name: str
     flags: Callable[[Path], AbstractContextManager[Sequence[str]]]
     begin: Callable[[], None] = lambda: None
+    counts: Callable[[Path], AbstractContextManager[Sequence[str]]] | None = None
 
 
 PLAIN = Way("baseline", lambda _: nullcontext(()))
@@ -85,6 +88,8 @@ class Built:
     seconds: float
     #: Objects that the copy had before, and that the build left as they were.
     old: int = 0
+    #: Of each record of LLVM's register allocator: what each function spills, reloads and copies.
+    spills: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -133,6 +138,8 @@ class Comparison:
     baseline: list[Built] = field(default_factory=list)
     policy: list[Built] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    #: Builds that were only made to count, if there were any: without and with the policy.
+    counted: tuple[Built, Built] | None = None
     #: What must not be.
     problems: list[str] = field(default_factory=list)
 
@@ -160,6 +167,33 @@ class Comparison:
         """Over pairs of builds."""
         pairs = zip(self.policy, self.baseline, strict=False)
         return Ratio.of(policy.seconds / plain.seconds for policy, plain in pairs)
+
+    @property
+    def decisions(self) -> Decisions:
+        """What the model decided."""
+        return (self.counted[1] if self.counted else self.policy[0]).decisions
+
+    @property
+    def spills(self) -> tuple[float, float] | None:
+        """What all functions spill, reload and copy for each call, if it was counted."""
+        if not self.counted or not any(built.spills for built in self.counted):
+            return None
+        plain, asked = (
+            sum(sum(costs.values()) for costs in built.spills.values()) for built in self.counted
+        )
+        return plain, asked
+
+    @property
+    def spill_ratio(self) -> Ratio | None:
+        """Of the spill costs of the files in which both have some."""
+        if not self.counted:
+            return None
+        plain, asked = (
+            {path: sum(costs.values()) for path, costs in built.spills.items()}
+            for built in self.counted
+        )
+        both = [path for path in plain if plain[path] and asked.get(path)]
+        return Ratio.of(asked[path] / plain[path] for path in both)
 
     @property
     def compared(self) -> bool:
@@ -196,15 +230,22 @@ class Comparison:
         if self.compared:
             plain, asked = self.baseline[0], self.policy[0]
             size, spent = self.size, self.compile_time
+            if self.spills:
+                ratio = self.spill_ratio
+                found["spills"] = {
+                    "baseline": self.spills[0],
+                    "policy": self.spills[1],
+                    "files": ratio and ratio.as_json(),
+                }
             found |= {
                 "baseline_bytes": plain.bytes,
                 "policy_bytes": asked.bytes,
                 "total_ratio": self.total,
                 "size": size and size.as_json(),
                 "identical": self.identical(),
-                "decisions": asked.decisions.made,
-                "modules": asked.decisions.finished + asked.decisions.failed,
-                "fallbacks": asked.decisions.failed,
+                "decisions": self.decisions.made,
+                "modules": self.decisions.finished + self.decisions.failed,
+                "fallbacks": self.decisions.failed,
                 "compile": spent and spent.as_json(),
                 "baseline_seconds": [built.seconds for built in self.baseline],
                 "policy_seconds": [built.seconds for built in self.policy],
@@ -305,6 +346,8 @@ class Trial:
                 if self.program.prepare:
                     self._step(self.program.prepare, env)
                 before = dict(objects_in(self._tree))
+                for record in self._tree.rglob(f"*{SUFFIX}"):
+                    record.unlink()
                 for log in self._logs.iterdir():
                     log.unlink()
                 way.begin()
@@ -376,7 +419,11 @@ class Trial:
             raise BuildFailed(
                 f"`{self.program.build}` left no new object file in its copy of the tree{there}"
             )
-        return Built(objects, read_decisions(self._logs), seconds, old)
+        spills = {
+            str(record.relative_to(self._tree)): spill_costs(record)
+            for record in sorted(self._tree.rglob(f"*{SUFFIX}"))
+        }
+        return Built(objects, read_decisions(self._logs), seconds, old, spills)
 
 
 def _is_earlier(folder: Path) -> bool:
@@ -403,9 +450,10 @@ def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def cxx_of(compiler: str) -> str:
-    """The C++ compiler beside a C compiler: clang++-22 for clang-22."""
+    """The C++ compiler beside a C compiler: clang++-22 for clang-22, g++-12 for gcc-12."""
     folder, name = os.path.split(compiler)
-    return str(Path(folder, re.sub(r"clang(?!\+\+)", "clang++", name)))
+    name = re.sub(r"clang(?!\+\+)", "clang++", name)
+    return str(Path(folder, re.sub(r"\bgcc\b", "g++", name)))
 
 
 def validate(
@@ -417,31 +465,32 @@ def validate(
     repeat: int = 3,
     timeout: float = 600.0,
     never_larger: bool = False,
+    baseline: Way = PLAIN,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Build each program `repeat` times in each way, in turns, and run its commands as often.
 
     Copies lie in `work`/NUMBER-NAME. `progress` is told what has been done, `steps` times. What
     goes wrong in a program is among the report's problems, with `never_larger` also each object
-    with more code than the baseline's.
+    with more executable bytes than the baseline's.
     """
     names = [re.sub(r"[^\w.+-]", "_", program.name, flags=re.ASCII) for program in programs]
     trials = [
         Trial(program, work / f"{number}-{name}", compiler, timeout)
         for number, (program, name) in enumerate(zip(programs, names, strict=True))
     ]
-    compared = [_compare(trial, (PLAIN, policy), repeat, progress) for trial in trials]
+    compared = [_compare(trial, (baseline, policy), repeat, progress) for trial in trials]
     for one in compared if never_larger else ():
         for path, ratio in one.ratios.items():
             if ratio > 1:
                 sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
-                one.problems.append(f"{path} is larger: {sizes[0]} -> {sizes[1]} bytes of code")
+                one.problems.append(f"{path} is larger: {sizes[0]} -> {sizes[1]} executable bytes")
     return Report(compared)
 
 
-def steps(programs: Sequence[Program], repeat: int) -> int:
-    """How many builds and runs validate() does."""
-    return sum(2 * repeat * (1 + len(program.runs)) for program in programs)
+def steps(programs: Sequence[Program], repeat: int, counts: bool = False) -> int:
+    """How many builds and runs validate() does; with `counts`, if the policy counts."""
+    return sum(2 * repeat * (1 + len(program.runs)) + 2 * counts for program in programs)
 
 
 def _compare(
@@ -459,16 +508,28 @@ def _compare(
                 found.problems.append(f"{how}: {error}" if way is ways[1] else str(error))
                 return found
             progress(f"{trial.program.name}: built, {way.name}")
+    if ways[1].counts:
+        counted = []
+        for way in ways:
+            counting = replace(way, name=f"{way.name}-counted", flags=way.counts or way.flags)
+            try:
+                counted.append(trial.build(counting, keep=True))
+            except (Error, OSError) as error:
+                found.problems.append(f"in a build to count what is decided: {error}")
+                return found
+            progress(f"{trial.program.name}: counted, {way.name}")
+        found.counted = (counted[0], counted[1])
     plain, asked = found.baseline[0], found.policy[0]
     lone = plain.objects.keys() ^ asked.objects.keys()
     if lone:
         found.problems.append(f"only one of the builds has {', '.join(sorted(lone))}")
-    decisions = asked.decisions
+    decisions = found.decisions
     modules = decisions.finished + decisions.failed
     if not modules:
         found.problems.append(
-            "the model was never asked: the build does not use $CC and $CXX, or has other -O"
-            " levels than $CFLAGS"
+            "the model was never asked: the build does not use $CC and $CXX (if the makefile sets"
+            " CC: -- 'make CC=\"$CC\"'), or has other -O levels than $CFLAGS"
+            + (", or it has nothing to decide about" if found.counted else "")
         )
     if decisions.failed:
         found.problems.append(

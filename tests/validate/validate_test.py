@@ -151,7 +151,7 @@ def test_a_larger_object_is_a_problem_where_there_must_be_none(
     assert problems == "" and tree.report["programs"][0]["total_ratio"] > 1
     monkeypatch.setattr("mlbridge.cli.validate.effort_of", lambda *_: 1)
     _, problems = tree.validate(model="function:sequence?actions=20")
-    assert "sum.o is larger: " in problems and "bytes of code" in problems
+    assert "sum.o is larger: " in problems and "executable bytes" in problems
 
 
 def test_a_policy_whose_program_prints_something_else(tree: Tree) -> None:
@@ -282,6 +282,9 @@ def test_names_that_no_terminal_and_no_encoding_can_show(tree: Tree) -> None:
         (["--timeout", "0s", "--", "make"], 2, "--timeout: expected a time such as 5s"),
         (["--level", "O9", "--", "make"], 2, "--level: invalid choice"),
         ([], 2, "required: COMMAND"),
+        (["make", "-j2"], 2, "arguments: -j2; a command that has options of its own follows --"),
+        (["mlir-tiling", "--", "make"], 2, "mlir-tiling has no builds of programs to compare: it"),
+        (["inlner", "--", "make"], 1, "no optimization 'inlner'; did you mean 'inliner'?"),
         (["--tree", "/no/such", "--", "make"], 1, "/no/such is no folder; expected a source tree"),
         (["--work", "copies", "--tree", ".", "--", "make"], 1, "choose a folder outside"),
         (["--json", "/no/such/r.json", "--", "make"], 1, "--json: /no/such/r.json can't be writ"),
@@ -320,3 +323,83 @@ def test_a_signal_ends_it_and_leaves_nothing(tree: Tree, tmp_path: Path) -> None
         assert pipe.read() == b""  # the build is dead
     assert process.returncode == 1
     assert list(scratch.iterdir()) == []
+
+
+HOT = """\
+float a[1024], b[1024], c[1024];
+int p[1024];
+__attribute__((noinline)) static int step(int x) { return x * 3 + 1; }
+int sum(const int *values, int count) {
+  int total = 0, all[14] = {0};
+  for (int i = 4; i < 1024; ++i) {
+    a[i] = a[i - 4] * .5f + b[i];
+    p[i] = p[i - 1] + i;
+    c[i] = b[i] + 1;
+  }
+  for (int i = 0; i < count; ++i)
+    for (int k = 0; k < 14; ++k)
+      all[k] += values[i] * (all[(k + 5) % 14] + k);
+  for (int k = 0; k < 14; ++k)
+    total ^= all[k];
+  return step(total) + p[77];
+}
+"""
+#: For each optimization: where it acts, and a model if none is shipped.
+OTHERS = {
+    "inliner": "Oz",
+    "regalloc-eviction": "O2",
+    "register-allocation": "O2",
+    "loop-distribution": "O3",
+    "polly-tiling": "O3",
+    "gcc-settings": "O2",
+}
+
+
+@pytest.mark.parametrize("optimization", OTHERS)
+def test_every_optimization(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], optimization: str
+) -> None:
+    """By the shipped model, at the level where it acts, whatever the order of the words."""
+    tree = Tree(tmp_path / "tree", capsys)
+    tree.write({"sum.c": HOT})
+    report = tmp_path / "report.json"
+    words = ["validate", "--repeat", "1", optimization, "--tree", str(tree.folder), "make"]
+    code = main([*words, "--run", "./prog", "--json", str(report)])
+    out, err = capsys.readouterr()
+    if "the model was never asked" not in err:  # about this program, by its own judgement
+        assert (code, err) == (0, "")
+    found = json.loads(report.read_text())
+    assert found["level"] == OTHERS[optimization]
+    assert list(found["models"]) == [optimization]
+    (program,) = found["programs"]
+    assert program["fallbacks"] == 0
+    assert (program["decisions"] > 0) == (code == 0)
+    assert ("spills" in out) == ("reg" in optimization) == ("spills" in program)
+    assert ("gcc" in found["compiler"]) == (optimization == "gcc-settings")
+    assert program["runs"][0]["problem"] == ""
+
+
+def test_several_optimizations_with_models_of_their_own(
+    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options between names; a second program whose model is for another question."""
+    report = tmp_path / "report.json"
+    words = ["validate", "loop-distribution", "--model", "loop-distribution=function:always"]
+    words += ["register-allocation", "--model", "register-allocation=function:heuristic"]
+    words += ["--level", "O3", "--tree", str(tree.folder), "--repeat", "1", "--effort", "0"]
+    tree.write({"sum.c": HOT})
+    assert main([*words, "--json", str(report), "--", "make", "prog"]) == 0, capsys.readouterr()
+    found = json.loads(report.read_text())
+    assert list(found["models"]) == ["loop-distribution", "register-allocation"]
+    assert found["programs"][0]["decisions"] > 10
+    spills = found["programs"][0]["spills"]
+    assert spills["baseline"] > 0 and spills["policy"] > 0
+
+
+def test_a_model_of_another_optimization_that_fails(
+    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    socket = f"unix:{tmp_path}/nobody"
+    words = ["validate", "loop-distribution", "--model", f"{socket}?deadline=50ms"]
+    assert main([*words, "--tree", str(tree.folder), "make"]) == 1
+    assert "the model can't be opened: " in capsys.readouterr().err

@@ -31,7 +31,7 @@ class Optimization:
     gcc: int | None = None  #: the version, if it is one of GCC
     mlir: int | None = None  #: the version, if it is one of MLIR
     agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
-    level: str = "Oz"  #: at which it asks if nothing is said
+    level: str = "Oz"  #: one at which it asks if nothing is said
     llvm: tuple[str, ...] = ()  #: other options of LLVM that it needs
 
     def file(self, llvm: int) -> str:
@@ -54,13 +54,16 @@ class Optimization:
 OPTIMIZATIONS = {
     "phase-ordering": Optimization("phase-ordering", "phase-ordering-size", (22, 19)),
     "inliner": Optimization("inliner", "inliner-size", (22, 19)),
-    "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19)),
-    "regalloc-priority": Optimization("regalloc-advice"),
+    "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19), level="O2"),
+    "regalloc-priority": Optimization("regalloc-advice", level="O2"),
     "register-allocation": Optimization(
-        "register-allocation", "register-allocation", agents=("node", "task", "colour", "split")
+        "register-allocation",
+        "register-allocation",
+        agents=("node", "task", "colour", "split"),
+        level="O2",
     ),
     "loop-distribution": Optimization(
-        "loop-distribution", "loop-distribution", agents=("node", "distribute")
+        "loop-distribution", "loop-distribution", agents=("node", "distribute"), level="O3"
     ),
     "polly-tiling": Optimization("polly-tiling", "polly-tiling", level="O3", llvm=("-polly",)),
     "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12, level="O2"),

@@ -33,6 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     #: Whether what follows -- is a command line, `build`. (argparse mixes it with the options.)
     takes_command = False
+    _mixing = False
 
     def __init__(self, **named: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
@@ -49,15 +50,25 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(flag, help=text, **rest)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._mixing:  # argparse itself
+            return super().parse_known_args(args, namespace)
         command: list[str] = []
         if self.takes_command and "--" in args:
             at = args.index("--")
             args, command = args[:at], args[at + 1 :]
-        found, rest = super().parse_known_args(args, namespace)
+        if self._subparsers is not None:
+            found, rest = super().parse_known_args(args, namespace)
+        else:  # options may stand before, between and after what is positional
+            self._mixing = True
+            try:
+                found, rest = self.parse_known_intermixed_args(args, namespace)
+            finally:
+                self._mixing = False
         if self.takes_command:
             found.build = command
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            own = "; a command that has options of its own follows --" * self.takes_command
+            self.error(f"unrecognized arguments: {' '.join(rest)}{own}")
         return found, rest
 
     def error(self, message: str) -> NoReturn:
@@ -185,8 +196,8 @@ def parser() -> Parser:
     )
     model.option(
         "--objective",
-        "what --effort keeps: the smallest code (size, the default), or the fastest that is no "
-        "larger than the compiler's own (speed-size)",
+        "what --effort keeps: the smallest code (size, the default), or the fastest that has no "
+        "more executable bytes than the compiler's own (speed-size)",
         choices=["size", "speed-size"],
     )
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
@@ -215,9 +226,10 @@ def parser() -> Parser:
         "Prints, on one line, what to add to a compiler's command line.",
         """\
 Without --model, phase ordering compares the compiler's own passes with the best candidate that
-comes with this package, and makes no object larger; the others ask the policies that come with it.
-Those of the register allocator act at all levels, loop-distribution at -O2 and -O3, polly-tiling,
-which turns Polly on, also at -O1, the others at -Os and -Oz, unless --levels says otherwise.
+comes with this package, and gives no object more executable bytes; the others ask the policies that
+come with it. Those of the register allocator act at all levels, loop-distribution at -O2 and -O3,
+polly-tiling, which turns Polly on, also at -O1, the others at -Os and -Oz, unless --levels says
+otherwise.
 gcc-settings is for gcc-12 and g++-12, and acts at -O2, -O3 and -Os. mlir-tiling is for mlir-opt-22;
 several options need eval, as there are blanks between them. Paths are made absolute, so that a
 build may change folders. If this command is missing or fails, the shell silently runs the compiler
@@ -254,21 +266,29 @@ example:
         """\
 Builds a source tree with a plain compiler and with one that asks a model, in copies of the tree and
 in turns; runs commands in both; compares outputs, executable bytes of the object files, compile
-time and run time, with 95 % confidence intervals. Exits with 1 if a build or command fails, if an
-output differs, or if the model is not asked or fails.""",
+time and run time and, for register allocation, what is spilled, with 95 % confidence intervals.
+Exits with 1 if a build or command fails, if an output differs, or if the model is not asked or
+fails.""",
         """\
-A build is told the compiler by $CC and $CXX, and the level by $CFLAGS and $CXXFLAGS. A command that
-is one word is run by the shell: -- 'make CC="$CC"'.
+COMMAND builds a tree. It is told the compiler by $CC and $CXX, and the level by $CFLAGS and
+$CXXFLAGS. One word is run by the shell: -- 'make CC="$CC"'. Without options of its own it needs no
+--. There is nothing to compare of mlir-tiling, which is for mlir-opt.
 
 example:
   mlbridge validate phase-ordering --run './prog < input' --json report.json -- make -j2
-  mlbridge validate phase-ordering --tree a --tree b --prepare ./configure -- make""",
+  mlbridge validate phase-ordering --tree a --tree b --prepare ./configure -- make
+  mlbridge validate register-allocation --level O3 --run ./bench -- make""",
         parents=(model,),
     )
-    validate.add_argument("build", metavar="COMMAND", nargs="+", help="what builds a tree")
+    validate.takes_command = True
+    validate.usage = "mlbridge validate optimization [...] [OPTION ...] -- COMMAND ..."
     validate.option("--tree DIR ...", "a source tree (default: .); each is built the same way")
     validate.option("--prepare COMMAND", "run before the build, not measured: ./configure")
-    validate.option("--level", "the -O level (default: Oz)", choices=LEVELS, default="Oz")
+    validate.option(
+        "--level",
+        "the -O level (default: Oz; O2 for register allocation and GCC, O3 for loops and Polly)",
+        choices=LEVELS,
+    )
     validate.option("--run COMMAND ...", "run in each built tree, its output compared")
     validate.option("--output FILE ...", "a file that the commands write, to be compared")
     validate.option(

@@ -13,18 +13,33 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
-from .flags import PHASES, asked_of, attempt, compiler_of, effort_of, must_open, quoted, words
+from ..spills import RECORD
+from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, UsageError, must_be_writable
+from .flags import (
+    ALLOCATION,
+    EVICTION,
+    PHASES,
+    asked_of,
+    attempt,
+    compiler_of,
+    effort_of,
+    must_open,
+    quoted,
+    words,
+)
 
 if TYPE_CHECKING:
     from ..measuring import Ratio
     from ..validation import Comparison, Report
 
+#: Whose spills are counted.
+ALLOCATING = (EVICTION, "regalloc-priority", ALLOCATION)
 MOST_GROWN = 5
 WIDEST = 60
 
@@ -36,25 +51,51 @@ def run(options: argparse.Namespace) -> int:
 
     if options.output and not options.run:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
-    if options.optimizations != [PHASES]:
-        raise CommandError(f"it counts the decisions of {PHASES}, and no others")
+    if not options.build:  # without --, it begins after the optimizations
+        named = options.optimizations
+        begin = next((i for i, word in enumerate(named) if word not in OPTIMIZATIONS), len(named))
+        begin = max(begin, 1)
+        options.optimizations, options.build = named[:begin], named[begin:]
+    if not options.build and options.optimizations[0] in OPTIMIZATIONS:
+        raise UsageError(
+            "the following arguments are required: COMMAND, which builds a tree, such as -- make"
+        )
+    known = [name for name, one in OPTIMIZATIONS.items() if not one.mlir]
+    for name in options.optimizations:
+        if name in OPTIMIZATIONS and name not in known:
+            raise UsageError(
+                f"{name} has no builds of programs to compare: it is for"
+                f" {OPTIMIZATIONS[name].compiler(22)}; the others are {', '.join(known)}"
+            )
     compiler = compiler_of(options)
     asked = asked_of(options, files.onnx_runtime())
-    options.levels, options.on_failure = options.level, None
+    options.level = options.level or OPTIMIZATIONS[asked[0].optimization].level
+    others = [one.optimization for one in asked if one.optimization != PHASES]
+    # Only the logs of phase ordering say what failed; the others then fail the build.
+    options.levels, options.on_failure = options.level, "fail" if others else None
+    options.log = None
     for one in asked:
-        must_open(one.uri)
+        for uri in one.uris:
+            must_open(uri)
     attempt(options, asked)
     formats = chart_formats() if options.chart else ()
     if options.chart and Path(options.chart).suffix[1:] not in formats:
-        known = ", ".join(f".{name}" for name in formats)
-        raise UsageError(f"--chart: {options.chart} ends in none of {known}")
+        endings = ", ".join(f".{name}" for name in formats)
+        raise UsageError(f"--chart: {options.chart} ends in none of {endings}")
     for name, place in (("--json", options.json), ("--chart", options.chart)):
         if place:
             must_be_writable(name, place)
 
-    def flags(logs: Path) -> contextlib.AbstractContextManager[Sequence[str]]:
-        options.log = str(logs)
-        return nullcontext([quoted(word) for word in words(options, asked)])
+    def line(logs: Path | None) -> list[str]:
+        options.log = logs and str(logs)
+        return [quoted(word) for word in words(options, asked)]
+
+    records = RECORD if not set(others).isdisjoint(ALLOCATING) else ()
+    policy = validation.Way("policy", lambda logs: nullcontext(line(None if others else logs)))
+    baseline = validation.PLAIN
+    if others:  # whose recordings take time
+        policy = replace(policy, counts=lambda logs: nullcontext([*line(logs), *records]))
+        baseline = replace(baseline, counts=lambda _: nullcontext(records))
 
     build = options.build[0] if len(options.build) == 1 else shlex.join(options.build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
@@ -70,18 +111,20 @@ def run(options: argparse.Namespace) -> int:
         )
         for tree in trees
     ]
-    total = validation.steps(programs, options.repeat)
+    total = validation.steps(programs, options.repeat, bool(others))
     try:
         with folder(options.work) as work, progress(total) as done:
             report = validation.validate(
                 programs,
-                validation.Way("policy", flags),
+                policy,
                 work,
                 # One that is found by its name may look at the name by which it is called.
                 compiler=compiler if os.sep in options.compiler else options.compiler,
                 repeat=options.repeat,
                 timeout=options.timeout,
-                never_larger=effort_of(options, PHASES) > 0,
+                # What others do afterwards, no candidate was measured with.
+                never_larger=effort_of(options, PHASES) > 0 and not others,
+                baseline=baseline,
                 progress=done,
             )
     except (Error, OSError) as error:
@@ -92,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
     found = {
         "models": {one.optimization: one.uri for one in asked},
         "level": options.level,
-        "effort": effort_of(options, PHASES),
+        "effort": max(effort_of(options, one.optimization) for one in asked),
         "compiler": compiler,
         "repeat": options.repeat,
     }
@@ -176,6 +219,17 @@ def show(report: Report) -> None:
         return
     head = "program objects same baseline policy size decisions compile-time".split()
     table(head, rows)
+    spilling = [one for one in report.programs if one.compared and one.spills]
+    if spilling:
+        print()
+        table(
+            ["program", "baseline", "policy", "spills"],
+            [
+                [one.program.name, *(f"{cost:.1f}" for cost in one.spills), cell(one.spill_ratio)]
+                for one in spilling
+                if one.spills
+            ],
+        )
     runs = [(one, ran) for one in report.programs for ran in one.runs]
     if runs:
         print()
@@ -204,7 +258,7 @@ def show(report: Report) -> None:
         if ratio > 1:
             sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
             where = named(report, one, path)
-            print(f"grew: {where} {sizes[0]} -> {sizes[1]} bytes, {ratio:.3f} x")
+            print(f"grew: {where} {sizes[0]} -> {sizes[1]} executable bytes, {ratio:.3f} x")
     for one in report.programs:
         for note in one.notes():
             print(f"note: {one.program.name}: {printable(note)}")
@@ -213,6 +267,11 @@ def show(report: Report) -> None:
         f"size: executable bytes, policy / baseline, geometric mean over {unit}; times: of pairs;"
         " [95 % confidence]"
     )
+    if spilling:
+        print(
+            "spills: spills, reloads and copies for each call of each function, as LLVM estimates"
+            " them, policy / baseline, geometric mean over files"
+        )
 
 
 def row(one: Comparison) -> list[str]:
@@ -225,7 +284,7 @@ def row(one: Comparison) -> list[str]:
         str(plain.bytes),
         str(asked.bytes),
         cell(one.size),
-        str(asked.decisions.made),
+        str(one.decisions.made),
         cell(one.compile_time),
     ]
 
