@@ -139,9 +139,11 @@ def build_all(entries: Sequence[OwnBuild]) -> list[str]:
 
 
 def build_with_killed_server(entry: OwnBuild, after: int = 3) -> list[str]:
-    """Build it asking a server that dies once `after` files have been decided; what is wrong."""
+    """Build it asking a server that dies once `after` files have been decided, or half of a small
+    program's; what is wrong."""
     trial = entry.trial()
     plain = trial.build(PLAIN)
+    after = max(1, min(after, len(plain.objects) // 2))
     with ModelServer(MODEL, OUTPUT / "server.log") as server:
         done = threading.Event()
 
