@@ -270,6 +270,11 @@ def gcc_torture(log: Path, _: float) -> bool:
     return outside("gcc_torture.py", log, "--seed", seed, "--minutes", "10")
 
 
+def llvm_tests(log: Path, _: float) -> bool:
+    """LLVM's own tests through llc and opt, behind LLVM's verifiers; others each night."""
+    return outside("llvm_tests.py", log, "--first", str(int(time.time()) // 86400))
+
+
 # Each says whether it passed. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "whole-tests": (whole_tests, 0.0),
@@ -297,6 +302,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "gcc-torture": (gcc_torture, 0.0),
     "mlir-tests": (mlir_tests, 0.0),
     "unchanged": (unchanged, 0.0),
+    "llvm-tests": (llvm_tests, 0.0),
 }
 
 

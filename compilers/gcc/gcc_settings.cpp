@@ -414,7 +414,7 @@ bool read(const std::string &key, const std::string &value) {
   else if (key == "on-failure" && (value == "stock" || value == "fail"))
     Told.fails = value == "fail";
   else
-    return false;
+    return key == "fingerprint"; // of plugin and model, for compiler caches
   return true;
 }
 

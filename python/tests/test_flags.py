@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from advised import constant_policy
 
 from mlbridge import files
 from mlbridge.cli import main
@@ -51,7 +53,10 @@ def options(line: str) -> dict[str, str]:
     assert words.pop() == "-Wno-error=backend-plugin"
     assert words[0::2] == ["-Xclang"] * (len(words) // 2)
     told = [word for word in words[1::2] if word != "-mllvm"]
-    return dict(word.lstrip("-").split("=", 1) for word in told)
+    given = dict(word.lstrip("-").split("=", 1) for word in told)
+    for name in [name for name in given if name.endswith("-fingerprint")]:
+        assert re.fullmatch("[0-9a-f]{32}", given.pop(name))
+    return given
 
 
 def test_all_options(
@@ -532,6 +537,70 @@ def test_a_wrapper_compiles_and_links_and_asks(tmp_path: Path) -> None:
     )
     subprocess.run([plus, "-Oz", tmp_path / "g.cpp", "-o", tmp_path / "g"], check=True, timeout=60)
     subprocess.run([tmp_path / "g"], check=True, timeout=60)
+
+
+@clang
+def test_a_wrapper_refuses_where_clang_loads_no_plugin(tmp_path: Path) -> None:
+    """In the backends of distributed ThinLTO."""
+    (tmp_path / "f.c").write_text(SOURCE)
+    bitcode, made = tmp_path / "f.bc", tmp_path / "f.o"
+    subprocess.run(
+        ["clang-22", "-Oz", "-flto=thin", "-c", tmp_path / "f.c", "-o", bitcode], check=True
+    )
+    index = f"-fthinlto-index={tmp_path}/f.bc.thinlto.bc"
+    subprocess.run(
+        ["ld.lld-22", "-r", "--thinlto-index-only", bitcode, "-o", tmp_path / "linked"], check=True
+    )
+    for fails, code in (((), 1), (("--on-failure", "stock"), 0)):
+        compiler = wrapper(tmp_path, "--model", "function:stop", *fails)
+        command = [compiler, "-Oz", "-x", "ir", "-c", bitcode, "-o", made, index]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code and made.exists() == (code == 0)
+        assert done.stderr.count("clang loads no plugin in the backends of distributed") == 1
+    made.unlink()
+    subprocess.run([*command[:-1], "-fthinlto-index=/dev/null"], check=True, timeout=60)
+    assert made.exists()
+
+
+@pytest.mark.parametrize("changed", ["plugin.so", "policy.onnx", "policy.onnx.data"])
+def test_the_fingerprint_is_of_what_decides(
+    place: Path, capsys: pytest.CaptureFixture[str], changed: str
+) -> None:
+    """A compiler cache, which compares command lines, sees that it is another one."""
+    its = ["--plugin", f"{place}/plugin.so", "--model", f"native:{place}/policy.onnx"]
+    before = flags(capsys, *its)
+    os.utime(place / "policy.onnx", (1, 1))
+    assert flags(capsys, *its) == before
+    (place / changed).write_bytes(b"other")
+    assert flags(capsys, *its) != before
+    assert options(flags(capsys, *its)) == options(before)
+
+
+@clang
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_a_compiler_cache_follows_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CCACHE_DISABLE", raising=False)
+    monkeypatch.setenv("CCACHE_LOGFILE", str(tmp_path / "log"))
+    model, source, made = (tmp_path / name for name in ("policy.onnx", "f.c", "f.o"))
+    called = "static int inner(int x) { return x * 7 ^ x / 3; }\n"
+    source.write_text(called + "int f(int x) { return inner(x) + inner(x + 1); }\n")
+
+    def compiled(*cache: str, value: int) -> bytes:
+        constant_policy(model, "inlining_decision", value)
+        assert main(["flags", "inliner", "--model", f"native:{model}"]) == 0
+        line = shlex.split(capsys.readouterr().out)
+        command = [*cache, "clang-22", *line, "-Oz", "-c", str(source), "-o", str(made)]
+        subprocess.run(command, check=True, timeout=60)
+        return made.read_bytes()
+
+    never, always = compiled(value=0), compiled(value=1)
+    assert never != always
+    assert [compiled("ccache", value=value) for value in (0, 1, 0)] == [never, always, never]
+    results = re.findall(r"Result: (\w+)", (tmp_path / "log").read_text())
+    assert "cache_miss" in results and results[-1].endswith("_hit"), results
 
 
 @clang

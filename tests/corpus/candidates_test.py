@@ -209,7 +209,7 @@ def test_predictions_that_cannot_be() -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("{", "not a list of candidates"),
+        ("{", "not JSON"),
         ('{"version": 3, "candidates": []}', "expected version 1, got 3"),
         ('{"version": 1, "candidates": []}', "expected candidates with different names"),
         ('{"version": 1, "candidates": [{"name": "a"}]}', "not a list of candidates"),

@@ -52,6 +52,7 @@ LEVELS = {
     ("phase-ordering", "policy"): SIZE,
     ("inliner", "shipped"): SIZE,
     ("regalloc-eviction", "shipped"): SIZE,
+    ("regalloc-eviction", "effort-0"): SIZE,
     ("register-allocation", "shipped"): ALL,
     ("register-allocation", "effort-0"): "O2 Oz",
     ("register-allocation", "random"): ALL,

@@ -18,15 +18,18 @@ std::string Flags::value(const cl::opt<std::string> &Option) {
 }
 
 Flags::Flags(StringRef Prefix, StringRef What, StringRef Levels)
-    : Prefix(Prefix), Names{named(Prefix, "model"), named(Prefix, "deadline"),
-                            named(Prefix, "on-failure"), named(Prefix, "levels")},
+    : Prefix(Prefix),
+      Names{named(Prefix, "model"), named(Prefix, "deadline"), named(Prefix, "on-failure"),
+            named(Prefix, "levels"), named(Prefix, "fingerprint")},
       Model(StringRef(Names[0]), cl::value_desc("URI"), cl::desc(What)),
       Deadline(StringRef(Names[1]), cl::init("5s"), cl::value_desc("TIME"),
                cl::desc("The longest wait for the model: 5s, 250ms, or a number of seconds")),
       OnFailure(StringRef(Names[2]), cl::init("stock"), cl::value_desc("stock|fail"),
                 cl::desc("If the model fails: what LLVM does, and a warning, or an error")),
       Levels(StringRef(Names[3]), cl::init(Levels.str()), cl::value_desc("LIST"),
-             cl::desc("The -O levels of the functions for which the model is asked")) {}
+             cl::desc("The -O levels of the functions for which the model is asked")),
+      Fingerprint(StringRef(Names[4]), cl::value_desc("HASH"),
+                  cl::desc("Ignored: of plugin and model, for compiler caches")) {}
 
 QuestionFlags::QuestionFlags(StringRef Prefix, StringRef What, StringRef Levels)
     : Flags(Prefix, What, Levels), Names{named(Prefix, "missing"), named(Prefix, "log")},

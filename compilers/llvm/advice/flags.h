@@ -26,8 +26,8 @@ protected:
 
 private:
   const llvm::StringRef Prefix;
-  const std::string Names[4]; // which the options refer to
-  llvm::cl::opt<std::string> Model, Deadline, OnFailure, Levels;
+  const std::string Names[5]; // which the options refer to
+  llvm::cl::opt<std::string> Model, Deadline, OnFailure, Levels, Fingerprint;
 };
 
 /// Those of a question of LLVM's own advisors.

@@ -52,6 +52,11 @@ llvm::Expected<CodeCost> codeCost(Module &M, TargetMachine *TM, bool Cycles) {
     Own = std::move(*Made);
     TM = Own.get();
   }
+  // Files that belong to the compilation itself.
+  TM->Options.StackUsageOutput.clear();
+  TM->Options.MCOptions.AsSecureLogFile.clear();
+  if (Cycles && !TM->getTargetTriple().isOSBinFormatELF())
+    return createStringError("only ELF has sections that describe blocks");
   if (Cycles)
     describeBlocks(*TM);
   SmallVector<char, 0> Bytes;

@@ -68,6 +68,9 @@ static cl::opt<std::string>
     ObjectiveOption("phase-ordering-objective", cl::init("size"), cl::value_desc("size|speed-size"),
                     cl::desc("With -phase-ordering-effort: what is kept, the smallest code or, of "
                              "code that has no more bytes than the usual, the fastest"));
+static cl::opt<std::string>
+    FingerprintOption("phase-ordering-fingerprint", cl::value_desc("HASH"),
+                      cl::desc("Ignored: of plugin and model, for compiler caches"));
 static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
                                          cl::value_desc("LIST"),
                                          cl::desc("The -O levels at which the model is asked"));

@@ -241,8 +241,12 @@ void Contest::nurse(ArrayRef<size_t> Trials) {
     if (Its.End == TrialEnd::NotTried)
       Its.End = IfSilent;
     Trying.erase(Trying.begin() + At);
-    if (Its.End != TrialEnd::Measured && Its.End != TrialEnd::Refused)
-      _exit(0); // the stock pipeline has won
+    if (Its.End == TrialEnd::Measured || Its.End == TrialEnd::Refused)
+      return;
+    // The stock pipeline has won. How measuring it ends says whether the candidate is to blame.
+    if (none_of(Trying, [this](const Running &R) { return R.Index == stock(); }))
+      _exit(0);
+    Next = Trials.size();
   };
   while (Next < Trials.size() || !Trying.empty()) {
     while (Trying.size() < TrialsAtOnce && Next < Trials.size()) {
@@ -403,16 +407,6 @@ static llvm::Expected<std::unique_ptr<Module>> read(MemoryBufferRef Bitcode, Mod
   return Read;
 }
 
-static bool writeAll(int File, StringRef Bytes) {
-  while (!Bytes.empty()) {
-    const ssize_t Written = ::write(File, Bytes.data(), Bytes.size());
-    if (Written < 0 && errno != EINTR)
-      return false;
-    Bytes = Bytes.drop_front(std::max<ssize_t>(0, Written));
-  }
-  return true;
-}
-
 void Contest::finish(TargetMachine *TM) {
   if (!TM)
     InForce.reset(); // whoever generates code later has none of its options
@@ -422,7 +416,7 @@ void Contest::finish(TargetMachine *TM) {
   // What is measured is what the compiler will read.
   llvm::Expected<std::unique_ptr<Module>> Read =
       read(MemoryBufferRef(Out.str(), M.getModuleIdentifier()), M);
-  if (!Read || !writeAll(Files[*Mine], Out.str()))
+  if (!Read || !trial::writeAll(Files[*Mine], Out.str()))
     _exit(1);
   measure(**Read, TM);
 }
@@ -507,7 +501,8 @@ std::string Contest::problem() const {
   if (Shared[stock()].End == TrialEnd::TooLong)
     return "the code of the usual passes takes longer than a minute to make, so this object may "
            "not be reproducible";
-  if (Result.Aim == Objective::SpeedSize && Shared[stock()].End == TrialEnd::Refused)
+  if (Result.Aim == Objective::SpeedSize &&
+      is_contained({TrialEnd::Refused, TrialEnd::Crashed}, Shared[stock()].End))
     return "LLVM cannot tell the cycles of code for " + versions::tripleOf(M).str();
   for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
     const std::string Who = "candidate '" + Way.Name + "' ";
@@ -536,13 +531,20 @@ cl::Option *findOption(StringRef Setting) {
 }
 
 void registerTrials(PassBuilder &PB) {
-  versions::registerBeforeCodeGeneration(PB, [](TargetMachine *TM, const Module *Of) {
+  const auto Decide = [](TargetMachine *TM, const Module *Of) {
     if (!Current || Current->isDecided() || (Of && !Current->isOf(*Of)))
       return;
     if (Of)
       Current->forgetAnalyses(); // the host hasn't yet
     Current->decide(TM);
     Current.reset();
+  };
+  versions::registerBeforeCodeGeneration(PB, Decide);
+  // A trial needs no more of the host, which may now open files, or generate no code at all.
+  versions::registerPipelineEnd(PB, [](TargetMachine *TM, const Module *) {
+    if (Current && trial::isTrial())
+      Current->decide(TM);
+    trial::mustNotBeTrial();
   });
   if (PassInstrumentationCallbacks *PIC = PB.getPassInstrumentationCallbacks())
     PIC->registerBeforeNonSkippedPassCallback([](StringRef Pass, const Any &) {

@@ -5,6 +5,7 @@
 #include "comparison.h"
 
 #include "advice/flags.h"
+#include "trials/trial_process.h"
 
 #include "llvm/CodeGen/LiveInterval.h"
 #include "llvm/CodeGen/MachineBlockFrequencyInfo.h"
@@ -113,6 +114,7 @@ public:
     if (Effort)
       Compared.emplace(MF, *VRM, Frequencies, Effort);
   }
+  ~EvictionAdvisor() override { trial::mustNotBeTrial(); }
 
 private:
   MCRegister tryFindEvictionCandidate(const LiveInterval &Range, const AllocationOrder &Order,

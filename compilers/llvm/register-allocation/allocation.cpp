@@ -26,10 +26,15 @@ Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
 
 Allocation::~Allocation() = default;
 
-std::string Allocation::refusal() {
-  const Triple &For = MF.getTarget().getTargetTriple();
+std::string Allocation::refusal(const Triple &For) {
   if (For.getArch() != Triple::x86_64 && !For.isAArch64())
     return "no target is supported but x86-64 and AArch64";
+  return "";
+}
+
+std::string Allocation::refusal() {
+  if (std::string Why = refusal(MF.getTarget().getTargetTriple()); !Why.empty())
+    return Why;
   if (any_of(MF, [](const MachineBasicBlock &Block) { return Block.isEHPad(); }))
     return "it has exception pads";
   Registers.freezeReservedRegs();

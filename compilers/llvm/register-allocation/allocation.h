@@ -102,6 +102,8 @@ public:
   Allocation(llvm::MachineFunction &MF, const Analyses &Its);
   ~Allocation() override;
 
+  /// Why no function can be allocated for this target; empty if some can.
+  static std::string refusal(const llvm::Triple &For);
   /// Why this function is none that can be allocated here; empty if it is. Changes nothing.
   std::string refusal();
   /// Finds the live ranges.

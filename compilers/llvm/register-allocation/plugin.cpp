@@ -11,6 +11,7 @@
 #include "environment.h"
 #include "mir_triplets.h"
 #include "trials/allocation_trials.h"
+#include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
 #include <mlbridge/uri.h>
@@ -69,12 +70,60 @@ private:
 };
 const AllocationFlags Flags;
 
-advice::Settings settings() {
-  advice::Settings Its = Flags.settings();
-  if (!Flags.given())
-    Its.Model = "function:heuristic"; // -regalloc=mlbridge
-  return Its;
-}
+/// What one module is compiled with.
+struct Choice {
+  advice::Settings Options = Flags.settings();
+  bool Failed = false; ///< the options make no sense, as a diagnostic has said
+  bool Compares = false;
+
+  Choice() {
+    if (!Flags.given())
+      Options.Model = "function:heuristic"; // -regalloc=mlbridge
+  }
+
+  void check(LLVMContext &Context) {
+    const Expected<unsigned> Effort = Flags.effort(Options.Model);
+    Status Right = Options.check();
+    if (Right)
+      Right = Effort.status();
+    if (!Right)
+      advice::refuse(Options, Context, Right);
+    Failed = !Right;
+    Compares = Effort && *Effort;
+  }
+};
+
+/// Says that all functions of a module are left to LLVM, and why. Changes nothing.
+class LeftAlone final : public ModulePass {
+public:
+  static char ID;
+  LeftAlone(CodeGenOptLevel Level, std::string Why)
+      : ModulePass(ID), Level(Level), Why(std::move(Why)) {}
+
+private:
+  StringRef getPassName() const override { return "No register allocation by models"; }
+  void getAnalysisUsage(AnalysisUsage &Usage) const override { Usage.setPreservesAll(); }
+
+  bool runOnModule(Module &M) override {
+    Choice Its;
+    Its.check(M.getContext());
+    if (Its.Failed)
+      return false;
+    const auto First = find_if(
+        M, [&](const Function &F) { return !F.isDeclaration() && Its.Options.wants(F, Level); });
+    if (First == M.end())
+      return false;
+    OptimizationRemarkMissed Remark("register-allocation", "Left", &*First);
+    Remark << "the module is left to LLVM's own allocator: " << Why;
+    M.getContext().diagnose(Remark);
+    return false;
+  }
+
+  const CodeGenOptLevel Level;
+  const std::string Why;
+};
+
+char LeftAlone::ID = 0;
 
 /// Gives every live range a register or a place on the stack, so that the greedy allocator, which
 /// follows, finds nothing to do; or gives none, so that it does all.
@@ -117,21 +166,21 @@ private:
   }
 
   bool doInitialization(Module &M) override {
-    Options = settings();
-    Failed = false;
-    const Expected<unsigned> Effort = Flags.effort(Options.Model);
-    Status Right = Options.check();
-    if (Right)
-      Right = Effort.status();
-    if (!Right) {
-      advice::refuse(Options, M.getContext(), Right);
-      Failed = true;
-    }
-    Compares = Effort && *Effort;
+    Choice Its;
+    Its.check(M.getContext());
+    Options = Its.Options;
+    Failed = Its.Failed;
+    Compares = Its.Compares;
+    return false;
+  }
+
+  bool doFinalization(Module &) override {
+    trial::mustNotBeTrial();
     return false;
   }
 
   bool runOnMachineFunction(MachineFunction &MF) override {
+    trial::mustNotBeTrial();
     UsesBasic = false;
     const Function &F = MF.getFunction();
     if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
@@ -329,12 +378,45 @@ const RegisterRegAlloc Named("mlbridge", "allocation by models", []() -> Functio
   return new NamedAllocation;
 });
 
-const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassManagerBase &,
+/// What the user says with -regalloc, or nothing.
+StringRef otherAllocator() {
+  using Constructor = RegisterRegAlloc::FunctionPassCtor;
+  using Option = cl::opt<Constructor, false, RegisterPassParser<RegisterRegAlloc>>;
+  const cl::Option *Its = cl::getRegisteredOptions().lookup("regalloc");
+  if (!Its || !Its->getNumOccurrences())
+    return "";
+  const Constructor Wanted = static_cast<const Option *>(Its)->getValue();
+  for (const RegisterRegAlloc *Known = RegisterRegAlloc::getList(); Known; Known = Known->getNext())
+    if (Known->getCtor() == Wanted)
+      return Known->getName();
+  return "";
+}
+
+/// Why no function can be allocated by models; empty if some can.
+std::string whyNone(const TargetMachine &Target) {
+  if (std::string Why = Allocation::refusal(Target.getTargetTriple()); !Why.empty())
+    return Why;
+  if (!Flags.compares())
+    return "";
+  const StringRef Other = otherAllocator();
+  if (Other.empty() || is_contained({"default", "greedy", "mlbridge"}, Other))
+    return "";
+  return ("allocations are compared with the greedy allocator's, and -regalloc=" + Other +
+          " is another")
+      .str();
+}
+
+const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassManagerBase &Manager,
                                                     TargetPassConfig *Passes) {
   static const Status Registered = registerAgents();
   (void)Registered;
   if (Target.getOptLevel() == CodeGenOptLevel::None) // another allocator
     return;
+  if (std::string Why = whyNone(Target); !Why.empty()) {
+    if (Flags.given())
+      Manager.add(new LeftAlone(Target.getOptLevel(), std::move(Why)));
+    return;
+  }
   if (!Flags.triplets().empty())
     Passes->insertPass(&MachineSchedulerID, new TripletsPass);
   if (Flags.given())

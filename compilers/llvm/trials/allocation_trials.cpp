@@ -38,7 +38,8 @@ constexpr int Refused = 3;
 /// In a process that tries: the allocator asks, when it is done, whether anyone wants its remarks.
 class EndOfAllocation final : public DiagnosticHandler {
 public:
-  explicit EndOfAllocation(std::function<void()> Do) : Do(std::move(Do)) {}
+  EndOfAllocation(const MachineFunction &MF, std::function<void()> Do)
+      : MF(MF), Do(std::move(Do)) {}
 
 private:
   bool isMissedOptRemarkEnabled(StringRef Pass) const override {
@@ -47,7 +48,12 @@ private:
     return false;
   }
   bool isPassedOptRemarkEnabled(StringRef) const override { return false; }
-  bool isAnalysisRemarkEnabled(StringRef) const override { return false; }
+  /// Every pass over machine code asks for this one before it begins.
+  bool isAnalysisRemarkEnabled(StringRef Pass) const override {
+    if (Pass == "size-info" && !MF.getRegInfo().getNumVirtRegs())
+      _exit(1); // the function is past allocation, which has not said that it is done
+    return false;
+  }
   bool isAnyRemarkEnabled() const override { return false; }
   bool handleDiagnostics(const DiagnosticInfo &Info) override {
     if (Info.getSeverity() <= DS_Warning) // of the allocator, or that the model has failed
@@ -55,6 +61,7 @@ private:
     return true;
   }
 
+  const MachineFunction &MF;
   const std::function<void()> Do;
 };
 
@@ -176,7 +183,7 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
       isolate(Trials[I].Alive);
       divert(MF.getFunction().getContext(),
              std::make_unique<EndOfAllocation>(
-                 [&MF, &Registers, &Frequencies] { endTrial(MF, Registers, Frequencies); }));
+                 MF, [&MF, &Registers, &Frequencies] { endTrial(MF, Registers, Frequencies); }));
       return std::optional<size_t>(I);
     }
     if (Trials[I].Id < 0)

@@ -12,8 +12,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -21,6 +23,8 @@
 using namespace llvm;
 
 namespace mlbridge::trial {
+
+static bool Isolated = false;
 
 std::string whyNot() {
   std::error_code Failed;
@@ -67,9 +71,59 @@ int Child::reap() {
   return Ended;
 }
 
+/// The kernel refuses this process, and what it forks, all changes of files by their paths, but
+/// that it may write to `Null`. Does nothing where it lacks Landlock.
+static void forbidChanges(int Null) {
+  landlock_ruleset_attr Changes{};
+  Changes.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+                              LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
+                              LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+                              LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
+                              LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+  const long Rules =
+      syscall(SYS_landlock_create_ruleset, &Changes, sizeof Changes.handled_access_fs, 0);
+  if (Rules < 0)
+    return;
+  landlock_path_beneath_attr Harmless{};
+  Harmless.allowed_access = LANDLOCK_ACCESS_FS_WRITE_FILE;
+  Harmless.parent_fd = Null;
+  (void)syscall(SYS_landlock_add_rule, Rules, LANDLOCK_RULE_PATH_BENEATH, &Harmless, 0);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+    (void)syscall(SYS_landlock_restrict_self, Rules, 0);
+  close(int(Rules));
+}
+
+/// What this process may write at most into files; the limit can be lifted again.
+static void limitFiles(bool None) {
+  rlimit Size{};
+  getrlimit(RLIMIT_FSIZE, &Size);
+  Size.rlim_cur = None ? 0 : Size.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &Size);
+}
+
+bool isTrial() { return Isolated; }
+
+void mustNotBeTrial() {
+  if (Isolated)
+    _exit(1);
+}
+
+bool writeAll(int File, StringRef Bytes) {
+  limitFiles(/*None=*/false);
+  while (!Bytes.empty()) {
+    const ssize_t Written = ::write(File, Bytes.data(), Bytes.size());
+    if (Written < 0 && errno != EINTR)
+      break;
+    Bytes = Bytes.drop_front(std::max<ssize_t>(0, Written));
+  }
+  limitFiles(/*None=*/true);
+  return Bytes.empty();
+}
+
 void isolate(ArrayRef<int> Keep) {
+  Isolated = true;
   for (const int Signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGPIPE,
-                           SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM})
+                           SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ})
     signal(Signal, SIG_DFL);
   const rlimit NoCore{0, 0};
   setrlimit(RLIMIT_CORE, &NoCore);
@@ -78,6 +132,7 @@ void isolate(ArrayRef<int> Keep) {
   remove_bad_alloc_error_handler();
   install_bad_alloc_error_handler([](void *, const char *, bool) { _exit(1); });
   std::atexit([] { _exit(1); });
+  at_quick_exit([] { _exit(1); });
 
   const int Null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   std::error_code Failed;
@@ -95,6 +150,8 @@ void isolate(ArrayRef<int> Keep) {
     if (File != Null && Flags >= 0 && (Flags & O_ACCMODE) != O_RDONLY && !is_contained(Keep, File))
       dup2(Null, File);
   }
+  limitFiles(/*None=*/true);
+  forbidChanges(Null);
 }
 
 void divert(LLVMContext &Context, std::unique_ptr<DiagnosticHandler> To) {

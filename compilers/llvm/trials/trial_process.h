@@ -4,6 +4,7 @@
 #define MLBRIDGE_LLVM_TRIAL_PROCESS_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/LLVMContext.h"
 
@@ -34,9 +35,19 @@ struct Child {
 };
 
 /// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
-/// writing, all but those of `Keep` (such as Child::Alive), are no longer; signals, fatal errors
-/// and exit() end the process and nothing else.
+/// writing, all but those of `Keep` (such as Child::Alive), are no longer. No file can be written
+/// but by writeAll, and where the kernel has Landlock, none can be made, truncated, renamed or
+/// removed. Signals, fatal errors and exit() end the process and nothing else.
 void isolate(llvm::ArrayRef<int> Keep = {});
+
+/// Whether this process is a child that isolate() was called in.
+bool isTrial();
+
+/// Where a trial should have ended before: ends it as failed. Does nothing elsewhere.
+void mustNotBeTrial();
+
+/// In a child: writes to one of the files that were kept; false if it can't.
+bool writeAll(int File, llvm::StringRef Bytes);
 
 /// In a child: no remarks, and diagnostics go to this handler.
 void divert(llvm::LLVMContext &Context, std::unique_ptr<llvm::DiagnosticHandler> To);

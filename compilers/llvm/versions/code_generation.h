@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LLVM 22 calls plugins back when code generation begins.
+// When a pipeline has run, and when code generation begins, of which LLVM 22 tells plugins.
 #ifndef MLBRIDGE_VERSIONS_CODE_GENERATION_H
 #define MLBRIDGE_VERSIONS_CODE_GENERATION_H
 
@@ -19,20 +19,9 @@ namespace mlbridge::versions {
 /// Is given what will generate code, or null, and the module if it is known.
 using BeforeCodeGeneration = void (*)(llvm::TargetMachine *, const llvm::Module *);
 
-#if __has_include("llvm/Target/RegisterTargetPassConfigCallback.h")
-
-inline void registerBeforeCodeGeneration(llvm::PassBuilder &, BeforeCodeGeneration Call) {
-  static const llvm::RegisterTargetPassConfigCallback Registered(
-      [Call](llvm::TargetMachine &TM, llvm::PassManagerBase &, llvm::TargetPassConfig *) {
-        Call(&TM, nullptr);
-      });
-}
-
-#else
-
 namespace detail {
 
-// An explicit instantiation may name private members, and LLVM 19 has no other way to this one.
+// An explicit instantiation may name private members, and LLVM has no other way to this one.
 llvm::TargetMachine *targetMachineOf(const llvm::PassBuilder &PB);
 template <llvm::TargetMachine *llvm::PassBuilder::*Member> struct Access {
   friend llvm::TargetMachine *targetMachineOf(const llvm::PassBuilder &PB) { return PB.*Member; }
@@ -70,11 +59,27 @@ private:
 
 } // namespace detail
 
-inline void registerBeforeCodeGeneration(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
+/// Calls when a pipeline, which has run, is destroyed: before the host does anything else.
+inline void registerPipelineEnd(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
   PB.registerPipelineStartEPCallback([TM = detail::targetMachineOf(PB),
                                       Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel) {
     MPM.addPass(detail::PipelineEnd(TM, Call));
   });
+}
+
+#if __has_include("llvm/Target/RegisterTargetPassConfigCallback.h")
+
+inline void registerBeforeCodeGeneration(llvm::PassBuilder &, BeforeCodeGeneration Call) {
+  static const llvm::RegisterTargetPassConfigCallback Registered(
+      [Call](llvm::TargetMachine &TM, llvm::PassManagerBase &, llvm::TargetPassConfig *) {
+        Call(&TM, nullptr);
+      });
+}
+
+#else
+
+inline void registerBeforeCodeGeneration(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
+  registerPipelineEnd(PB, Call);
 }
 
 #endif

@@ -8,6 +8,7 @@ a .S file and linking must not see it. Starts neither NumPy nor the extension.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shlex
@@ -63,8 +64,21 @@ for needed in {needed}; do
     exit 1
   fi
 done
-exec {command} "$@"
+{refusal}exec {command} "$@"
 """
+#: Before clang is started: with this option it loads no plugin, so it would silently ask nobody.
+NO_INDEX = """\
+for argument; do
+  case "$argument" in
+  -fthinlto-index=/dev/null) ;;
+  -fthinlto-index=*)
+    echo "$0: $argument: {what}" >&2
+    {then}
+    ;;
+  esac
+done
+"""
+NO_PLUGIN = "clang loads no plugin in the backends of distributed ThinLTO, so no model is asked"
 
 
 def escaped(place: str) -> str:
@@ -474,12 +488,43 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
 
 def told_to_all(options: argparse.Namespace, one: Asked) -> dict[str, object]:
     """The options that every plugin has; None stands for its default."""
+    mlir = OPTIMIZATIONS[one.optimization].mlir
     return {
         "model": one.uri,
+        "fingerprint": None if mlir else fingerprint(options, one),
         "deadline": options.deadline,
         "on-failure": options.on_failure,
         "levels": options.levels,
     }
+
+
+def fingerprint(options: argparse.Namespace, one: Asked) -> str:
+    """Hash of the contents of all files that decide what is compiled, but for the compiler: a
+    compiler cache compares command lines, and would give out what another model has made. What a
+    server decides isn't in it."""
+    found = [one.plugin, *(file for uri in one.uris for file in needs(uri))]
+    if one.optimization in EMBEDDING:
+        found += vocabulary_of(options)
+    digest = hashlib.blake2b(digest_size=16)
+    for path in dict.fromkeys(found):
+        for file in contents(path):
+            try:
+                with open(file, "rb") as read:
+                    its = hashlib.blake2b(read.read()).hexdigest()
+            except OSError:
+                continue  # the plugin says it better
+            digest.update(f"{os.path.basename(file)} {its}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def contents(path: str) -> list[str]:
+    """The file, and those beside it that hold its tensors; or all files in the folder."""
+    if not os.path.isdir(path):
+        folder, name = os.path.split(path)
+        data = (f"{name}.", f"{name}_")
+        beside = os.listdir(folder) if name.endswith(".onnx") and os.path.isdir(folder) else []
+        return [path, *sorted(os.path.join(folder, n) for n in beside if n.startswith(data))]
+    return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
 
 
 def words_of_gcc(options: argparse.Namespace, one: Asked) -> list[str]:
@@ -520,7 +565,14 @@ def wrapper(options: argparse.Namespace) -> int:
     read += [file for one in asked for uri in one.uris for file in needs(uri)]
     needed = shlex.join([compiler, *vocabulary_of(options), *dict.fromkeys(read)])
     command = shlex.join([compiler, *words(options, asked)])
-    text = SCRIPT.format(needed=needed, command=command)
+    fails = options.on_failure == "fail"
+    refusal = NO_INDEX.format(
+        what=NO_PLUGIN if fails else f"warning: {NO_PLUGIN}", then="exit 1" if fails else "break"
+    )
+    its = OPTIMIZATIONS[asked[0].optimization]
+    text = SCRIPT.format(
+        needed=needed, command=command, refusal="" if its.gcc or its.mlir else refusal
+    )
     try:
         with open(options.output, "w", encoding="utf-8") as file:
             file.write(text)
