@@ -13,7 +13,7 @@ import select
 import signal
 import stat
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from .processes import Process
 
@@ -23,8 +23,13 @@ _SHOWN = 3  # processes in a message
 
 #: The device and number of a file.
 File = tuple[int, int]
-#: A compiler, and the FIFOs that it has open.
-Began = Callable[[Process, tuple[File, File]], None]
+
+
+class Began(Protocol):
+    """Is told of a compiler that has begun a conversation."""
+
+    def __call__(self, compiler: Process, channel: tuple[File, File]) -> None:
+        """`channel` is what the compiler has open: BASE.in and BASE.out."""
 
 
 class ChannelPair:
