@@ -8,6 +8,7 @@ import logging
 import os
 import queue
 import random
+import re
 import subprocess
 import threading
 import time
@@ -35,6 +36,8 @@ Result = TypeVar("Result")
 
 #: What a worker's fault looks like from here; everything else is the task's.
 FAULTS = (Busy, Closed, DeadlineExceeded, ProtocolError, Unavailable)
+#: A line of a compiler that says why it ended.
+_TELLING = re.compile(r"\berror\b|assertion|terminate called|out of memory", re.IGNORECASE)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 _log = logging.getLogger("mlbridge")
@@ -65,7 +68,20 @@ def said(process: subprocess.Popen[Any] | None) -> str:
     stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4000))
     text = stream.read()
     lines = (text if isinstance(text, str) else text.decode(errors="replace")).splitlines()
-    return f": {lines[-1][:500]}" if lines else ""
+    # Of a compiler that crashes a trace follows, whose end says nothing.
+    telling = [line for line in lines if _TELLING.search(line)] or lines[-1:]
+    return f": {telling[0].strip()[:500]}" if telling else ""
+
+
+def last_words(process: subprocess.Popen[Any] | None) -> str:
+    """`said` of a process that has failed; one that goes on is waited for, but not for long."""
+    if process is None:
+        return ""
+    try:
+        process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        return ""
+    return said(process)
 
 
 @dataclass

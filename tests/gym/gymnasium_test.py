@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -284,6 +286,35 @@ def test_a_fault_ends_one_episode(how: str) -> None:
     _, _, _, info = played(env, 4)
     assert "fault" not in info
     env.close()
+
+
+def test_what_a_compiler_says_when_it_dies_reaches_the_trainer(tmp_path: Path) -> None:
+    """Its own reason, not the end of the stack trace that follows it."""
+
+    def start(_: int, address: str) -> subprocess.Popen[bytes]:
+        said = (tmp_path / "said").open("w+b")
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("served.py")), "countdown", address],
+            stderr=said,
+        )
+        process.stderr = said  # as subprocess does for a pipe
+        said.write(b"warning: a\nLLVM ERROR: cannot select: t7\n #0 0x7f00 in f\n")
+        said.flush()
+        return process
+
+    env = CompilerEnv(start=start, contexts=("module",), choices=3)
+    env.reset(seed=1, options={"context": "kill 1", "seed": 9})
+    *_, info = env.step(1)
+    assert "LLVM ERROR: cannot select: t7" in info["fault"] and "#0" not in info["fault"]
+    env.close()
+
+
+@pytest.mark.parametrize("make", [countdown, lambda **o: mlbridge.gym.parallel("unix:x", **o)])
+def test_a_render_mode_that_is_not_there(make: Any) -> None:
+    """Stable-Baselines3's make_vec_env asks for rgb_array, and again without after a TypeError."""
+    with pytest.raises(TypeError, match="only 'ansi'") as raised:
+        make(render_mode="rgb_array")
+    assert isinstance(raised.value, InvalidArgument)
 
 
 def test_a_reset_that_always_fails() -> None:

@@ -312,6 +312,18 @@ def test_stable_baselines3s_own_check(module: Path) -> None:
     env.close()
 
 
+def test_stable_baselines3_makes_environments_by_name(module: Path) -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+
+    import mlbridge.gym  # noqa: F401 - registers it
+
+    environments = make_vec_env(
+        "mlbridge/PhaseOrdering-v0", n_envs=2, env_kwargs={"corpus": str(module)}
+    )
+    assert len(environments.reset()["features"]) == 2
+    environments.close()
+
+
 @pytest.fixture
 def unroller() -> Iterator[Any]:
     """Two agents in a hierarchy, which RLlib drives."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._core import Signature
 from ..errors import Error, InvalidArgument, Unsupported
 from .layout import MASK, Layout, Seen
-from .session import SINGLE, Session, Start, read_state, signatures
+from .session import SINGLE, Session, Start, checked_render_mode, read_state, signatures
 
 
 class CompilerEnv(gymnasium.Env[Seen, Any]):
@@ -56,9 +56,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         `aside` are described at Layout. `prepare` is called with a context before each reset, and
         gives what the compiler is told.
         """
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise InvalidArgument(f"render_mode is {render_mode!r}; there is only 'ansi'")
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode)
         waiting: dict[str, Any] = {"deadline": deadline, "wait": wait, "retries": retries}
         self._session = Session(uri, start, contexts, prepare=prepare, **waiting)
         with self._session.closed_on_error():

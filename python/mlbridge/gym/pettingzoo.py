@@ -9,6 +9,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from .agents import Agents
 from .layout import Seen
+from .session import checked_render_mode
 
 
 class _Compiler:
@@ -22,7 +23,7 @@ class _Compiler:
 
     def __init__(self, uri: str = "", *, render_mode: str | None = None, **options: Any) -> None:
         """Connects, to learn which agents there are."""
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode)
         self._of = Agents(uri, **options)
         self.possible_agents = list(self._of.names)
         self.agents: list[str] = []

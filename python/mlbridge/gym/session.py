@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._core import Signature
 from ..driving import Driver
 from ..errors import Cancelled, Error, InvalidArgument, Mismatch, Unsupported
-from ..workers import FAULTS, Worker, pause
+from ..workers import FAULTS, Worker, last_words, pause
 
 _log = logging.getLogger("mlbridge")
 
@@ -35,6 +35,22 @@ class OtherSignature(Mismatch):
 
 class CompilerBroken(Unsupported):
     """No module is at fault."""
+
+
+class WrongRenderMode(InvalidArgument, TypeError):
+    """Also a TypeError, at which Stable-Baselines3's make_vec_env tries without a mode."""
+
+
+def checked_render_mode(mode: str | None) -> str | None:
+    """There is no mode but "ansi"."""
+    if mode not in (None, "ansi"):
+        raise WrongRenderMode(f"render_mode is {mode!r}; there is only 'ansi'")
+    return mode
+
+
+def new(words: str, fault: Error) -> str:
+    """What a compiler said, unless the fault has it already."""
+    return "" if words in str(fault) else words
 
 
 class Session:
@@ -137,10 +153,13 @@ class Session:
                     raise
                 other_target = True
             except FAULTS as fault:
+                words = last_words(self._worker.process)
                 self._drop()
                 if attempt == self._retries:
-                    raise
-                _log.warning("environment at %s, reset: %s", self._worker.address, fault)
+                    raise type(fault)(f"{fault}{new(words, fault)}") from fault
+                _log.warning(
+                    "environment at %s, reset: %s%s", self._worker.address, fault, new(words, fault)
+                )
                 time.sleep(pause(attempt + 1))
         raise AssertionError("unreachable")
 
@@ -166,10 +185,12 @@ class Session:
             observation, self.rewards[-1], _ = driver.step(value)
             return driver, observation, ""
         except Error as fault:
+            why = str(fault) or type(fault).__name__
             if isinstance(fault, FAULTS):
+                why += new(last_words(self._worker.process), fault)
                 self._drop()
-            _log.warning("environment at %s: %s", self._worker.address, fault)
-            return None, {}, str(fault) or type(fault).__name__
+            _log.warning("environment at %s: %s", self._worker.address, why)
+            return None, {}, why
 
     def _drop(self) -> None:
         self._is_open = False
