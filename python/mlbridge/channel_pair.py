@@ -28,7 +28,7 @@ File = tuple[int, int]
 class Began(Protocol):
     """Is told of a compiler that has begun a conversation."""
 
-    def __call__(self, compiler: Process, channel: tuple[File, File]) -> None:
+    def __call__(self, compiler: Process, channel: tuple[File, File], /) -> None:
         """`channel` is what the compiler has open: BASE.in and BASE.out."""
 
 

@@ -553,7 +553,7 @@ def test_a_wrapper_refuses_where_clang_loads_no_plugin(tmp_path: Path) -> None:
     )
     for fails, code in (((), 1), (("--on-failure", "stock"), 0)):
         compiler = wrapper(tmp_path, "--model", "function:stop", *fails)
-        command = [compiler, "-Oz", "-x", "ir", "-c", bitcode, "-o", made, index]
+        command = [str(w) for w in (compiler, "-Oz", "-x", "ir", "-c", bitcode, "-o", made, index)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == code and made.exists() == (code == 0)
         assert done.stderr.count("clang loads no plugin in the backends of distributed") == 1

@@ -136,7 +136,8 @@ def verdicts(cases: Sequence[Case]) -> list[Verdict]:
     """Of cases with one input; none if the stock compiler refuses it."""
     found = []
     with tempfile.TemporaryDirectory() as temporary:
-        folder, plain = Path(temporary), {}
+        folder = Path(temporary)
+        plain: dict[str, bytes | None] = {}
         for case in cases:
             if case.stock not in plain:
                 stock = folder / f"stock-{len(plain)}"
