@@ -317,10 +317,9 @@ Status ServedEnvironment::load(const std::string &From) {
   if (Read->getDataLayoutStr().empty()) // as in a test written by hand: its target's
     Read->setDataLayout(Host.getDataLayout());
   if (Read->getDataLayout() != Host.getDataLayout())
-    return Status(Code::Mismatch, "module " + From + " has the data layout '" +
-                                      Read->getDataLayoutStr() +
-                                      "', the compiler was started for '" +
-                                      Host.getDataLayoutStr() + "'");
+    return Status(Code::Mismatch,
+                  "module " + From + " has the data layout '" + Read->getDataLayoutStr() +
+                      "', the compiler was started for '" + Host.getDataLayoutStr() + "'");
   Inner.reset();
   Loaded = std::move(Read);
   Path = From;
