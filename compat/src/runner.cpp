@@ -17,7 +17,7 @@ using mlbridge::Status;
 namespace {
 
 Duration defaultDeadline() {
-  if (const char *text = std::getenv("MLBRIDGE_COMPAT_DEADLINE"))
+  if (const char *text = ::secure_getenv("MLBRIDGE_COMPAT_DEADLINE"))
     if (const Expected<Duration> given = mlbridge::parseDuration(text))
       return *given;
   return std::chrono::seconds(10);

@@ -20,6 +20,7 @@ from .processes import Process
 #: Seconds that a process has to end by SIGTERM.
 PATIENCE = 2.0
 _SHOWN = 3  # processes in a message
+_OF_OTHERS = 0o077
 
 #: The device and number of a file.
 File = tuple[int, int]
@@ -53,15 +54,16 @@ class ChannelPair:
         self._unclear: list[tuple[list[Process], int]] = []
         self.closed = False
         self._questions = self._replies = -1
+        _refuse_files(self.base)
         # A server at pipe:BASE locks .out, its compiler .in.
-        self._lock, made = _opened(f"{self.base}.out", os.O_RDONLY)
+        self._lock, made = _opened(self.base, "out", os.O_RDONLY)
         made_in = False
         try:
             _lock(self._lock, f"{self.base}.out")
             # Before .in is opened: a compiler that waits for a host has it open only afterwards.
             _refuse_users(self.base)
             # With a writer of our own a compiler never sees the end of .in, at which it would spin.
-            self._replies, made_in = _opened(f"{self.base}.in", os.O_RDWR)
+            self._replies, made_in = _opened(self.base, "in", os.O_RDWR)
             _lock(self._replies, f"{self.base}.in")
             self._questions = self._again()
         except BaseException:
@@ -223,29 +225,59 @@ def listed(processes: list[Process]) -> str:
     return shown + (f" and {len(processes) - _SHOWN} more" if len(processes) > _SHOWN else "")
 
 
-def _opened(path: str, flags: int) -> tuple[int, bool]:
-    """The FIFO, and whether it was made."""
-    made = True
+def _opened(base: str, side: str, flags: int) -> tuple[int, bool]:
+    """The FIFO, and whether it was made. One that other users may have open is made anew."""
+    path = f"{base}.{side}"
     try:
-        try:
-            os.mkfifo(path, 0o600)
-        except FileExistsError:
-            made = False
-        found = os.lstat(path)
-        if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
+        made = _made(path)
+        if not made and _is_open_to_others(path):
+            os.unlink(path)
+            made = _made(path)
+        if _mine(os.lstat(path)):
             opened = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             found = os.fstat(opened)  # of what was opened, whatever has the name by now
-            if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
-                os.fchmod(opened, 0o600)
+            if _mine(found) and not found.st_mode & _OF_OTHERS:
                 return opened, made
             os.close(opened)
     except OSError as error:
         from .errors import NotFound
 
         raise NotFound(f"{path}: no FIFO can be made: {error.strerror}") from None
-    from .errors import InvalidArgument
+    _refuse_files(base)
+    from .errors import Busy
 
-    raise InvalidArgument(f"{path} is there already, and not a FIFO of this user")
+    raise Busy(f"{path}: another process has just made it anew; try again")
+
+
+def _is_open_to_others(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        return _mine(found) and bool(found.st_mode & _OF_OTHERS)
+    return False
+
+
+def _refuse_files(base: str) -> None:
+    """InvalidArgument if something is there that is not this user's FIFO."""
+    for path in (f"{base}.in", f"{base}.out"):
+        with contextlib.suppress(OSError):
+            if not _mine(os.lstat(path)):
+                from .errors import InvalidArgument
+
+                raise InvalidArgument(f"{path} is there already, and not a FIFO of this user")
+    if _is_open_to_others(f"{base}.in") or _is_open_to_others(f"{base}.out"):
+        _refuse_users(base)  # before they are made anew
+
+
+def _made(path: str) -> bool:
+    try:
+        os.mkfifo(path, 0o600)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _mine(found: os.stat_result) -> bool:
+    return stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _lock(descriptor: int, path: str) -> None:

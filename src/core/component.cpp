@@ -14,6 +14,9 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -43,6 +46,15 @@ static std::string ownFolder() {
   return fs::canonical(isProgram ? "/proc/self/exe" : map->l_name, failed).parent_path();
 }
 
+// In a program with more rights than its user (setuid), the folder may be that user's, with a link
+// to the program.
+static bool isTrusted(const std::string &folder) {
+  struct stat info{};
+  return !::getauxval(AT_SECURE) ||
+         (::stat(folder.c_str(), &info) == 0 && (info.st_uid == 0 || info.st_uid == ::geteuid()) &&
+          !(info.st_mode & S_IWOTH));
+}
+
 std::vector<std::string> componentFolders() {
   std::vector<std::string> folders;
   const auto add = [&](std::string folder) {
@@ -58,7 +70,7 @@ std::vector<std::string> componentFolders() {
     }
   }
   static const std::string own = ownFolder();
-  if (!own.empty()) {
+  if (!own.empty() && isTrusted(own)) {
     add(own + "/mlbridge");
     add(own);
     add(own + "/components"); // the Python package: the extension, and

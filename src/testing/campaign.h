@@ -10,7 +10,7 @@ namespace mlbridge::testing {
 
 /// All of it for `make nightly`, which sets the variable; else a sample.
 inline size_t campaign(size_t all, size_t sample) {
-  return std::getenv("MLBRIDGE_LONG_TESTS") ? all : sample;
+  return ::secure_getenv("MLBRIDGE_LONG_TESTS") ? all : sample;
 }
 
 } // namespace mlbridge::testing

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/socket.h"
 
+#include "transport/owner.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -76,10 +78,26 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
                     describeErrno(where, error));
     }
   }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return Status(Code::Unavailable, describeErrno(scheme + ": ask who listens", errno));
+  if (!isTrusted(peer.uid))
+    return ofAnotherUser(scheme + ": the server there", peer.uid);
   return socket;
 }
 
 namespace {
+
+/// Whether the socket is one that nobody answers any more. That it can't be reached for another
+/// reason, such as too few descriptors, doesn't say so.
+bool isLeftBehind(const sockaddr_un &address) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return socket &&
+         ::connect(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) !=
+             0 &&
+         errno == ECONNREFUSED;
+}
 
 /// Of all servers that begin in a folder one at a time looks who is there and takes the place. The
 /// lock is on the folder itself, so that nothing is left behind. None where there are no locks, the
@@ -105,8 +123,7 @@ public:
       : accepted_(accepted), socket_(std::move(socket)), path_(std::move(path)), file_(file) {}
   ~SocketListener() override {
     struct stat info{};
-    if (::stat(path_.c_str(), &info) == 0 && info.st_dev == file_.st_dev &&
-        info.st_ino == file_.st_ino)
+    if (::lstat(path_.c_str(), &info) == 0 && isSameFile(info, file_))
       ::unlink(path_.c_str());
   }
 
@@ -167,10 +184,9 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
     if (!S_ISSOCK(info.st_mode))
       return Status(Code::InvalidArgument,
                     where + ": the path exists and is not a socket; remove it or choose another");
-    // Only a socket that nobody answers is removed.
-    Expected<Descriptor> other =
-        connectSocket(scheme_, path, Deadline::after(std::chrono::seconds(1)));
-    if (other || other.status().code() != Code::Unavailable)
+    if (info.st_uid != ::geteuid())
+      return ofAnotherUser(where + ": the socket that is there", info.st_uid);
+    if (!isLeftBehind(*address))
       return Status(Code::Busy, where + ": another server is there");
     ::unlink(path.c_str());
   }
@@ -182,8 +198,7 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
   if (::bind(socket->get(), reinterpret_cast<const sockaddr *>(&*address), sizeof *address) != 0)
     return Status(errno == EADDRINUSE ? Code::Busy : Code::InvalidArgument,
                   describeErrno(where, errno));
-  if (::chmod(path.c_str(), 0600) != 0 || ::stat(path.c_str(), &info) != 0 ||
-      ::listen(socket->get(), Backlog) != 0)
+  if (::lstat(path.c_str(), &info) != 0 || ::listen(socket->get(), Backlog) != 0)
     return Status(Code::Unavailable, describeErrno(where, errno));
   return std::unique_ptr<Listener>(new SocketListener(accepted_, std::move(*socket), path, info));
 }

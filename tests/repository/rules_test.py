@@ -106,3 +106,16 @@ def test_scripts_can_be_run() -> None:
 
 def test_ci_runs_the_tests() -> None:
     assert re.search(r"^(exec )?make test$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+
+
+def test_the_environment_of_a_user_means_nothing_to_a_program_with_more_rights() -> None:
+    """getenv does not know of setuid; secure_getenv does."""
+    call = re.compile(r"(?<!secure_)\bgetenv\s*\(")
+    assert call.search('std::getenv("HOME")') and not call.search('::secure_getenv("HOME")')
+    bad = []
+    for path in files():
+        place = path.relative_to(ROOT)
+        ours = place.parts[0] in ("src", "compilers", "compat", "include")
+        if ours and "inputs" not in place.parts and path.suffix in (".h", ".c", ".cpp", ".in"):
+            bad += [str(place)] if call.search(text(path)) else []
+    assert not bad, bad

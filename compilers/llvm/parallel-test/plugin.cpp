@@ -23,7 +23,7 @@ const mlbridge::Signature Sizes{{mlbridge::TensorSpec::of<int64_t>("instructions
 /// Opened once for all threads.
 const mlbridge::Model &model() {
   static const mlbridge::Model Shared = [] {
-    const char *Uri = std::getenv("MLBRIDGE_TEST_MODEL");
+    const char *Uri = ::secure_getenv("MLBRIDGE_TEST_MODEL");
     mlbridge::OpenOptions Patient;
     Patient.deadline = std::chrono::seconds(60);
     mlbridge::Model Opened = mlbridge::Model::open(Uri ? Uri : "", Patient);

@@ -17,6 +17,8 @@ EXIT_CODES = (
 )
 
 
+JSON = "print the result as JSON"
+
 #: What makes a package that has a part which this one was built without.
 REBUILD = "then install mlbridge again (in its source tree: make build)"
 

@@ -9,6 +9,9 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <string_view>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -19,7 +22,7 @@ namespace {
 constexpr int AncestorLevels = 6;
 
 std::string environment(const char *name) {
-  const char *value = std::getenv(name);
+  const char *value = ::secure_getenv(name);
   return value ? value : "";
 }
 
@@ -30,12 +33,13 @@ bool isFile(const std::string &path) {
   return fs::is_regular_file(path, failed);
 }
 
-/// A folder that anyone may write to is no place to load code from unasked.
+/// A folder that anyone may write to is no place to load code from unasked. In a program with more
+/// rights than its user (setuid) neither is one of that user's: a link to the program may be there.
 bool isTrustedFolder(const std::string &path) {
-  std::error_code failed;
-  const fs::file_status status = fs::status(path, failed);
-  return fs::is_directory(status) &&
-         (status.permissions() & fs::perms::others_write) == fs::perms::none;
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_mode & S_IWOTH)
+    return false;
+  return !::getauxval(AT_SECURE) || info.st_uid == 0 || info.st_uid == ::geteuid();
 }
 
 /// Names in a folder that start with `prefix`, the newest version first.

@@ -53,7 +53,7 @@ std::vector<std::vector<char *>> &arrays() {
 class NoTelemetry {
 public:
   NoTelemetry() {
-    if (std::getenv("ORT_DISABLE_TELEMETRY") || !environ)
+    if (::secure_getenv("ORT_DISABLE_TELEMETRY") || !environ)
       return;
     for (char **each = environ; *each; ++each)
       entries_.push_back(*each);
@@ -158,7 +158,7 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
   std::string place(named);
   std::string origin = "the option runtime";
   if (place.empty()) {
-    const char *value = std::getenv("MLBRIDGE_ONNXRUNTIME");
+    const char *value = ::secure_getenv("MLBRIDGE_ONNXRUNTIME");
     place = value ? value : "";
     origin = "MLBRIDGE_ONNXRUNTIME";
   }

@@ -63,7 +63,7 @@ private:
 class Variable {
 public:
   Variable(const char *name, const char *value) : name_(name) {
-    if (const char *before = std::getenv(name)) {
+    if (const char *before = ::secure_getenv(name)) {
       before_ = before;
       had_ = true;
     }

@@ -210,9 +210,10 @@ public:
   /// In the child.
   static void say(const std::string &text) {
     const std::string line = text + "\n";
-    EXPECT_EQ(::write(static_cast<int>(std::strtol(::getenv("MLBRIDGE_TEST_PIPE"), nullptr, 10)),
-                      line.data(), line.size()),
-              ssize_t(line.size()));
+    EXPECT_EQ(
+        ::write(static_cast<int>(std::strtol(::secure_getenv("MLBRIDGE_TEST_PIPE"), nullptr, 10)),
+                line.data(), line.size()),
+        ssize_t(line.size()));
   }
 
 private:
@@ -229,7 +230,7 @@ TEST(GrpcChild, DISABLED_ServesUntilKilled) {
 }
 
 TEST(GrpcChild, DISABLED_AsksUntilKilled) {
-  Runner runner = open(::getenv("MLBRIDGE_TEST_URI"), Sum, within(60s));
+  Runner runner = open(::secure_getenv("MLBRIDGE_TEST_URI"), Sum, within(60s));
   EXPECT_TRUE(runner.beginEpisode("e", "")) << runner.status().toString();
   EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
   ::pause();

@@ -3,6 +3,7 @@
 // BASE.out comes from it. The server makes both (mode 0600) and always has BASE.out open for
 // reading; the compiler opens BASE.in, then BASE.out, and neither open can block. A lock on BASE.in
 // keeps a second compiler out, one on BASE.out a second server.
+#include "transport/owner.h"
 #include "transport/pipe/fifo.h"
 
 #include <cerrno>
@@ -52,34 +53,62 @@ private:
   bool raised_ = false;
 };
 
+constexpr mode_t OfOthers = 077;
+
 /// Opens one FIFO without blocking. `mode`: O_RDONLY or O_WRONLY. Errors: Unavailable (nobody is at
-/// the other end, or no such file), InvalidArgument.
+/// the other end, or no such file), InvalidArgument (also if other users have a part in it).
 Expected<Descriptor> openFifo(const std::string &path, int mode) {
-  Descriptor fifo(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC));
+  Descriptor fifo(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fifo) {
     const int error = errno;
     if (error == ENOENT)
       return Status(Code::Unavailable, "pipe: no server there (no such FIFO)");
     if (error == ENXIO)
       return Status(Code::Unavailable, "pipe: no server there (nobody reads the FIFO)");
+    if (error == ELOOP)
+      return Status(Code::InvalidArgument, "pipe: " + path + " is a symbolic link, not a FIFO");
     return Status(Code::InvalidArgument, describeErrno("pipe: open " + path, error));
   }
   struct stat info{};
   if (::fstat(fifo.get(), &info) != 0 || !S_ISFIFO(info.st_mode))
     return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
+  if (!isTrusted(info.st_uid))
+    return ofAnotherUser("pipe: " + path, info.st_uid);
+  if (info.st_mode & OfOthers)
+    return Status(Code::InvalidArgument, "pipe: " + path +
+                                             " can be used by other users: a FIFO must have mode "
+                                             "0600");
   return fifo;
 }
 
-/// Makes one for its owner alone; Ok if it is there already and is a FIFO.
-Status makeFifo(const std::string &path) {
-  if (::mkfifo(path.c_str(), 0600) == 0)
-    return Status();
-  if (errno != EEXIST)
-    return Status(Code::InvalidArgument, describeErrno("pipe: make " + path, errno));
+/// Ok if nothing is there, or a FIFO of this user.
+Status mayBeTaken(const std::string &path) {
   struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode))
+  if (::lstat(path.c_str(), &info) != 0)
+    return Status();
+  if (!S_ISFIFO(info.st_mode))
     return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
-  return Status();
+  return info.st_uid == ::geteuid() ? Status() : ofAnotherUser("pipe: " + path, info.st_uid);
+}
+
+/// Makes one for its owner alone; Ok if it is there already and is this user's. One to which others
+/// had access is made anew, as they may have it open.
+Status makeFifo(const std::string &path) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (::mkfifo(path.c_str(), 0600) == 0)
+      return Status();
+    if (errno != EEXIST)
+      return Status(Code::InvalidArgument, describeErrno("pipe: make " + path, errno));
+    if (Status s = mayBeTaken(path); !s)
+      return s;
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) != 0)
+      continue;
+    if (!(info.st_mode & OfOthers))
+      return Status();
+    ::unlink(path.c_str());
+  }
+  return Status(Code::Busy, "pipe: " + path + " is being made by another process; try again");
 }
 
 /// Makes the FIFO for a server at `base` and opens it for reading, with the lock that keeps a
@@ -96,9 +125,14 @@ Expected<Descriptor> takeFifo(const std::string &path, const std::string &base) 
   if (!isStillAt(path, reader->get()))
     return Status(Code::Busy,
                   "pipe: another server is just shutting down at " + base + "; try again");
-  if (::fchmod(reader->get(), 0600) != 0)
-    return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + path, errno));
   return reader;
+}
+
+/// Removes a FIFO of this user's; nothing else, whatever has the name by now.
+void removeFifo(const std::string &path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == ::geteuid())
+    ::unlink(path.c_str());
 }
 
 /// writev that raises no SIGPIPE: by its flag where the kernel has it (Linux 6.18), otherwise
@@ -121,8 +155,8 @@ ssize_t writeQuietly(int fifo, const iovec *parts, int count, bool &kernelHasFla
 
 bool isStillAt(const std::string &path, int fifo) {
   struct stat opened{}, named{};
-  return ::fstat(fifo, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  return ::fstat(fifo, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         isSameFile(opened, named);
 }
 
 PipeChannel::PipeChannel(Descriptor in, Descriptor out) : in_(std::move(in)), out_(std::move(out)) {
@@ -161,11 +195,8 @@ std::string outPath(const std::string &base) { return base + ".out"; }
 
 /// Removes what is a FIFO; other files of these names are somebody else's.
 void removePair(const std::string &base) {
-  for (const std::string &path : {inPath(base), outPath(base)}) {
-    struct stat info{};
-    if (::lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode))
-      ::unlink(path.c_str());
-  }
+  removeFifo(inPath(base));
+  removeFifo(outPath(base));
 }
 
 /// The server's side keeps one read end of BASE.out open at all times, so that a compiler always
@@ -179,6 +210,8 @@ public:
       return Status(Code::InvalidArgument,
                     "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
     std::unique_ptr<PipeListener> self(new PipeListener(base));
+    if (Status s = mayBeTaken(outPath(base)); !s)
+      return s;
     if (Status s = makeFifo(inPath(base)); !s)
       return s;
     Expected<Descriptor> lock = takeFifo(outPath(base), base);
@@ -187,9 +220,9 @@ public:
     self->lock_ = std::move(*lock);
     if (Status s = makeFifo(inPath(base)); !s) // the last server may have removed it
       return s;
+    if (::lstat(inPath(base).c_str(), &self->in_) != 0)
+      return Status(Code::Busy, "pipe: " + inPath(base) + " was just removed; try again");
     self->owns_ = true;
-    if (::chmod(inPath(base).c_str(), 0600) != 0)
-      return Status(Code::InvalidArgument, describeErrno("pipe: set the mode of " + base, errno));
     Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
     if (!out)
       return out.status();
@@ -201,8 +234,11 @@ public:
   }
 
   ~PipeListener() override {
-    if (owns_)
-      removePair(base_);
+    struct stat info{};
+    if (owns_ && ::lstat(inPath(base_).c_str(), &info) == 0 && isSameFile(info, in_))
+      ::unlink(inPath(base_).c_str());
+    if (owns_ && isStillAt(outPath(base_), lock_.get()))
+      ::unlink(outPath(base_).c_str());
   }
 
   Expected<std::unique_ptr<Channel>> accept() override;
@@ -223,6 +259,7 @@ private:
 
   std::string base_;
   Descriptor lock_, epoll_, waiting_;
+  struct stat in_{};
   bool owns_ = false;
   // Tells the channel whether the listener is still there.
   std::shared_ptr<PipeListener *> self_ = std::make_shared<PipeListener *>(this);
@@ -322,6 +359,19 @@ private:
   std::string base_;
 };
 
+/// In a folder of another user, or one that all may change, FIFOs could be exchanged at any time.
+Status isSafe(const std::string &folder) {
+  struct stat info{};
+  if (::stat(folder.c_str(), &info) != 0)
+    return Status(Code::InvalidArgument, describeErrno("pipe: look at " + folder, errno));
+  if (!isTrusted(info.st_uid))
+    return ofAnotherUser("pipe: the folder " + folder, info.st_uid);
+  if (info.st_mode & S_IWOTH && !(info.st_mode & S_ISVTX))
+    return Status(Code::InvalidArgument,
+                  "pipe: every user may change the folder " + folder + ": choose another one");
+  return Status();
+}
+
 class Rendezvous final : public Listener {
 public:
   static Expected<std::unique_ptr<Listener>> make(const std::string &folder) {
@@ -330,23 +380,25 @@ public:
       self->madeFolder_ = true;
     else if (errno != EEXIST)
       return Status(Code::InvalidArgument, describeErrno("pipe: make the folder " + folder, errno));
+    if (Status s = isSafe(folder); !s)
+      return s;
     const std::string path = rendezvousPath(folder);
     Expected<Descriptor> reader = takeFifo(path, folder);
     if (!reader)
       return reader.status();
+    self->reader_ = std::move(*reader);
     self->owns_ = true;
     // With a writer of its own the FIFO never reads as ended.
     Expected<Descriptor> keeper = openFifo(path, O_WRONLY);
     if (!keeper)
       return keeper.status();
-    self->reader_ = std::move(*reader);
     self->keeper_ = std::move(*keeper);
     self->sweep();
     return std::unique_ptr<Listener>(std::move(self));
   }
 
   ~Rendezvous() override {
-    if (owns_)
+    if (owns_ && isStillAt(rendezvousPath(folder_), reader_.get()))
       ::unlink(rendezvousPath(folder_).c_str());
     if (madeFolder_)
       ::rmdir(folder_.c_str());
@@ -377,8 +429,8 @@ public:
         continue;
       const std::string base = folder_ + line.substr(at + sizeof Greeting - 1);
       // Reading first: the compiler may be gone by the time that its other FIFO is opened.
-      Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY | O_NOFOLLOW);
-      Expected<Descriptor> in = openFifo(inPath(base), O_WRONLY | O_NOFOLLOW);
+      Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
+      Expected<Descriptor> in = openFifo(inPath(base), O_WRONLY);
       removePair(base);
       if (out && in)
         return std::unique_ptr<Channel>(new PipeChannel(std::move(*out), std::move(*in)));
@@ -400,8 +452,9 @@ private:
       name.resize(name.size() - 4);
       if (!isName(name))
         continue;
-      const Expected<Descriptor> in = openFifo(inPath(folder_ + name), O_WRONLY | O_NOFOLLOW);
-      if (!in)
+      const Expected<Descriptor> in = openFifo(inPath(folder_ + name), O_WRONLY);
+      // That it can't be opened for another reason, such as too few descriptors, doesn't say so.
+      if (!in && in.status().code() == Code::Unavailable)
         removePair(folder_ + name);
     }
     ::closedir(listing);
@@ -439,8 +492,8 @@ Expected<std::unique_ptr<Channel>> connectAtRendezvous(const std::string &folder
     return why;
   };
   for (const std::string &path : {inPath(base), outPath(base)})
-    if (Status s = makeFifo(path); !s)
-      return give(s);
+    if (::mkfifo(path.c_str(), 0600) != 0)
+      return give(Status(Code::InvalidArgument, describeErrno("pipe: make " + path, errno)));
   Expected<Descriptor> in = openFifo(inPath(base), O_RDONLY);
   Expected<Descriptor> keeper = openFifo(outPath(base), O_RDONLY);
   if (!in || !keeper)

@@ -21,7 +21,7 @@ inline llvm::cl::opt<std::string> mlconfig("ml-config-path", llvm::cl::Hidden,
                                            llvm::cl::desc("Path to ML config files"));
 #else
 inline std::string mlconfig = [] {
-  const char *path = std::getenv("ML_CONFIG_PATH");
+  const char *path = ::secure_getenv("ML_CONFIG_PATH");
   return std::string(path ? path : "");
 }();
 #endif

@@ -72,7 +72,7 @@ bool isCalled(const char *text, const char *name) {
 
 /// The last of the list that this CPU has, or the one that MLBRIDGE_NATIVE_ISA names.
 mlbridge_aot_evaluate *choose() {
-  const char *wanted = std::getenv("MLBRIDGE_NATIVE_ISA");
+  const char *wanted = ::secure_getenv("MLBRIDGE_NATIVE_ISA");
   mlbridge_aot_evaluate *best = nullptr;
 #define MLBRIDGE_AOT_CONSIDER(isa)                                                                 \
   if (has##isa()) {                                                                                \

@@ -75,7 +75,7 @@ const char *nameOf(InstructionSet set) {
 }
 
 static InstructionSet decide() {
-  const char *wanted = std::getenv("MLBRIDGE_NATIVE_ISA");
+  const char *wanted = ::secure_getenv("MLBRIDGE_NATIVE_ISA");
   InstructionSet best = InstructionSet::Portable;
   for (InstructionSet set : {InstructionSet::Portable, InstructionSet::Neon, InstructionSet::Avx2,
                              InstructionSet::Avx512}) {
