@@ -45,7 +45,10 @@ def generate(seed: int, target: Path) -> None:
     for more in range(100):  # another of the same kind, if it is too large
         number = str(seed * 100 + more)
         command = ["csmith", "--seed", number, *sizes, *kinds, "--output", str(target)]
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        # It leaves a file in the current folder.
+        done = subprocess.run(
+            command, cwd=target.parent, capture_output=True, timeout=60, check=False
+        )
         if done.returncode == 0 and target.stat().st_size <= LARGEST:
             return
     raise RuntimeError(f"Csmith makes no program of seed {seed}: {done.stderr!r}")
