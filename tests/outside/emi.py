@@ -25,11 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tally import Tally, save
+from tally import ROOT, Tally, save
 from tqdm import tqdm
 from ways import Way, ways
 
 from mlbridge.elf import file_executable_bytes
+
+sys.path.insert(0, str(ROOT))
 from programs.build import Compiled, compile_program, link_program, run_test
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, source_tree
