@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/library.h"
 
+#include "core/descriptor.h"
 #include "transport/transport.h"
 
 #include <grpc/grpc.h>
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -195,6 +197,22 @@ bool isForked() {
   return process != 0 && process != processNumber();
 }
 
+namespace {
+
+/// Whether so many files can be opened now. Where gRPC can't have one for its own use, it closes
+/// others, such as the compiler's output, or aborts.
+Status tryDescriptors(size_t count) {
+  std::vector<Descriptor> opened(count);
+  for (Descriptor &one : opened) {
+    one = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!one)
+      return Status(Code::LimitExceeded, describeErrno("open the descriptors of gRPC", errno));
+  }
+  return Status();
+}
+
+} // namespace
+
 Status startLibrary() {
   if (isForked())
     return Status(Code::InvalidArgument,
@@ -203,6 +221,9 @@ Status startLibrary() {
   static std::mutex mutex;
   static bool started = false;
   const std::lock_guard<std::mutex> lock(mutex);
+  // A connection needs three; to start with, there are those of its pollers.
+  if (Status s = tryDescriptors(started ? 4 : 10); !s)
+    return s;
   if (started)
     return Status();
   // One for each processor, as far as gRPC goes, and those for timers, names and callbacks.
