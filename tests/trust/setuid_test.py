@@ -65,7 +65,7 @@ def build(folder: Path, trace: Path) -> Path:
 
 
 def link(folder: Path, libraries: Path, program: Path) -> None:
-    options = [f"-I{PACKAGE}/include", f"-Wl,-rpath,{libraries}", "-o", program]
+    options: list[str | Path] = [f"-I{PACKAGE}/include", f"-Wl,-rpath,{libraries}", "-o", program]
     cc(folder / "program.c", libraries / "libmlbridge-c.so.0", *options)
 
 
