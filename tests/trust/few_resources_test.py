@@ -52,7 +52,17 @@ def compiled(folder: Path, files: int, flags: Sequence[str]) -> tuple[int, bool,
     """Exit code, whether there is an object, and what clang says."""
     made = folder / "f.o"
     made.unlink(missing_ok=True)
-    command = ["prlimit", f"--nofile={files}", "clang-22", *flags, "-Oz", "-c", "f.c", "-o", made]
+    command = [
+        "prlimit",
+        f"--nofile={files}",
+        "clang-22",
+        *flags,
+        "-Oz",
+        "-c",
+        "f.c",
+        "-o",
+        str(made),
+    ]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
