@@ -2,6 +2,7 @@
 #include "runtime.h"
 
 #include "core/nearest.h"
+#include "core/resources.h"
 #include "locate.h"
 
 #include <algorithm>
@@ -22,6 +23,9 @@ namespace {
 /// The oldest C API that has what this engine calls, so that old libraries work too.
 constexpr uint32_t ApiVersion = 16;
 static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are older than 1.16");
+
+/// Of address space: about 100 MiB for the library and its heaps, the rest is the compiler's.
+constexpr size_t MemoryOfRuntime = 192 << 20;
 
 constexpr const char *WhatToInstall =
     "install it with 'pip install onnxruntime' (Debian's pip refuses outside of a virtual "
@@ -143,6 +147,9 @@ Expected<const Runtime *> loadOnce(Loaded &all, const std::string &path) {
     key = path;
   if (const auto found = all.byPath.find(key); found != all.byPath.end())
     return found->second.get();
+  // What it leaves of a limit must do for the compiler.
+  if (Status s = Reserved(MemoryOfRuntime).status("ONNX Runtime"); !s)
+    return s;
   auto fresh = std::make_unique<Runtime>();
   if (Status s = load(key, *fresh); !s)
     return s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/grpc/library.h"
 
-#include "core/descriptor.h"
+#include "core/resources.h"
 #include "transport/transport.h"
 
 #include <grpc/grpc.h>
@@ -211,6 +211,16 @@ Status tryDescriptors(size_t count) {
   return Status();
 }
 
+// A thread has a stack of 8 MiB and, of the C library, a heap of 64 MiB; and the compiler needs
+// some.
+constexpr size_t MemoryOfThread = 72 << 20, MemoryOfCompiler = 64 << 20;
+
+Status tryMemoryAndThreads(size_t threads) {
+  if (Status s = Reserved(threads * MemoryOfThread + MemoryOfCompiler).status("gRPC"); !s)
+    return s;
+  return tryThreads(threads);
+}
+
 } // namespace
 
 Status startLibrary() {
@@ -224,10 +234,9 @@ Status startLibrary() {
   // A connection needs three; to start with, there are those of its pollers.
   if (Status s = tryDescriptors(started ? 4 : 10); !s)
     return s;
-  if (started)
-    return Status();
   // One for each processor, as far as gRPC goes, and those for timers, names and callbacks.
-  if (Status s = tryThreads(std::clamp(std::thread::hardware_concurrency(), 2U, 32U) + 8); !s)
+  const unsigned pool = std::clamp(std::thread::hardware_concurrency(), 2U, 32U) + 8;
+  if (Status s = tryMemoryAndThreads(started ? 4 : pool); !s || started)
     return s;
   const NoSignals guard;
   gpr_set_log_function([](gpr_log_func_args *) {});

@@ -39,9 +39,10 @@ Expected<Settings> readSettings(const Uri &uri, Side side);
 /// "HOST:PORT", with brackets around an IPv6 address.
 std::string placeOf(const Settings &settings, uint16_t port);
 
-/// Initializes gRPC once and for ever, and makes it quiet. Errors: InvalidArgument in a process
-/// that was forked off the one where that was done: gRPC's threads are not there; LimitExceeded if
-/// its threads can't be had.
+/// Before each connection and each listener. Initializes gRPC once and for ever, and makes it
+/// quiet. Errors: InvalidArgument in a process that was forked off the one where that was done:
+/// gRPC's threads are not there; LimitExceeded if its threads, descriptors or memory can't be had
+/// now.
 Status startLibrary();
 /// Whether so many threads can be had now: gRPC aborts where it can't start one. Errors:
 /// LimitExceeded.
