@@ -438,7 +438,8 @@ class InteractiveHost:
             self._end_context(self._session)
             self._session.context = item.name
             self._session.answered = False
-            self._to_log(lambda log: log.context(item.name))
+            if self._session.log is not None:
+                self._session.log.context(item.name)
         elif isinstance(item, Observation):
             self._answer(self._session, item)
 
@@ -454,8 +455,6 @@ class InteractiveHost:
             raise ProtocolError(f"the header asks for no advice that can be given: {header.advice}")
         self.statistics.compilers += 1
         self._session = _Session(self.statistics.compilers, header, header.advice)
-        if self._log is not None:
-            self._session.log = self._new_log(self._session)
 
     def _end_session(self) -> None:
         if self._session is None:
@@ -508,7 +507,7 @@ class InteractiveHost:
         self.statistics.decisions += 1
         self.statistics.contexts += not session.answered
         session.answered = True
-        self._to_log(lambda log: log.raw(observation.payload + data))
+        self._to_log(session, observation.payload + data)
 
     def _advice(self, session: _Session, features: Tensors) -> NDArray[Any] | None:
         """What the model says; None if the default is to be used."""
@@ -596,12 +595,17 @@ class InteractiveHost:
                 self.statistics.log_failure = str(error)
         return None
 
-    def _to_log(self, write: Callable[[LogWriter], None]) -> None:
-        session = self._session
-        if session is None or session.log is None:
+    def _to_log(self, session: _Session, decided: bytes) -> None:
+        """A log begins with the first decision: a compiler that asks nothing has none."""
+        if self._log is None or self.statistics.log_failure:
             return
+        if session.log is None:
+            session.log = self._new_log(session)
+            if session.log is None:
+                return
+            session.log.context(session.context)
         try:
-            write(session.log)
+            session.log.raw(decided)
         except OSError as error:
             self.statistics.log_failure = f"{session.log.path}: {error.strerror}"
             session.log.close()

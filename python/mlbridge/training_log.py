@@ -483,6 +483,11 @@ def to_recording(
     decision = decision or source.decision
     inputs = [t.spec for t in source.header.features if t.name != decision]
     outputs = [t.spec for t in source.header.features if t.name == decision]
+    if not outputs and source.header.advice is not None:
+        raise InvalidArgument(
+            f"{source.path}: a compiler asked this at a channel for {source.header.advice}; the "
+            "answers are not in it. `mlbridge run --log` writes both"
+        )
     if not outputs:
         raise InvalidArgument(f"{source.path}: no feature is the decision; pass decision=NAME")
     signature = Signature(inputs, outputs)

@@ -439,6 +439,18 @@ def test_logs_of_what_was_decided(tmp_path: Path) -> None:
         assert found.rewards == [None, None]
 
 
+def test_one_that_asks_nothing_has_no_log(tmp_path: Path) -> None:
+    with serving(tmp_path / "c", positive, log=tmp_path / "log") as host:
+        with compiler(tmp_path / "c") as opt:
+            opt.begin()
+        with compiler(tmp_path / "c") as opt:
+            opt.begin()
+            assert opt.decide(1) == 1
+    assert host.statistics.compilers == 2
+    (log,) = (tmp_path / "log").iterdir()
+    assert [len(context) for context in TrainingLog(log).contexts()] == [1]
+
+
 def test_serve_until_a_signal(place: Place) -> None:
     base = place.folder / "c"
     words = ["serve", "policy.py:inline", "--at", f"llvm-interactive:{base}", "--json"]

@@ -171,6 +171,21 @@ def test_what_a_log_cannot_hold(tmp_path: Path) -> None:
         to_recording(tmp_path / "other", tmp_path / "r.mlbrec")
 
 
+def test_what_was_asked_at_a_channel_has_no_decisions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As LLVM leaves it in a file BASE.out, if BASE.in is a file of answers."""
+    asked = tmp_path / "c.out"
+    whole = written(tmp_path / "log").read_bytes().splitlines(keepends=True)
+    features = json.loads(whole[0])["features"][:-1]
+    advice = json.loads(whole[0])["features"][-1]
+    asked.write_text(json.dumps({"features": features, "advice": advice}) + "\n")
+    with pytest.raises(mlbridge.InvalidArgument, match="the answers are not in it"):
+        to_recording(asked, tmp_path / "r.mlbrec")
+    assert main(["log", str(asked)]) == 0
+    assert "index_to_evict  not logged: asked at a channel" in capsys.readouterr().out
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = str(written(tmp_path / "log"))
     assert main(["log", log, "--json", "-o", str(tmp_path / "r.mlbrec")]) == 0

@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
         most = dict(decisions.most_common(40))
         told = ", ".join(f"{value} ({count} times)" for value, count in most.items())
         found[log.decision] = most if options.json else told
+    elif log.header.advice is not None:
+        found[log.header.advice.name] = {} if options.json else "not logged: asked at a channel"
     show(found, as_json=options.json)
     if log.damage:
         raise CommandError(f"{options.file}: {log.damage}")
