@@ -32,7 +32,8 @@ def as_other(words: Sequence[str | Path]) -> list[str]:
     """The command, run as that user."""
     found = pwd.getpwnam(OTHER)
     user = [f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups"]
-    return ["setpriv", *user, "--", *map(str, words)]
+    # A preloaded library may lie where that user can't look.
+    return ["env", "-u", "LD_PRELOAD", "setpriv", *user, "--", *map(str, words)]
 
 
 @pytest.fixture
