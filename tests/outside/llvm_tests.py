@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from tqdm import tqdm
@@ -42,6 +42,8 @@ MACHINE = re.compile(
     r"-{1,2}(?:mtriple|march|mcpu|mattr|relocation-model|code-model|float-abi|target-abi)[= ]\S+"
     r"|-O[0-3]\b|-frame-pointer=\S+"
 )
+#: What a finding's error output has.
+FAULT = "LLVM ERROR|PLEASE submit|Bad machine code|[Bb]roken|crashed|ended too early"
 #: A plugin says so where it leaves code alone, as far as remarks are asked for.
 LEFT = re.compile(r"\bleft to (?:the|LLVM)")
 #: The way of its own that each tool is run in, and the level.
@@ -90,7 +92,7 @@ def told(flags: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def machine(text: str) -> str:
     """The options of the first RUN line of llc that say for which machine."""
-    lines = re.findall(r"RUN:(.*(?:\\\n.*)*)", text)
+    lines = re.findall(r"RUN:(.*)", re.sub(r"\\\n.*?RUN:", " ", text))
     first = next((line for line in lines if re.search(r"\bllc\b", line)), "")
     found = [match[0].replace(" ", "=") for match in MACHINE.finditer(first.partition("|")[0])]
     return literal([word for word in dict.fromkeys(found) if "%" not in word])
@@ -192,13 +194,12 @@ def inputs(seed: int) -> Iterator[list[Case]]:
         order.shuffle(files)
         return files
 
-    # As many of each target: most files are for X86.
-    targets = [shuffled(tests / "CodeGen" / name) for name in TARGETS]
-    one, other = (
-        chain.from_iterable(zip_longest(*targets)),
-        iter(shuffled(tests / "Transforms", tests / "Verifier")),
-    )
-    for path, optimized in zip_longest((file for file in one if file), other):
+    # Most of the targets whose registers agents allocate, and as many of each other one.
+    targets = [iter(shuffled(tests / "CodeGen" / name)) for name in TARGETS]
+    turns = [*targets[:2], *targets[:2], *targets]
+    machines = (next(files, None) for _ in range(10_000) for files in turns)
+    others = shuffled(tests / "Transforms", tests / "Verifier")
+    for path, optimized in zip_longest((file for file in machines if file), others):
         if path:
             yield codegen(path, by_llc)
         if optimized:
@@ -219,7 +220,8 @@ def found(tally: Tally, verdict: Verdict) -> None:
     (folder / "said").write_text(verdict.said)
     if not any(line for line in verdict.said.splitlines() if "more than" in line):
         # What fails by the plugin alone.
-        test = f"{case.stock} -o /dev/null && ! {command}"
+        grep = f"grep -qE '{FAULT}'"
+        test = f"sh -c {shlex.quote(f'{case.stock} -o /dev/null && {command} 2>&1 | {grep}')}"
         reduce(folder / case.source.name, test, folder, REDUCING)
 
 

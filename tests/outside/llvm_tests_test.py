@@ -23,6 +23,13 @@ define i32 @f(i32 %a, i32 %b) #0 {
 attributes #0 = { optsize minsize }
 """
 
+MODULE = """
+; RUN: llc < %s -mtriple=x86_64-- -mcpu=atom -stats 2>&1 | FileCheck %s
+define i32 @f(i32 %x) {
+  ret i32 %x
+}
+"""
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -50,3 +57,56 @@ def test_what_fails_with_the_plugin_alone_is_found(source: Path) -> None:
     assert found.kind == "crashed" and "no-such-option" in found.said
     refused = replace(case, stock=case.stock + " -no-such-option")
     assert llvm_tests.verdicts([refused]) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        (
+            "; RUN: llc < %s -mtriple=x86_64-- -mcpu=atom -stats | FileCheck -O1",
+            "-mtriple=x86_64-- -mcpu=atom",
+        ),
+        (
+            "; RUN: opt %s -mtriple=a\n; RUN: llc -O1 \\\n; RUN:   -mattr=+v,+f %s",
+            "-O1 -mattr=+v,+f",
+        ),
+        ("; RUN: llc --march arm -mattr=%{all} %s", "--march=arm"),
+        ("; RUN: opt -S %s", ""),
+    ],
+)
+def test_options_of_the_machine(line: str, options: str) -> None:
+    assert llvm_tests.machine(line) == options
+
+
+def kinds(text: str, folder: Path) -> dict[str, str]:
+    source = folder / "f.ll"
+    source.write_text(text)
+    ways = [way(optimization, name, 1) for optimization, name in llvm_tests.LLC]
+    return {
+        f"{verdict.case.optimization} {verdict.case.name}": verdict.kind
+        for verdict in llvm_tests.verdicts(llvm_tests.codegen(source, ways))
+    }
+
+
+def test_inputs_are_counted(tmp_path: Path) -> None:
+    found = kinds(MODULE, tmp_path)
+    assert len(found) == len(llvm_tests.LLC)
+    assert set(found.values()) <= {"same", "changed", "refused"}
+    elsewhere = kinds(MODULE.replace("x86_64", "riscv64").replace("-mcpu=atom", ""), tmp_path)
+    assert elsewhere["register-allocation shipped"] == "refused"
+    assert elsewhere["regalloc-eviction shipped"] == "same"
+    assert not kinds("not a module", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [("exit 1", "crashed"), ("echo Bad machine code >&2; exit 1", "wrong"), (":", "same")],
+)
+def test_each_fault_is_seen(tmp_path: Path, script: str, kind: str) -> None:
+    source = tmp_path / "f.ll"
+    source.write_text(MODULE)
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f"#!/bin/sh\necho made >$3\n{script}\n")
+    compiler.chmod(0o755)
+    case = llvm_tests.Case("s", "o", "n", source, "true {0}", f"{compiler} {{0}}")
+    assert llvm_tests.verdict_of(case, b"made\n", tmp_path).kind == kind

@@ -116,6 +116,8 @@ def compiled(folder: Path, *arguments: str) -> Made:
 
 def line(target: str, level: str) -> list[str]:
     fixed = ["-mno-incremental-linker-compatible"] if "windows" in target or "w64" in target else []
+    # COFF's modules name the folder.
+    fixed.append("-ffile-compilation-dir=.")
     return [f"--target={target}", level, *fixed, "-Wno-avr-rtlib-linking-quirks"]
 
 

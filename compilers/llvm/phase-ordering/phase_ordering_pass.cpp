@@ -321,6 +321,14 @@ static void compareInliner(std::vector<Candidate> &Candidates, StringRef Level) 
                     {"inliner", {("default<" + Level + ">").str()}, false, {"inliner-candidate"}});
 }
 
+/// Why no candidate can be tried in this process; empty if it can.
+static std::string whyNoTrials() {
+  const cl::Option *Dumps = findOption("ir-dump-directory");
+  if (Dumps && Dumps->getNumOccurrences())
+    return "with -ir-dump-directory passes write files";
+  return trial::whyNot();
+}
+
 /// True if the module now is what the model made of it. Otherwise it is as it was, and one
 /// diagnostic says why: a remark where there was nothing to decide. Or trials have been started,
 /// and the host goes on with its own passes. `Level` is that of the pipeline ("Oz"), or empty where
@@ -352,7 +360,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
   }
   const bool Try = EffortOption && !Level.empty();
   if (Try)
-    if (const std::string Why = trial::whyNot(); !Why.empty()) {
+    if (const std::string Why = whyNoTrials(); !Why.empty()) {
       leaveAlone(M, Why + ", so no candidate is tried");
       return false;
     }

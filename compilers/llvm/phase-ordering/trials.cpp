@@ -416,7 +416,11 @@ void Contest::finish(TargetMachine *TM) {
   // What is measured is what the compiler will read.
   llvm::Expected<std::unique_ptr<Module>> Read =
       read(MemoryBufferRef(Out.str(), M.getModuleIdentifier()), M);
-  if (!Read || !trial::writeAll(Files[*Mine], Out.str()))
+  if (!Read) { // as with data layouts that LLVM writes and doesn't read
+    consumeError(Read.takeError());
+    end(TrialEnd::Refused);
+  }
+  if (!trial::writeAll(Files[*Mine], Out.str()))
     _exit(1);
   measure(**Read, TM);
 }
@@ -504,6 +508,9 @@ std::string Contest::problem() const {
   if (Result.Aim == Objective::SpeedSize &&
       is_contained({TrialEnd::Refused, TrialEnd::Crashed}, Shared[stock()].End))
     return "LLVM cannot tell the cycles of code for " + versions::tripleOf(M).str();
+  if (Shared[stock()].End == TrialEnd::Crashed)
+    return "LLVM's code generator fails for " + versions::tripleOf(M).str() +
+           ", so nothing can be compared";
   for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
     const std::string Who = "candidate '" + Way.Name + "' ";
     switch (Its.End) {

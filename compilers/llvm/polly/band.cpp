@@ -49,10 +49,11 @@ tiles_loop describe(const Loop &Of, ScalarEvolution &Evolution) {
       Its.statements += isa<StoreInst>(Next);
       const SCEV *Step = stepIn(Evolution.getSCEV(const_cast<Value *>(Pointer)), &Of, Evolution);
       const auto *Constant = dyn_cast_or_null<SCEVConstant>(Step);
-      const uint64_t Size = Layout.getTypeStoreSize(getLoadStoreType(&Next));
-      Its.bytes = std::max(Its.bytes, static_cast<int>(Size));
+      const TypeSize Size = Layout.getTypeStoreSize(getLoadStoreType(&Next));
+      const uint64_t Bytes = Size.getKnownMinValue();
+      Its.bytes = std::max(Its.bytes, static_cast<int>(Bytes));
       Its.temporal += !Step;
-      Its.spatial += Constant && Constant->getAPInt().abs() == Size;
+      Its.spatial += Constant && !Size.isScalable() && Constant->getAPInt().abs() == Bytes;
       // Iterations that write where others do depend on their order.
       if (!Step && isa<StoreInst>(Next))
         Its.parallel = 0;

@@ -335,6 +335,44 @@ def test_a_target_whose_cycles_are_not_known(compiler: Compiler) -> None:
     assert made.read_bytes() == plain.read_bytes()
 
 
+@pytest.mark.parametrize("target", ["x86_64-apple-macos", "wasm32", "x86_64-windows-msvc"])
+def test_objects_that_do_not_describe_blocks(compiler: Compiler, target: str) -> None:
+    source = compiler.folder / "loop.c"
+    source.write_text(LOOP)
+    line = compiler.options(candidates(compiler, SMALL), effort=1, objective="speed-size")
+    command = ["-Oz", f"--target={target}", "-mno-incremental-linker-compatible", "-c"]
+    made, said = compiler.compile(source, "made.o", *command, *line)
+    plain, _ = compiler.compile(source, "plain.o", *command)
+    assert said.count("warning:") == 1 and "LLVM cannot tell the cycles of code for" in said
+    assert made.read_bytes() == plain.read_bytes()
+
+
+def test_bitcode_that_llvm_does_not_read_again(compiler: Compiler) -> None:
+    """LLVM changes such a layout when it reads bitcode, to one that it refuses."""
+    module = compiler.folder / "odd.ll"
+    module.write_text(
+        """
+target datalayout = "E-p:64:64:64-i64:64:64-f128:128:128-v128:128:128-n32:64"
+target triple = "powerpc64-unknown-linux-gnu"
+define i64 @f(i64 %x) { %y = mul i64 %x, 7 ret i64 %y }
+""".replace(" ret", "\n ret")
+    )
+    told = compiler.options(candidates(compiler, AFTER), effort=1)
+    line = [word for word in told if word.startswith("-phase-ordering-")]
+    command = ["opt", "-passes=default<Oz>", "-load-pass-plugin", str(compiler.plugin), *line]
+    done = compiler.run(*command, module, "-o", "odd.bc", check=False)
+    assert done.returncode == 0 and not done.stderr
+    assert compiler.run("llvm-dis", "odd.bc", "-o", "odd.txt", check=False).returncode != 0
+
+
+def test_passes_that_write_files_are_run_once(compiler: Compiler) -> None:
+    line = compiler.options(candidates(compiler, SMALL), effort=1)
+    dump = ["-mllvm", "-print-after=loop-rotate", "-mllvm", "-ir-dump-directory=dump"]
+    made, said = compiler.object("words.c", "-Oz", *dump, *line, "-Rpass=phase-ordering")
+    assert "with -ir-dump-directory passes write files, so no candidate is tried" in said
+    assert made == compiler.plain("words.c", "-Oz")
+
+
 def test_without_descriptors_for_processes(compiler: Compiler) -> None:
     ways = [{**SMALL, "name": str(number)} for number in range(30)]
     line = compiler.options(candidates(compiler, *ways), effort=30)

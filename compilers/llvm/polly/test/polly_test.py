@@ -234,6 +234,41 @@ def test_functions_without_polly_are_those_of_plain_clang(compiler: Compiler) ->
     assert differ
 
 
+def test_vectors_of_unknown_length(compiler: Compiler) -> None:
+    """Whose bytes are a multiple of a number that only the processor knows."""
+    (compiler.folder / "scalable.ll").write_text("""
+target triple = "riscv64-unknown-linux-gnu"
+define void @f(ptr %p, ptr %q, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %a = load <vscale x 1 x i8>, ptr %p
+  store <vscale x 1 x i8> %a, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+""")
+    line = [
+        "-load-pass-plugin",
+        PLUGIN,
+        f"-polly-tiling-model=native:{shipped_model('polly-tiling')}",
+    ]
+    command = ["opt-22", "-passes=default<O3>", "-polly", *line, "-polly-tiling-on-failure=fail"]
+    done = subprocess.run(
+        [*command, "-S", "scalable.ll", "-o", "made.ll"],
+        cwd=compiler.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_lto(compiler: Compiler) -> None:
     """The plugin is for the linker then. ThinLTO links in threads: one warning, and as without."""
     main = "void product(double *, double *, double *); double x[40000]; "
