@@ -365,6 +365,33 @@ define i64 @f(i64 %x) { %y = mul i64 %x, 7 ret i64 %y }
     assert compiler.run("llvm-dis", "odd.bc", "-o", "odd.txt", check=False).returncode != 0
 
 
+@BOTH
+def test_labels_of_other_functions(compiler: Compiler) -> None:
+    """Of a later one, at which LLVM's copying of modules crashes."""
+    module = compiler.folder / "labels.ll"
+    module.write_text("""
+define ptr @f() {
+  ret ptr blockaddress(@g, %there)
+}
+define i32 @g() {
+  br label %end
+there:
+  br label %end
+end:
+  ret i32 2
+}
+""")
+    command = ["opt", "-passes=default<Oz>", "-load-pass-plugin", str(compiler.plugin)]
+    if compiler.llvm < 22:
+        command[1:1] = ["-load", str(compiler.plugin)]
+    told = [
+        "-phase-ordering-model=function:sequence?actions=30,5",
+        "-phase-ordering-on-failure=fail",
+    ]
+    compiler.run(*command, *told, "-S", module, "-o", "made.ll")
+    assert "ret i32 2" in (compiler.folder / "made.ll").read_text()
+
+
 def test_passes_that_write_files_are_run_once(compiler: Compiler) -> None:
     line = compiler.options(candidates(compiler, SMALL), effort=1)
     dump = ["-mllvm", "-print-after=loop-rotate", "-mllvm", "-ir-dump-directory=dump"]
