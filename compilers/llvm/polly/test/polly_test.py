@@ -254,7 +254,7 @@ end:
 """)
     line = [
         "-load-pass-plugin",
-        PLUGIN,
+        str(PLUGIN),
         f"-polly-tiling-model=native:{shipped_model('polly-tiling')}",
     ]
     command = ["opt-22", "-passes=default<O3>", "-polly", *line, "-polly-tiling-on-failure=fail"]
