@@ -4,6 +4,7 @@ and little memory, over each runner."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,9 @@ class Place:
         output = self.folder / name
         output.unlink(missing_ok=True)
         compiler = ["clang-22", "-Oz", "-c", self.folder / "f.c", "-o", output, *flags]
+        env = dict(os.environ)
+        if user is not None:  # who may not look where a preloaded library lies
+            env.pop("LD_PRELOAD", None)
         words = ["bash", "-c", f'ulimit -{limit[0]} {limit[1]} && exec "$@"', "bash", *compiler]
         return subprocess.run(
             [str(word) for word in words],
@@ -68,6 +72,7 @@ class Place:
             check=False,
             timeout=HANGS,
             cwd=self.folder,
+            env=env,
             user=user,
             group=user,
             extra_groups=None if user is None else [],
