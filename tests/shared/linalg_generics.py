@@ -7,6 +7,7 @@ Numbers are small, so that sums are exact in any order, unless fractions are ask
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -241,19 +242,21 @@ class Generic:
         )
 
 
-def together(generics: Sequence[Generic]) -> str:
-    """One program of them all."""
-    text, main = HEAD, []
-    for at, one in enumerate(generics):
-        part = one.program().removeprefix(HEAD)
-        for name in ("kernel", "main"):
-            part = part.replace(f"@{name}(", f"@{name}_{at}(")
-        for name in ("fill", "print"):
-            part = part.replace(f"@{name}_", f"@{name}_{at}_")
-        text += part
+def together(programs: Sequence[str]) -> str:
+    """One program of them all, which declares each function of others once."""
+    declared: dict[str, None] = {}
+    text, main = "", []
+    for at, one in enumerate(programs):
+        for line in re.findall(r"^func\.func private @\w+\([^%\n]*\)[^{\n]*$\n", one, re.M):
+            declared[line] = None
+            one = one.replace(line, "")
+        own = re.findall(r"^func\.func (?:private )?@(\w+)\(", one, re.M)
+        for name in own:
+            one = one.replace(f"@{name}(", f"@{name}_{at}(")
+        text += one
         main.append(f"call @main_{at}() : () -> ()")
     lines = "\n  ".join([*main, "return"])
-    return f"{text}func.func @main() {{\n  {lines}\n}}\n"
+    return f"{''.join(declared)}{text}func.func @main() {{\n  {lines}\n}}\n"
 
 
 def _accesses(choose: random.Random, trips: Sequence[int], odd: bool) -> tuple[str, int]:

@@ -343,6 +343,59 @@ def squares(draw: Draw) -> Built:
     return text, [(m, k, n), (k,)], (m,)
 
 
+def windowed(name: str, count: int) -> str:
+    """With steps of 2 along the first dimension, and 1 along others."""
+    steps = ", ".join(["2", *["1"] * (count - 1)])
+    return named(
+        name,
+        f" {{{{dilations = dense<1> : tensor<{count}xi64>, "
+        f"strides = dense<[{steps}]> : tensor<{count}xi64>}}}}",
+    )
+
+
+#: Other named operations of linalg: shapes of inputs and of the output.
+NAMED: dict[str, tuple[str, Sequence[Sequence[int]], Sequence[int]]] = {
+    name: (windowed(name, windows) if windows else named(name), inputs, output)
+    for name, windows, inputs, output in (
+        ("dot", 0, [(37,), (37,)], ()),
+        ("batch_matvec", 0, [(3, 7, 10), (3, 10)], (3, 7)),
+        ("batch_vecmat", 0, [(3, 10), (3, 10, 9)], (3, 9)),
+        ("batch_reduce_matmul", 0, [(3, 5, 6), (3, 6, 9)], (5, 9)),
+        ("mmt4d", 0, [(2, 3, 4, 2), (5, 3, 8, 2)], (2, 5, 4, 8)),
+        ("batch_mmt4d", 0, [(2, 2, 3, 4, 1), (2, 3, 3, 8, 1)], (2, 2, 3, 4, 8)),
+        ("conv_1d", 0, [(20,), (4,)], (17,)),
+        ("conv_2d", 0, [(10, 12), (3, 4)], (8, 9)),
+        ("conv_3d", 0, [(6, 7, 8), (3, 2, 3)], (4, 6, 6)),
+        ("conv_1d_nwc_wcf", 1, [(2, 13, 3), (3, 3, 5)], (2, 6, 5)),
+        ("conv_1d_ncw_fcw", 1, [(2, 3, 13), (5, 3, 3)], (2, 5, 6)),
+        ("conv_2d_nhwc_fhwc", 2, [(1, 9, 8, 3), (5, 3, 3, 3)], (1, 4, 6, 5)),
+        ("conv_2d_ngchw_fgchw", 2, [(1, 2, 3, 9, 8), (4, 2, 3, 3, 3)], (1, 2, 4, 4, 6)),
+        ("conv_2d_ngchw_gfchw", 2, [(1, 2, 3, 9, 8), (2, 4, 3, 3, 3)], (1, 2, 4, 4, 6)),
+        ("conv_3d_ndhwc_dhwcf", 3, [(1, 7, 6, 5, 2), (3, 2, 2, 2, 4)], (1, 3, 5, 4, 4)),
+        ("conv_3d_ncdhw_fcdhw", 3, [(1, 2, 7, 6, 5), (4, 2, 3, 2, 2)], (1, 4, 3, 5, 4)),
+        ("depthwise_conv_1d_nwc_wc", 1, [(2, 13, 5), (3, 5)], (2, 6, 5)),
+        ("depthwise_conv_1d_ncw_cw", 1, [(2, 5, 13), (5, 3)], (2, 5, 6)),
+        ("depthwise_conv_1d_nwc_wcm", 1, [(2, 13, 3), (3, 3, 2)], (2, 6, 3, 2)),
+        ("depthwise_conv_2d_nchw_chw", 2, [(1, 4, 9, 8), (4, 3, 3)], (1, 4, 4, 6)),
+        ("depthwise_conv_2d_nhwc_hwcm", 2, [(1, 9, 8, 3), (3, 3, 3, 2)], (1, 4, 6, 3, 2)),
+        ("depthwise_conv_3d_ndhwc_dhwc", 3, [(1, 7, 6, 5, 3), (3, 2, 2, 3)], (1, 3, 5, 4, 3)),
+        ("pooling_nhwc_max", 2, [(1, 9, 8, 5), (3, 3)], (1, 4, 6, 5)),
+        ("pooling_nhwc_min", 2, [(1, 9, 8, 5), (3, 3)], (1, 4, 6, 5)),
+        ("pooling_nchw_sum", 2, [(1, 5, 9, 8), (3, 3)], (1, 5, 4, 6)),
+        ("pooling_nchw_max", 2, [(1, 5, 9, 8), (3, 3)], (1, 5, 4, 6)),
+        ("pooling_nwc_sum", 1, [(2, 13, 5), (3,)], (2, 6, 5)),
+        ("pooling_ncw_max", 1, [(2, 5, 13), (3,)], (2, 5, 6)),
+        ("pooling_ndhwc_sum", 3, [(1, 7, 6, 5, 3), (3, 2, 2)], (1, 3, 5, 4, 3)),
+        ("pooling_ndhwc_min", 3, [(1, 7, 6, 5, 3), (3, 2, 2)], (1, 3, 5, 4, 3)),
+    )
+}
+
+
+def named_operation(name: str, element: str, tensors: bool) -> Operation:
+    text, inputs, output = NAMED[name]
+    return Operation(name, text, tuple(map(tuple, inputs)), tuple(output), element, tensors)
+
+
 def drawn(seed: int, largest_length: int | None = None, name: str | None = None) -> Operation:
     """Lengths are such as programs have: mostly multiples of powers of two, or any."""
     choose = random.Random(seed)

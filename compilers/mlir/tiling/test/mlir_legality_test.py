@@ -8,6 +8,7 @@ import re
 
 import pytest
 from linalg_generics import drawn, together
+from linalg_programs import NAMED, named_operation
 from mlir_runs import executed, lowered, optimize, tiling
 from sampling import nightly
 
@@ -352,7 +353,7 @@ def same_results(first: int, count: int, rounds: int, in_order: bool) -> int:
     made = 0
     for at in range(first, first + count, 20):
         generics = [drawn(seed, in_order) for seed in range(at, min(at + 20, first + count))]
-        text = together(generics)
+        text = together([one.program() for one in generics])
         expected = executed(lowered(text))
         for seed in range(rounds):
             options = {
@@ -374,3 +375,18 @@ def test_random_generics_compute_the_same(
     first: int, count: int, rounds: int, in_order: bool
 ) -> None:
     assert same_results(first, count, rounds, in_order) > count * rounds // 5
+
+
+@pytest.mark.parametrize(("every", "rounds"), [(5, 1), nightly(1, 6)])
+@pytest.mark.parametrize("tensors", [False, True], ids=["memrefs", "tensors"])
+def test_named_operations_compute_the_same(every: int, rounds: int, tensors: bool) -> None:
+    names = sorted(NAMED)[::every]
+    programs = [named_operation(name, "f32", tensors).program() for name in names]
+    programs += [named_operation(name, "i32", tensors).program() for name in names[::2]]
+    text = together(programs)
+    expected = executed(lowered(text))
+    for seed in range(rounds):
+        options = {"model": f"function:random?seed={seed}", "on-failure": "fail"}
+        assert executed(lowered(text, options)) == expected, options
+        _, decided = asked(text, options["model"])
+        assert sum(one.startswith("tiles of") for one in decided) > len(programs) // 2
