@@ -135,7 +135,11 @@ def least(place: Place) -> int:
 
 @pytest.mark.parametrize(
     ("runner", "limits"),
-    [nightly(runner, range(3, 25)) for runner in RUNNERS],
+    [
+        ("grpc", [5, 6, 7, 8, 16]),
+        ("onnx", [5, 7]),
+        *(nightly(runner, range(3, 25)) for runner in RUNNERS),
+    ],
 )
 def test_descriptors(runner: str, limits: list[int], place: Place) -> None:
     assert place.must_compile(runner, ("n", 1024)) == ""
