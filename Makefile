@@ -52,7 +52,7 @@ train: setup
 	@$(PYTHON) tools/train_venv.py $(ARGS)
 
 candidates: build
-	@$(PYTHON) tools/candidates.py $(ARGS)
+	@$(PYTHON) models/phase-ordering-size/make.py $(ARGS)
 
 bench: build
 	@$(PYTHON) tools/cmake_build.py bench

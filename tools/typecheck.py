@@ -18,6 +18,8 @@ IMPORTED = (  # from other folders
     "cmake",
     *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
     *(
+        "models/polly-tiling",
+        "models/shared",
         "tests/attacks",
         "tests/random-networks",
         "tests/llvm-advice",

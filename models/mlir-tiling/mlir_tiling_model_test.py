@@ -48,8 +48,7 @@ def test_it_answers_with_the_way_of_the_card(seed: int) -> None:
     assert native["sizes"].tolist() == np.where(whole, trips, np.minimum(trips, 32)).tolist()
 
 
-def test_the_tool_makes_the_network(tmp_path: Path) -> None:
+def test_make_writes_the_network(tmp_path: Path) -> None:
     made = tmp_path / "policy.onnx"
-    tool = HERE.parents[1] / "tools" / "mlir_tiling_policy.py"
-    subprocess.run([sys.executable, tool, "make", "--to", made], check=True)
+    subprocess.run([sys.executable, HERE / "make.py", made], check=True)
     assert made.read_bytes() == POLICY.read_bytes()

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,6 +43,8 @@ def flags(*arguments: str) -> tuple[str, ...]:
 
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "models" / "shared"))
+SETTINGS = ["stock", "size", "speed", "inline-less", "inline-more", "unroll", "keep-loops"]
 SIZE, ALL, LOOPS = "Os Oz", "O1 O2 O3 Os Oz", "O2 O3"
 LEVELS = {
     ("phase-ordering", "shipped"): SIZE,
@@ -66,15 +66,25 @@ LEVELS = {
 
 @cache
 def random_settings(seed: int) -> str:
-    """The model of gcc-settings that decides at random; the plugin has no agent of its own."""
+    """A model of gcc-settings with weights of this seed; the plugin has no agent of its own."""
+    import numpy as np
+    import onnx
+    import onnx_text
+
+    weights = np.random.default_rng(seed).integers(-9, 10, (25, len(SETTINGS)))
+    graph = """
+    random (float[25] features) => (int64 setting) {
+      scores = MatMul (features, weights)
+      setting = ArgMax <axis = 0, keepdims = 0> (scores)
+    }"""
+    network = onnx_text.network(
+        graph, {"weights": weights.astype(np.float32)}, {"settings": ",".join(SETTINGS)}
+    )
     folder = ROOT / "build" / "nightly" / f"random-settings-{seed}"
-    with tempfile.TemporaryDirectory() as temporary:
-        command = [sys.executable, str(ROOT / "tools" / "gcc_policy.py"), "random"]
-        subprocess.run([*command, "--seed", str(seed), "-o", temporary], check=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        # Another campaign may be reading it.
-        made = Path(shutil.copy(Path(temporary) / "policy.onnx", folder / f"{os.getpid()}.onnx"))
-        made.replace(folder / "policy.onnx")
+    folder.mkdir(parents=True, exist_ok=True)
+    own = folder / f"{os.getpid()}.onnx"  # another campaign may be reading the model
+    onnx.save(network, own)
+    own.replace(folder / "policy.onnx")
     return f"native:{folder / 'policy.onnx'}"
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/regalloc-eviction: weights as a network, and the search for the weights.
+"""The weights of this folder as a network, and the search for the weights.
 
-    tools/eviction_policy.py make                  policy.onnx from weights.json
-    tools/eviction_policy.py search [--minutes N] [--effort N]
+    models/regalloc-eviction/make.py make                  policy.onnx from weights.json
+    models/regalloc-eviction/make.py search [--minutes N] [--effort N]
                                                    evolution strategy, from those weights on
 
-The search (tools/policy_search.py) is on functions in whose allocation something may be evicted.
+The search (models/shared/search.py) is on functions in whose allocation something may be evicted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import policy_networks as networks
-from common import ROOT
-from onnx import helper
-from policy_networks import BOOL, FLOAT, INT64
-from policy_search import Policy, Weights, arguments, llc, sample, search
 
-MODEL = ROOT / "models" / "regalloc-eviction"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+from onnx_text import network as network_of
+from search import Policy, Weights, arguments, llc, sample, search
+
+HERE = Path(__file__).resolve().parent
 WIDTH = 33
 INTEGERS = ("is_free", "is_hint", "is_local", "max_stage", "min_stage")
 #: What weights can be given to, in addition to `self`: not to evict anything.
@@ -53,48 +52,42 @@ FEATURES = (
 def network(weights: Mapping[str, float]) -> onnx.ModelProto:
     """Evicts what has the greatest sum of weighted features among what may be evicted; what LLVM's
     heuristic would evict has 1 more. Takes no inputs but those with a weight."""
-    constants: dict[str, Any] = {
-        "positions": np.arange(WIDTH)[None],
-        "never": np.float32(-3e38),
-        "self": np.eye(1, WIDTH, WIDTH - 1, dtype=np.float32) * weights.get("self", 0),
-    }
-    nodes = [
-        helper.make_node("Equal", ["positions", "eviction_default"], ["chosen"]),
-        helper.make_node("Cast", ["chosen"], ["bonus"], to=FLOAT),
-        helper.make_node("Add", ["bonus", "self"], ["sum"]),
-    ]
-    total = "sum"
     used = [name for name in FEATURES if weights.get(name)]
+    inputs = [f"{'int64' if name in INTEGERS else 'float'}[1, {WIDTH}] {name}" for name in used]
+    lines = []
+    total = "sum"
     for name in used:
         value = name
         if name in INTEGERS:
             value = f"{name}_float"
-            nodes.append(helper.make_node("Cast", [name], [value], to=FLOAT))
+            lines.append(f"{value} = Cast <to = 1> ({name})")
         elif name == "use_def_density":  # NaN where it is infinite
-            constants |= {"none": np.float32(0), "one": np.float32(1)}
-            nodes.append(helper.make_node("IsNaN", [name], ["endless"]))
-            nodes.append(helper.make_node("Where", ["endless", "none", name], ["finite"]))
             value = "density"
-            nodes.append(helper.make_node("Min", ["finite", "one"], [value]))
-        constants[f"{name}_weight"] = np.float32(weights[name])
-        nodes.append(helper.make_node("Mul", [value, f"{name}_weight"], [f"{name}_term"]))
-        nodes.append(helper.make_node("Add", [total, f"{name}_term"], [f"{name}_sum"]))
+            lines.append(f"endless = IsNaN ({name})")
+            lines.append(f"finite = Where (endless, none, {name})")
+            lines.append(f"{value} = Min (finite, one)")
+        lines.append(f"{name}_term = Mul ({value}, {name}_weight)")
+        lines.append(f"{name}_sum = Add ({total}, {name}_term)")
         total = f"{name}_sum"
-    nodes += [
-        helper.make_node("Cast", ["mask"], ["allowed"], to=BOOL),
-        helper.make_node("Where", ["allowed", total, "never"], ["score"]),
-        helper.make_node("ArgMax", ["score"], ["index_to_evict"], axis=1, keepdims=0),
-    ]
-    inputs = {"mask": (INT64, [1, WIDTH]), "eviction_default": (INT64, [1])}
-    inputs |= {name: (INT64 if name in INTEGERS else FLOAT, [1, WIDTH]) for name in used}
-    return networks.model(
-        "regalloc-eviction",
-        nodes,
-        inputs,
-        {"index_to_evict": (INT64, [1])},
-        constants,
-        {"mlbridge.weights": json.dumps(dict(weights))},
-    )
+    terms = "\n".join(lines)
+    graph = f"""
+    "regalloc-eviction" (int64[1, {WIDTH}] mask, int64[1] eviction_default, {", ".join(inputs)})
+      => (int64[1] index_to_evict)
+    <float never = {{-3e38}}, float none = {{0}}, float one = {{1}}> {{
+      chosen = Equal (positions, eviction_default)
+      bonus = Cast <to = 1> (chosen)
+      sum = Add (bonus, self)
+      {terms}
+      allowed = Cast <to = 9> (mask)
+      score = Where (allowed, {total}, never)
+      index_to_evict = ArgMax <axis = 1, keepdims = 0> (score)
+    }}"""
+    constants = {
+        "positions": np.arange(WIDTH)[None],
+        "self": np.eye(1, WIDTH, WIDTH - 1, dtype=np.float32) * weights.get("self", 0),
+        **{f"{name}_weight": np.float32(weights[name]) for name in used},
+    }
+    return network_of(graph, constants, {"mlbridge.weights": json.dumps(dict(weights))})
 
 
 class Watching:
@@ -131,9 +124,9 @@ POLICY = Policy("regalloc-advice", "regalloc-eviction", (*FEATURES, "self"), sav
 
 def main() -> int:
     options = arguments(__doc__)
-    weights = json.loads((MODEL / "weights.json").read_text())
+    weights = json.loads((HERE / "weights.json").read_text())
     if options.what == "make":
-        save(weights, MODEL)
+        save(weights, HERE)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         watching = Watching(Path(folder))

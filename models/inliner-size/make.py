@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/inliner-size: a table of limits as a network, and the search for the table.
+"""The table of limits of this folder as a network, and the search for the table.
 
-    tools/inliner_policy.py make                  policy.onnx from table.json
-    tools/inliner_policy.py search [--minutes N]  coordinate search, from that table on
-    tools/inliner_policy.py thresholds            constant -inline-threshold, to compare with
+    models/inliner-size/make.py make                  policy.onnx from table.json
+    models/inliner-size/make.py search [--minutes N]  coordinate search, from that table on
+    models/inliner-size/make.py thresholds            constant -inline-threshold, to compare with
 
 The last two compile modules of the training programs (`python3 -m programs.corpus training`) and
 compare with -Oz what a program has after its equal functions were merged, as a linker does: the
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,15 +28,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import policy_networks as networks
-from common import BUILD, ROOT, jobs
-from onnx import helper
-from policy_networks import BOOL, INT64
 
-MODEL = ROOT / "models" / "inliner-size"
-CORPUS = BUILD / "programs" / "corpus"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+from onnx_text import network as network_of
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE.parents[1] / "build" / "programs" / "corpus"
 SHF_EXECINSTR, SHF_GROUP = 0x4, 0x200
-INPUTS = ("cost_estimate", "callee_users", "is_multiple_blocks", "inlining_default")
 #: LLVM's own limit at -Oz.
 USUAL = 5
 THRESHOLDS = (-20, 0, 2, 5, 8, 12, 20, 35, 60)
@@ -44,37 +43,38 @@ LIMIT = 60
 Table = list[list[int]]
 
 
+GRAPH = """
+"inliner-size" (int64[1] cost_estimate, int64[1] callee_users, int64[1] is_multiple_blocks,
+                int64[1] inlining_default) => (int64[1] inlining_decision)
+<int64[1] first = {0}> {
+  reached = GreaterOrEqual (callee_users, users)
+  ones = Cast <to = 7> (reached)
+  column = ReduceSum <keepdims = 0> (ones, first)
+  row = Mul (is_multiple_blocks, width)
+  place = Add (row, column)
+  limit = Gather (limits, place)
+  below = Less (cost_estimate, limit)
+  cheap = Less (cost_estimate, usual)
+  default = Cast <to = 9> (inlining_default)
+  dear = Not (cheap)
+  wanted = Or (default, dear)
+  inline = And (wanted, below)
+  inlining_decision = Cast <to = 7> (inline)
+}"""
+
+
 def network(table: Table, users: Sequence[int]) -> onnx.ModelProto:
     """Inlines where cost_estimate is below the limit of its row (callees of one block, of several)
     and column (callee_users below users[0], below users[1], …), but not what costs less than LLVM's
     own limit and LLVM would leave for later."""
-    nodes = [
-        helper.make_node("GreaterOrEqual", ["callee_users", "users"], ["reached"]),
-        helper.make_node("Cast", ["reached"], ["ones"], to=INT64),
-        helper.make_node("ReduceSum", ["ones", "first"], ["column"], keepdims=0),
-        helper.make_node("Mul", ["is_multiple_blocks", "width"], ["row"]),
-        helper.make_node("Add", ["row", "column"], ["place"]),
-        helper.make_node("Gather", ["limits", "place"], ["limit"]),
-        helper.make_node("Less", ["cost_estimate", "limit"], ["below"]),
-        helper.make_node("Less", ["cost_estimate", "usual"], ["cheap"]),
-        helper.make_node("Cast", ["inlining_default"], ["default"], to=BOOL),
-        helper.make_node("Not", ["cheap"], ["dear"]),
-        helper.make_node("Or", ["default", "dear"], ["wanted"]),
-        helper.make_node("And", ["wanted", "below"], ["inline"]),
-        helper.make_node("Cast", ["inline"], ["inlining_decision"], to=INT64),
-    ]
     constants = {
         "users": users,
         "usual": [USUAL],
-        "first": [0],
         "width": [len(users) + 1],
         "limits": [limit for row in table for limit in row],
     }
-    return networks.model(
-        "inliner-size",
-        nodes,
-        dict.fromkeys(INPUTS, (INT64, [1])),
-        {"inlining_decision": (INT64, [1])},
+    return network_of(
+        GRAPH,
         {name: np.array(value, np.int64) for name, value in constants.items()},
         {"mlbridge.table": json.dumps({"users": users, "limits": table})},
     )
@@ -134,7 +134,7 @@ class Sample:
                     path.write_bytes(training.read(module))
                     by_program.setdefault(program, []).append(path)
         self.programs = by_program
-        self._pool = ThreadPoolExecutor(jobs())
+        self._pool = ThreadPoolExecutor(os.cpu_count())
         self._plain = self._compile([])
 
     def _compile(self, flags: Sequence[str]) -> dict[Path, Code | None]:
@@ -186,8 +186,8 @@ def search(sample: Sample, stated: dict[str, list], minutes: float, folder: Path
                     return best
                 tried = [list(limits) for limits in best]
                 tried[row][column] += change
-                if (its := value(tried)) < lowest:
-                    best, lowest = tried, its
+                if (tried_value := value(tried)) < lowest:
+                    best, lowest = tried, tried_value
                     break
     return best
 
@@ -198,9 +198,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="of the search")
     parser.add_argument("--most", type=int, default=110, help="modules of a program")
     options = parser.parse_args()
-    stated = json.loads((MODEL / "table.json").read_text())
+    stated = json.loads((HERE / "table.json").read_text())
     if options.what == "make":
-        onnx.save(network(stated["limits"], stated["users"]), MODEL / "policy.onnx")
+        onnx.save(network(stated["limits"], stated["users"]), HERE / "policy.onnx")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         sample = Sample(Path(folder), options.most)

@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT
 from tqdm import tqdm
 
 import mlbridge
 
-BENCH = ROOT / "bench" / "polly"
+BENCH = Path(__file__).resolve().parents[2] / "bench" / "polly"
 LOOPS, COLUMNS = 8, 9
 SIGNATURE = mlbridge.Signature(
     [mlbridge.TensorSpec("loops", "float32", [LOOPS, COLUMNS])],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import BUILD, jobs
 
 from mlbridge.spills import spill_costs
 
-CORPUS = BUILD / "programs" / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "build" / "programs" / "corpus"
 #: Seconds for one module; bytes of a module.
 LIMIT, LARGEST = 60, 600_000
 Weights = dict[str, float]
@@ -112,18 +112,19 @@ def ratios(
     """Of each program, to LLVM: one is added to both costs, so that there is a ratio."""
     uri = policy.save(weights, folder)
 
-    def cost(its: Measured) -> float:
-        if its.module is None:
-            return its.others
-        costs = llc(policy, its.module, uri, effort)
-        return its.others + (2 * its.cost if costs is None else sum(costs.values()))
+    def cost(measured: Measured) -> float:
+        if measured.module is None:
+            return measured.others
+        costs = llc(policy, measured.module, uri, effort)
+        found = 2 * measured.cost if costs is None else sum(costs.values())
+        return measured.others + found
 
-    with ThreadPoolExecutor(jobs()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         costs = list(pool.map(cost, modules))
     mine: defaultdict[str, float] = defaultdict(float)
     usual: defaultdict[str, float] = defaultdict(float)
-    for module, its in zip(modules, costs, strict=True):
-        mine[module.program] += its
+    for module, spent in zip(modules, costs, strict=True):
+        mine[module.program] += spent
         usual[module.program] += module.cost + module.others
     return {program: (mine[program] + 1) / (usual[program] + 1) for program in usual}
 
@@ -152,12 +153,12 @@ def search(
     def tried(weights: Any) -> float:
         stated = {n: round(float(w), 3) for n, w in zip(names, weights, strict=True) if w}
         found = ratios(policy, modules, stated, effort, folder)
-        its = value(found)
+        loss = value(found)
         worst = max(found, key=found.__getitem__)
         mean = math.exp(sum(map(math.log, found.values())) / len(found))
         note = f"{mean:.4f}, at most {found[worst]:.3f} ({worst})"
-        print(f"{its:+.5f}: {note} {json.dumps(stated) if its < lowest else ''}", flush=True)
-        return its
+        print(f"{loss:+.5f}: {note} {json.dumps(stated) if loss < lowest else ''}", flush=True)
+        return loss
 
     lowest = math.inf
     lowest = tried(best)
@@ -169,8 +170,8 @@ def search(
             continue
         better = False
         for sign in (1, -1):
-            if (its := tried(best + sign * change)) < lowest:
-                best, lowest, better = best + sign * change, its, True
+            if (loss := tried(best + sign * change)) < lowest:
+                best, lowest, better = best + sign * change, loss, True
                 break
         step = min(1.5, max(0.08, step * (1.25 if better else 0.93)))
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/polly-tiling: trees, fitted to measured times, as a network.
+"""Trees, fitted to measured times, as the network of this folder.
 
-    tools/polly_policy.py build                programs of random kernels, in build/polly/training
-    tools/polly_policy.py measure              their times
-    tools/polly_policy.py fit                  times.json and policy.onnx from these
-    tools/polly_policy.py make                 policy.onnx from times.json
-    tools/polly_policy.py build --unseen       programs of the kernels of bench/polly
-    tools/polly_policy.py measure --unseen --rounds 15 --milliseconds 40
-    tools/polly_policy.py evaluate             what the policy gains on them, with a chart
+    models/polly-tiling/make.py build             programs of random kernels (build/polly)
+    models/polly-tiling/make.py measure           their times
+    models/polly-tiling/make.py fit               times.json and policy.onnx from these
+    models/polly-tiling/make.py make              policy.onnx from times.json
+    models/polly-tiling/make.py build --unseen    programs of the kernels of bench/polly
+    models/polly-tiling/make.py measure --unseen --rounds 15 --milliseconds 40
+    models/polly-tiling/make.py evaluate          what the policy gains on them, with a chart
 
 `build` and `measure` go on where they were stopped. All ways of a kernel take turns in a round.
 """
@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import tile_forest
-import training_nests
-from common import BUILD, ROOT
-from tile_times import (
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+import forest
+import nests
+from times import (
     BENCH,
     DEFAULT,
     OFF,
@@ -42,7 +43,8 @@ from tile_times import (
     usual_ways,
 )
 
-MODEL = ROOT / "models" / "polly-tiling"
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "build"
 REPORT = BUILD / "bench" / "polly-tiling.json"
 #: What trees may choose; the first is what is taken if nothing is expected to gain.
 CHOICES = VECTORS
@@ -54,7 +56,7 @@ SAMPLES = 1000
 
 def training(count: int) -> list[Kernel]:
     return [
-        Kernel(f"{seed}: {training_nests.family(seed)}", training_nests.kernel(seed),
+        Kernel(f"{seed}: {nests.family(seed)}", nests.kernel(seed),
                BUILD / "polly" / "training" / str(seed))
         for seed in range(count)
     ]  # fmt: skip
@@ -96,7 +98,7 @@ def collected(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
 
 def arrays(data: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
     """Loops [n, 8, 9], and of each choice the logarithm of its ratio [n, choices]."""
-    rows = np.zeros((len(data), tile_forest.LOOPS, tile_forest.COLUMNS), np.float32)
+    rows = np.zeros((len(data), forest.LOOPS, forest.COLUMNS), np.float32)
     for its, one in zip(rows, data, strict=True):
         its[: len(one["loops"])] = one["loops"]
     found = np.log([[one["ratios"][choice] for choice in CHOICES] for one in data])
@@ -105,7 +107,7 @@ def arrays(data: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
 
 def nearest(rows: Any, known: Any, y: Any) -> Any:
     """A table: what was best for the training kernel that is most alike."""
-    a, b = (np.log1p(np.abs(tile_forest.inputs(x))) for x in (rows, known))
+    a, b = (np.log1p(np.abs(forest.inputs(x))) for x in (rows, known))
     spread = b.std(axis=0) + 1e-6
     distance = (((a[:, None] - b[None]) / spread) ** 2).sum(-1)
     return y.argmin(axis=1)[distance.argmin(axis=1)]
@@ -116,12 +118,12 @@ def chosen(rows: Any, known: Any, y: Any) -> dict[str, Any]:
     means = y.mean(axis=0)
     tiled = means.copy()
     tiled[CHOICES.index(OFF)] = np.inf
-    trees = tile_forest.fit(tile_forest.inputs(known), y, **FIT)  # type: ignore[arg-type]
+    trees = forest.fit(forest.inputs(known), y, **FIT)  # type: ignore[arg-type]
     return {
         "best constant": np.full(len(rows), tiled.argmin()),
         "best constant or no Polly": np.full(len(rows), means.argmin()),
         "table": nearest(rows, known, y),
-        "trees": tile_forest.scores(tile_forest.inputs(rows), trees).argmin(axis=1),
+        "trees": forest.scores(forest.inputs(rows), trees).argmin(axis=1),
     }
 
 
@@ -145,8 +147,8 @@ def digest(data: Any) -> str:
 def make(data: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """The network, and what it was fitted to."""
     rows, y = arrays(data)
-    trees = tile_forest.fit(tile_forest.inputs(rows), y, **FIT)  # type: ignore[arg-type]
-    network = tile_forest.network(trees, [sizes(choice) for choice in CHOICES])
+    trees = forest.fit(forest.inputs(rows), y, **FIT)  # type: ignore[arg-type]
+    network = forest.network(trees, [sizes(choice) for choice in CHOICES])
     onnx.save(network, folder / "policy.onnx")
 
 
@@ -157,8 +159,8 @@ def fit(kernels: Sequence[Kernel]) -> None:
             f"{name}: {np.exp(logs.mean()):.3f}, {(logs > np.log(1.02)).mean():.1%} slower than -O3"
         )
     lines = ",\n".join(json.dumps(one) for one in data)
-    (MODEL / "times.json").write_text(f"[\n{lines}\n]\n")
-    make(data, MODEL)
+    (HERE / "times.json").write_text(f"[\n{lines}\n]\n")
+    make(data, HERE)
     print(f"{len(data)} kernels, SHA-256 of the data {digest(data)}")
 
 
@@ -229,7 +231,7 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
 
 def choices(kernels: Sequence[Kernel], model: str) -> dict[str, list[str]]:
     """What the model and each simpler way to choose takes for each kernel."""
-    data = json.loads((MODEL / "times.json").read_text())
+    data = json.loads((HERE / "times.json").read_text())
     known, y = arrays(data)
     rows = np.array([kernel.made["rows"] for kernel in kernels], np.float32)
     picks = chosen(rows, known, y)
@@ -246,7 +248,7 @@ def evaluate(kernels: Sequence[Kernel], model: str, chart: Path | None, report: 
         of_each = [ratios(kernel) for kernel in kernels]
         ways["best of all"] = [min(CHOICES, key=its.__getitem__) for its in of_each]
     found: dict[str, Any] = {
-        "model": model.replace(f"{ROOT}/", ""),
+        "model": model.replace(f"{HERE.parents[1]}/", ""),
         "rounds": max(len(one) for kernel in kernels for one in kernel.times.values()),
         "kernels": [kernel.name for kernel in kernels],
         "milliseconds": [
@@ -287,7 +289,7 @@ def main() -> int:
     )
     parser.add_argument("--flags", nargs="*", default=[], help="of all, beside -O3: march=native")
     parser.add_argument("--plugin", default=files.plugin("polly-tiling"))
-    parser.add_argument("--model", default=f"native:{MODEL}/policy.onnx")
+    parser.add_argument("--model", default=f"native:{HERE}/policy.onnx")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--chart", type=Path, help="of the evaluation, as an image")
     parser.add_argument("--report", type=Path, default=REPORT)
@@ -313,7 +315,7 @@ def main() -> int:
     if options.what == "fit":
         fit(made)
     if options.what == "make":
-        make(json.loads((MODEL / "times.json").read_text()), MODEL)
+        make(json.loads((HERE / "times.json").read_text()), HERE)
     if options.what == "evaluate":
         return evaluate(made, options.model, options.chart, options.report)
     return 0

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/mlir-tiling: which of a few ways to tile is best, chosen by times.
+"""Chooses the way to tile that policy.onnx takes, by measured times.
 
-    tools/mlir_tiling_policy.py measure FILE [--first SEED] [--programs N] [--seconds N]
-    tools/mlir_tiling_policy.py choose FILE…    the best ways for all of these programs
-    tools/mlir_tiling_policy.py make [--to FILE]
-                                                policy.onnx, which answers with the best one
-    tools/mlir_tiling_policy.py check FILE --training FILE…
-                                                the policy on other programs, beside constants, a
-                                                table, and networks that learn from the training
+    models/mlir-tiling/measure.py measure FILE [--first SEED] [--programs N] [--seconds N]
+    models/mlir-tiling/measure.py choose FILE…   the best ways for all of these programs
+    models/mlir-tiling/measure.py check FILE --training FILE…
+                                                 the policy on other programs, beside constants
 
 A program has one operation of linalg. Its kernels are that operation, tiled in each of the ways;
 they take turns in one process, and a way's time is the least of all rounds. Measuring goes on where
@@ -30,20 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import policy_networks as networks
-from common import ROOT
-from onnx import helper
-from policy_networks import FLOAT, INT64
 from tqdm import tqdm
 
 import mlbridge
 
-sys.path.insert(0, str(ROOT / "tests" / "shared"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "shared"))
 from linalg_programs import OPERATIONS, Operation, drawn
 from mlir_runs import executed, lowered
 
-MODEL = ROOT / "models" / "mlir-tiling"
 LOOPS, COLUMNS, WHOLE = 10, 8, 1 << 30
 TRIPS, PARALLEL, ALONG, WINDOW = 0, 1, 2, 6
 SIGNATURE = mlbridge.Signature(
@@ -90,11 +81,6 @@ WAYS = [
         for sums in (32, 128, WHOLE)
     ),
 ]
-#: Of the networks, and how they are trained.
-LAYERS = ("first_layer", "second_layer", "last_layer")
-WEIGHTS = ("mean", "deviation", *LAYERS, *(f"{layer}_bias" for layer in LAYERS))
-NETWORKS, HIDDEN, STEPS, BATCH, RATE, DECAY, WORST = 8, 24, 3000, 64, 3e-3, 5e-3, 0.7
-MARGIN = 0.1  #: of a cautious one, which keeps to one way if another isn't better by this
 #: The best for all training programs.
 SHIPPED = Way(WHOLE, WHOLE, 32, 1)
 #: Whoever tiles without a model takes one number for all loops.
@@ -196,125 +182,9 @@ def read(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
     return rows, np.log(np.maximum([row["times"] for row in rows], 1e-4))
 
 
-def inputs(row: Mapping[str, Any]) -> Any:
-    """What the network computes first from what the plugin says; see `network`."""
-    loops = np.asarray(row["loops"], np.float32)
-    operation = np.asarray(row["operation"], np.float32)
-    trips, parallel, along, window = (loops[:, at] for at in (TRIPS, PARALLEL, ALONG, WINDOW))
-    there = np.minimum(trips, 1)
-    across, sums = parallel * (1 - along), (there - parallel) * (1 - along)
-    registers = np.maximum(loops[:, 7], 1)
-    rows = across * np.minimum(registers - 1, 1)
-    rest = np.fmod(trips, registers) / np.maximum(trips, 1)
-    length, amounts = np.log(np.maximum(trips, 1)), np.log(np.maximum(operation, 1))
-    kinds = np.stack([along, across, sums * (1 - window), sums * window, rows])
-    told = [(along, parallel), (along, loops[:, 5]), (along, rest), (rows, rest)]
-    told.append((along, np.log(registers)))
-    return np.concatenate(
-        [
-            kinds @ length,
-            [(mask * of).sum() for mask, of in told],
-            operation[[2, 3, 4, 5, 6, 9, 10]],
-            amounts[[1, 7, 8]],
-            amounts[[7, 8]] - amounts[[12, 12]],
-        ]
-    ).astype(np.float32)
-
-
-def trained(x: Any, y: Any, seed: int) -> dict[str, Any]:
-    """Small networks side by side, each from another start and on another draw of the rows, whose
-    mean is taken."""
-    rng = np.random.default_rng(seed)
-    mean, deviation = x.mean(axis=0), x.std(axis=0) + 1e-3
-    x = (x - mean) / deviation
-    shape = (
-        (NETWORKS, x.shape[1], HIDDEN),
-        (NETWORKS, HIDDEN, HIDDEN),
-        (NETWORKS, HIDDEN, y.shape[1]),
-    )
-    weights = [rng.normal(0, math.sqrt(2 / s[1]), s) for s in shape]
-    weights += [np.zeros((NETWORKS, 1, s[2])) for s in shape]
-    draws = rng.integers(0, len(x), (NETWORKS, len(x)))
-    moments = [[np.zeros_like(w), np.zeros_like(w)] for w in weights]
-    for step in tqdm(range(1, STEPS + 1), file=sys.stderr, leave=False):
-        batch = np.take_along_axis(draws, rng.integers(0, len(x), (NETWORKS, BATCH)), axis=1)
-        layers = [x[batch]]
-        for at in range(3):
-            layers.append(layers[-1] @ weights[at] + weights[at + 3])
-            if at < 2:
-                layers[-1] = np.maximum(layers[-1], 0)
-        back = (layers[-1] - y[batch]) / BATCH
-        gradients: list[Any] = [None] * 6
-        for at in (2, 1, 0):
-            gradients[at] = layers[at].transpose(0, 2, 1) @ back + DECAY * weights[at]
-            gradients[at + 3] = back.sum(axis=1, keepdims=True)
-            back = (back @ weights[at].transpose(0, 2, 1)) * (layers[at] > 0)
-        rate = RATE * min(1, 2 * (1 - step / (STEPS + 1)))
-        for weight, gradient, moment in zip(weights, gradients, moments, strict=True):
-            moment[0] += 0.1 * (gradient - moment[0])
-            moment[1] += 0.001 * (gradient**2 - moment[1])
-            scale = moment[0] / (1 - 0.9**step)
-            weight -= rate * scale / (np.sqrt(moment[1] / (1 - 0.999**step)) + 1e-8)
-    return dict(zip(WEIGHTS, [mean, deviation, *weights], strict=True))
-
-
-def expected(x: Any, its: Mapping[str, Any]) -> Any:
-    """What the networks expect of each of WAYS: the logarithm of its time beside the best one's."""
-    value = ((x - its["mean"]) / its["deviation"])[None]
-    value = np.maximum(value @ its["first_layer"] + its["first_layer_bias"], 0)
-    value = np.maximum(value @ its["second_layer"] + its["second_layer_bias"], 0)
-    return (value @ its["last_layer"] + its["last_layer_bias"]).mean(axis=0)
-
-
-def targets(times: Any) -> Any:
-    """Of WAYS. How bad the bad ones are doesn't matter."""
-    ours = times[:, : len(WAYS)]
-    return np.minimum(ours - ours.min(axis=1, keepdims=True), WORST)
-
-
-def network(way: Way) -> onnx.ModelProto:
-    """Answers with this way's sizes."""
-    constants: dict[str, Any] = {
-        "one": np.float32(1),
-        "whole": np.float32(WHOLE),
-        **{name: np.float32(getattr(way, name)) for name in ("parallel", "along", "sums")},
-        "vectors": np.array(way.vectorize),
-        **{f"column{at}": np.int64(at) for at in (TRIPS, PARALLEL, ALONG, WINDOW)},
-    }
-    nodes: list[onnx.NodeProto] = []
-
-    def add(kind: str, *taken: str, **more: Any) -> str:
-        nodes.append(helper.make_node(kind, list(taken), [f"value{len(nodes)}"], **more))
-        return f"value{len(nodes) - 1}"
-
-    def either(mask: str, one: str, other: str) -> str:
-        return add("Where", mask, one, other)
-
-    trips, *columns = (
-        add("Gather", "loops", f"column{at}", axis=1) for at in (TRIPS, PARALLEL, ALONG, WINDOW)
-    )
-    parallel, along, window = (add("Cast", column, to=networks.BOOL) for column in columns)
-    reduction = either(window, "whole", "sums")
-    size = either(along, "along", either(parallel, "parallel", reduction))
-    least = add("Min", size, add("Max", trips, "one"))
-    nodes.append(helper.make_node("Cast", [least], ["sizes"], to=INT64))
-    nodes.append(helper.make_node("Identity", ["vectors"], ["vectorize"]))
-    return networks.model(
-        "mlir-tiling",
-        nodes,
-        {"loops": (FLOAT, [LOOPS, COLUMNS])},
-        {"sizes": (INT64, [LOOPS]), "vectorize": (INT64, [])},
-        constants,
-    )
-
-
 def best_for_all(times: Any) -> int:
     """The number of this way of WAYS."""
     return int(times[:, : len(WAYS)].mean(axis=0).argmin())
-
-
-def make(options: argparse.Namespace) -> None:
-    onnx.save(network(SHIPPED), options.to)
 
 
 def choose(options: argparse.Namespace) -> None:
@@ -337,44 +207,33 @@ def check(options: argparse.Namespace) -> None:
     known, before = read(options.training)
     rows, times = read([options.file])
     ours = slice(0, len(WAYS))
-    x, seen = (np.array([inputs(row) for row in of]) for of in (rows, known))
     places = [MEASURED.index(way) for way in CONSTANTS]
     constant = places[int(before[:, places].mean(axis=0).argmin())]
     one = best_for_all(before)
-    expects = expected(x, trained(seen, targets(before), seed=1))
-    cautious = expects.copy()
-    cautious[:, one] -= MARGIN
-    scale = seen.std(axis=0) + 1e-3
-    near = np.square((x[:, None] - seen[None]) / scale).sum(axis=2).argmin(axis=1)
     choices = {
         "policy": np.full(len(rows), WAYS.index(SHIPPED)),
         "untiled": np.zeros(len(rows), int),
         f"best constant, {MEASURED[constant]}": np.full(len(rows), constant),
         f"best way for all, {WAYS[one]}": np.full(len(rows), one),
-        "best way of the nearest training program": before[:, ours].argmin(axis=1)[near],
-        "a network": expects.argmin(axis=1),
-        "a cautious network": cautious.argmin(axis=1),
         "best of all ways, in hindsight": times[:, ours].argmin(axis=1),
     }
     at = np.arange(len(rows))
     best, policy = times[:, ours].min(axis=1), times[at, choices["policy"]]
     print(f"{len(rows)} programs; training {len(known)}")
     for name, choice in choices.items():
-        its = times[at, choice]
+        spent = times[at, choice]
         print(
-            f"{name}: untiled takes {interval(times[:, 0] - its)}; it takes "
-            f"{interval(its - best)} of the best; {interval(its - policy)} of the policy"
+            f"{name}: untiled takes {interval(times[:, 0] - spent)}; it takes "
+            f"{interval(spent - best)} of the best; {interval(spent - policy)} of the policy"
         )
     lost = np.exp(policy - times[:, 0])
     print(f"slower than untiled by more than 5 %: {(lost > 1.05).sum()}, worst {lost.max():.2f}")
     for name in sorted(OPERATIONS):
-        of = np.array([row["program"] == name for row in rows])
-        if of.any():
-            gain, left = (
-                np.exp((times[:, 0] - policy)[of].mean()),
-                np.exp((policy - best)[of].mean()),
-            )
-            print(f"| `{name}` | {of.sum()} | {gain:.2f} | {left:.2f} |")
+        chosen = np.array([row["program"] == name for row in rows])
+        if chosen.any():
+            gain = np.exp((times[:, 0] - policy)[chosen].mean())
+            left = np.exp((policy - best)[chosen].mean())
+            print(f"| `{name}` | {chosen.sum()} | {gain:.2f} | {left:.2f} |")
 
 
 def main() -> int:
@@ -382,23 +241,20 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    its = commands.add_parser("measure")
-    its.add_argument("file", type=Path)
-    its.add_argument("--first", type=int, default=1)
-    its.add_argument("--programs", type=int, default=390)
-    its.add_argument("--rounds", type=int, default=6)
-    its.add_argument("--seconds", type=float, default=math.inf)
-    its.set_defaults(run=measure)
-    its = commands.add_parser("choose")
-    its.add_argument("files", type=Path, nargs="+")
-    its.set_defaults(run=choose)
-    its = commands.add_parser("check")
-    its.add_argument("file", type=Path)
-    its.add_argument("--training", type=Path, nargs="+", required=True)
-    its.set_defaults(run=check)
-    its = commands.add_parser("make")
-    its.add_argument("--to", type=Path, default=MODEL / "policy.onnx")
-    its.set_defaults(run=make)
+    command = commands.add_parser("measure")
+    command.add_argument("file", type=Path)
+    command.add_argument("--first", type=int, default=1)
+    command.add_argument("--programs", type=int, default=390)
+    command.add_argument("--rounds", type=int, default=6)
+    command.add_argument("--seconds", type=float, default=math.inf)
+    command.set_defaults(run=measure)
+    command = commands.add_parser("choose")
+    command.add_argument("files", type=Path, nargs="+")
+    command.set_defaults(run=choose)
+    command = commands.add_parser("check")
+    command.add_argument("file", type=Path)
+    command.add_argument("--training", type=Path, nargs="+", required=True)
+    command.set_defaults(run=check)
     options = parser.parse_args()
     options.run(options)
     return 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """From the corpus to the candidates that ship, and to the figures of their card.
 
-    tools/candidates.py [--record SET]
+    models/phase-ordering-size/make.py [--record SET]
 
-Measures the pools of models/phase-ordering-size on modules of the training programs, chooses,
+Measures the pool of this folder on modules of the training programs, chooses,
 checks the choice on the validation programs, and compares predictors with it, in build/venv-train.
 An hour and a half, as it goes on where it was stopped. --record also compiles the programs of a
 set. Everything goes into build/candidates/: the lists, the tables, what was measured. The same

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The policy of models/loop-distribution: trees, fitted to measured times, as networks.
+"""Trees, fitted to measured times, as the networks of this folder.
 
-    tools/loop_policy.py make                       node.onnx, distribute.onnx from trees.json
-    tools/loop_policy.py measure FILE [--loops N]   times of random loops, divided in several ways
-    tools/loop_policy.py fit FILE…                  trees.json, and the networks, from these times
-    tools/loop_policy.py check [--first SEED]       times of other random loops with the policy
+    models/loop-distribution/make.py make              node.onnx, distribute.onnx from trees.json
+    models/loop-distribution/make.py measure FILE [--loops N]
+                                                       times of random loops, in several ways
+    models/loop-distribution/make.py fit FILE…         trees.json and networks from these times
+    models/loop-distribution/make.py check [--first SEED]
+                                                       times of other random loops with the policy
 
 Programs take turns, and a loop's time is the least of many short rounds.
 """
@@ -23,13 +25,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import policy_networks as networks
-import training_loops
-from common import ROOT
-from onnx import helper
-from policy_networks import BOOL, FLOAT, INT64
 
-MODEL = ROOT / "models" / "loop-distribution"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+import loops as random_loops
+from onnx_text import network
+
+HERE = Path(__file__).resolve().parent
 COLUMNS = 26
 BLOCKS, TRIPS, LATENCY, SCALAR, VECTOR = 21, 22, 23, 24, 25
 PARTS = ("previous", "rest", "whole")
@@ -85,100 +86,95 @@ def score(x: Any, trees: Mapping[str, Any]) -> Any:
     return values.sum(axis=(1, 2))
 
 
-def node_network() -> onnx.ModelProto:
-    """The first node that may come and that is vectorizable as the loop before is, or isn't."""
-    nodes = [
-        helper.make_node("Gather", ["nodes", "blocks"], ["of_nodes"], axis=1),
-        helper.make_node("Gather", ["previous", "blocks"], ["of_loop"], axis=0),
-        helper.make_node("Equal", ["of_nodes", "of_loop"], ["alike"]),
-        helper.make_node("And", ["alike", "action_mask"], ["best"]),
-        helper.make_node("Cast", ["best"], ["one"], to=FLOAT),
-        helper.make_node("Cast", ["action_mask"], ["other"], to=FLOAT),
-        helper.make_node("Add", ["one", "other"], ["score"]),
-        helper.make_node("ArgMax", ["score"], ["node"], axis=0, keepdims=0),
-    ]
-    inputs = {
-        "action_mask": (BOOL, ["n"]),
-        "nodes": (FLOAT, ["n", COLUMNS]),
-        "previous": (FLOAT, [COLUMNS]),
-    }
-    return finished("node", nodes, inputs, {"blocks": BLOCKS})
+#: Chooses the first node that may come and that is vectorizable as the loop before is, or isn't.
+NODE = f"""
+"loop-distribution-node" (bool[n] action_mask, float[n, {COLUMNS}] nodes, float[{COLUMNS}] previous)
+  => (int64 node)
+<int64 blocks = {{{BLOCKS}}}> {{
+  of_nodes = Gather <axis = 1> (nodes, blocks)
+  of_loop = Gather <axis = 0> (previous, blocks)
+  alike = Equal (of_nodes, of_loop)
+  best = And (alike, action_mask)
+  one = Cast <to = 1> (best)
+  other = Cast <to = 1> (action_mask)
+  score = Add (one, other)
+  node = ArgMax <axis = 0, keepdims = 0> (score)
+}}"""
+
+
+def cycles_of(row: str) -> str:
+    """The lines that compute cycles() of an input."""
+    return f"""
+  {row}_blocks = Gather <axis = 0> ({row}, blocks)
+  {row}_latency = Gather <axis = 0> ({row}, latency)
+  {row}_scalar = Gather <axis = 0> ({row}, scalar)
+  {row}_vector = Gather <axis = 0> ({row}, vector)
+  {row}_computing = Mul ({row}_scalar, scalar_cycles)
+  {row}_refused = Max ({row}_latency, {row}_computing)
+  {row}_vectors = Mul ({row}_vector, vector_cycles)
+  {row}_is_refused = Greater ({row}_blocks, zero)
+  {row}_cycles = Where ({row}_is_refused, {row}_refused, {row}_vectors)"""
 
 
 def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     """Divides what the vectorizer would refuse, if the trees expect enough of it."""
-    constants: dict[str, Any] = {
+    descend = "\n".join(
+        f"""
+  child_{depth} = Add (at_{depth - 1}, level_{depth})
+  bit_{depth} = GatherElements <axis = 1> (bits, child_{depth})
+  twice_{depth} = Mul (at_{depth - 1}, two)
+  at_{depth} = Add (twice_{depth}, bit_{depth})"""
+        for depth in range(1, DEPTH)
+    )
+    inputs = ", ".join(f"float[{COLUMNS}] {row}" for row in PARTS)
+    graph = f"""
+"loop-distribution-distribute" ({inputs}, int64 checks) => (int64 distribute)
+<float zero = {{0}}, float one = {{1}}, int64 two = {{2}}, int64[1] flat = {{1}},
+ float scalar_cycles = {{{SCALAR_CYCLES}}}, float vector_cycles = {{{VECTOR_CYCLES}}},
+ int64[1] blocks = {{{BLOCKS}}}, int64[1] trips = {{{TRIPS}}}, int64[1] latency = {{{LATENCY}}},
+ int64[1] scalar = {{{SCALAR}}}, int64[1] vector = {{{VECTOR}}}> {{
+  {"".join(map(cycles_of, PARTS))}
+  divided = Add (previous_cycles, rest_cycles)
+  one_more = Add (whole_cycles, one)
+  gain = Div (divided, one_more)
+  computing = Add (whole_computing, one)
+  waits = Div (whole_latency, computing)
+  checks_float = Cast <to = 1> (checks)
+  checks_row = Reshape (checks_float, flat)
+  x = Concat <axis = 0> ({", ".join(PARTS)}, checks_row, gain, waits)
+  compared = Gather <axis = 0> (x, inputs)
+  is_greater = Greater (compared, limits)
+  bits = Cast <to = 7> (is_greater)
+  at_0 = GatherElements <axis = 1> (bits, root)
+  {descend}
+  reached = GatherElements <axis = 1> (leaves, at_{DEPTH - 1})
+  total = ReduceSum <keepdims = 0> (reached)
+  whole_trips = Gather <axis = 0> (whole, trips)
+  log_trips = Squeeze (whole_trips)
+  is_known = Greater (log_trips, zero)
+  is_less = Less (log_trips, few_trips)
+  is_few = And (is_known, is_less)
+  enough = Not (is_few)
+  is_refused = Squeeze (whole_is_refused)
+  is_allowed = And (is_refused, enough)
+  is_expected = Less (total, limit)
+  answer = And (is_expected, is_allowed)
+  distribute = Cast <to = 7> (answer)
+}}"""
+    constants = {
         "inputs": np.array(trees["inputs"]),
         "limits": np.array(trees["limits"], np.float32),
         "leaves": np.array(trees["leaves"], np.float32),
         "limit": np.float32(trees["limit"]),
         "few_trips": np.float32(trees["trips"]),
-        "zero": np.float32(0),
-        "one": np.float32(1),
-        "scalar_cycles": np.float32(SCALAR_CYCLES),
-        "vector_cycles": np.float32(VECTOR_CYCLES),
-        "first": np.array([1]),
-        "two": np.int64(2),
+        "root": np.zeros((len(trees["inputs"]), 1), np.int64),
+        **{f"level_{depth}": np.int64((1 << depth) - 1) for depth in range(1, DEPTH)},
     }
-    columns = {"blocks": BLOCKS, "trips": TRIPS, "latency": LATENCY, "scalar": SCALAR}
-    for name, column in {**columns, "vector": VECTOR}.items():
-        constants[f"{name}_column"] = np.array([column])
-    nodes: list[onnx.NodeProto] = []
-
-    def add(kind: str, *taken: str, **more: Any) -> str:
-        name = f"value_{len(nodes)}"
-        nodes.append(helper.make_node(kind, list(taken), [name], **more))
-        return name
-
-    def of(row: str, column: str) -> str:
-        return add("Gather", row, f"{column}_column", axis=0)
-
-    def computing(row: str) -> str:
-        return add("Mul", of(row, "scalar"), "scalar_cycles")
-
-    def cycles_of(row: str) -> str:
-        refused = add("Max", of(row, "latency"), computing(row))
-        vectors = add("Mul", of(row, "vector"), "vector_cycles")
-        return add("Where", add("Greater", of(row, "blocks"), "zero"), refused, vectors)
-
-    parts = add("Add", cycles_of("previous"), cycles_of("rest"))
-    gain = add("Div", parts, add("Add", cycles_of("whole"), "one"))
-    waits = add("Div", of("whole", "latency"), add("Add", computing("whole"), "one"))
-    checks = add("Reshape", add("Cast", "checks", to=FLOAT), "first")
-    x = add("Concat", *PARTS, checks, gain, waits, axis=0)
-    greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")
-    bits = add("Cast", greater, to=INT64)
-    at = ""
-    for depth in range(DEPTH):
-        if depth == 0:
-            constants["root"] = np.zeros((len(trees["inputs"]), 1), np.int64)
-            at = add("GatherElements", bits, "root", axis=1)
-            continue
-        constants[f"level_{depth}"] = np.int64((1 << depth) - 1)
-        bit = add("GatherElements", bits, add("Add", at, f"level_{depth}"), axis=1)
-        at = add("Add", add("Mul", at, "two"), bit)
-    total = add("ReduceSum", add("GatherElements", "leaves", at, axis=1), keepdims=0)
-    log_trips = add("Squeeze", of("whole", "trips"))
-    known = add("Greater", log_trips, "zero")
-    few = add("And", known, add("Less", log_trips, "few_trips"))
-    refused = add("Greater", add("Squeeze", of("whole", "blocks")), "zero")
-    allowed = add("And", refused, add("Not", few))
-    answer = add("And", add("Less", total, "limit"), allowed)
-    nodes.append(helper.make_node("Cast", [answer], ["distribute"], to=INT64))
-    inputs = {name: (FLOAT, [COLUMNS]) for name in PARTS} | {"checks": (INT64, [])}
-    return finished("distribute", nodes, inputs, constants)
-
-
-def finished(
-    name: str, nodes: Sequence[onnx.NodeProto], inputs: Any, constants: Mapping[str, Any]
-) -> onnx.ModelProto:
-    return networks.model(
-        f"loop-distribution-{name}", nodes, inputs, {name: (INT64, [])}, constants
-    )
+    return network(graph, constants)
 
 
 def make(trees: Mapping[str, Any], folder: Path) -> None:
-    onnx.save(node_network(), folder / "node.onnx")
+    onnx.save(network(NODE), folder / "node.onnx")
     onnx.save(distribute_network(trees), folder / "distribute.onnx")
 
 
@@ -224,9 +220,9 @@ def measured(
     seed: int, ways: Mapping[str, str], plugin: str, rounds: int, folder: Path
 ) -> list[dict[str, Any]]:
     """Random loops, each with its time and what was decided in each way."""
-    made = training_loops.loops(seed, BATCH)
+    made = random_loops.loops(seed, BATCH)
     source = folder / f"loops{seed}.c"
-    source.write_text(training_loops.program(made))
+    source.write_text(random_loops.program(made))
     programs, decided = {}, {}
     for number, (way, model) in enumerate(ways.items()):
         programs[way] = folder / f"program{seed}.{number}"
@@ -364,17 +360,17 @@ def main() -> int:
     parser.add_argument("--plugin", default=files.plugin("loop-distribution"))
     options = parser.parse_args()
     if options.what == "make":
-        make(json.loads((MODEL / "trees.json").read_text()), MODEL)
+        make(json.loads((HERE / "trees.json").read_text()), HERE)
         return 0
     if options.what == "fit":
         loops = [loop for path in options.files for loop in json.loads(path.read_text())]
         trees = fit(*examples(loops), **FIT)
-        (MODEL / "trees.json").write_text(json.dumps({**LIMITS, **trees}) + "\n")
-        make({**LIMITS, **trees}, MODEL)
+        (HERE / "trees.json").write_text(json.dumps({**LIMITS, **trees}) + "\n")
+        make({**LIMITS, **trees}, HERE)
         return 0
     ways = {way: f"function:{way}" for way in WAYS}
     if options.what == "check":
-        ways = {"never": "function:never", "model": f"native:{MODEL}/{{agent}}.onnx"}
+        ways = {"never": "function:never", "model": f"native:{HERE}/{{agent}}.onnx"}
     loops = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.first, options.first + math.ceil(options.loops / BATCH)):

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import policy_networks as networks
-from onnx import helper
-from policy_networks import FLOAT, INT64
+from onnx_text import network as network_of
 
 LOOPS, COLUMNS = 8, 9
 #: Columns of a loop, as examples/tiling has them.
@@ -123,7 +121,58 @@ def fit(
 def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.ModelProto:
     """Chooses one of the vectors."""
     depth = trees["depth"]
-    constants: dict[str, Any] = {
+    descend = "\n".join(
+        f"""
+  child_{level} = Add (at_{level - 1}, level_{level})
+  bit_{level} = GatherElements <axis = 1> (bits, child_{level})
+  twice_{level} = Mul (at_{level - 1}, two)
+  at_{level} = Add (twice_{level}, bit_{level})"""
+        for level in range(1, depth)
+    )
+    graph = f"""
+"polly-tiling" (float[{LOOPS}, {COLUMNS}] loops) => (int64[{LOOPS}] sizes)
+<int64 nests = {{{NESTS}}}, int64[1] accesses = {{{ACCESSES}}}, int64[1] temporal = {{{TEMPORAL}}},
+ int64[1] spatial = {{{SPATIAL}}}, float zero = {{0}}, float half = {{0.5}}, int64 none = {{0}},
+ int64 two = {{2}}, int64[1] flat = {{-1}}, int64[2] column = {{{SEEN}, 1}},
+ int64[1] rows = {{0}}> {{
+  nests_of = Gather <axis = 1> (loops, nests)
+  exists = Greater (nests_of, zero)
+  ones = Cast <to = 7> (exists)
+  count = ReduceSum <keepdims = 1> (ones, rows)
+  at = Sub (count, behind)
+  is_outside = Less (at, none)
+  is_there = Not (is_outside)
+  there = Cast <to = 1> (is_there)
+  place = Max (at, none)
+  found = Gather <axis = 0> (loops, place)
+  weight = Reshape (there, column)
+  seen = Mul (found, weight)
+  every = Gather <axis = 1> (seen, accesses)
+  again = Gather <axis = 1> (seen, temporal)
+  near = Gather <axis = 1> (seen, spatial)
+  others = Sub (every, again)
+  strided = Sub (others, near)
+  kinds = Concat <axis = 1> (again, near, strided)
+  total_accesses = Add (every, half)
+  shares = Div (kinds, total_accesses)
+  table = Concat <axis = 1> (seen, strided, shares)
+  flat_table = Reshape (table, flat)
+  depth = Cast <to = 1> (count)
+  x = Concat <axis = 0> (flat_table, depth)
+  compared = Gather <axis = 0> (x, inputs)
+  is_greater = Greater (compared, limits)
+  bits = Cast <to = 7> (is_greater)
+  at_0 = GatherElements <axis = 1> (bits, root)
+  {descend}
+  leaf = Reshape (at_{depth - 1}, flat)
+  where = Add (leaf, first_leaves)
+  values = Gather <axis = 0> (leaves, where)
+  total = ReduceSum <keepdims = 0> (values, rows)
+  score = Add (total, margins)
+  best = ArgMin <axis = 0, keepdims = 0> (score)
+  sizes = Gather <axis = 0> (vectors, best)
+}}"""
+    constants = {
         "inputs": np.array(trees["inputs"]),
         "limits": np.array(trees["limits"], np.float32),
         "leaves": np.array(trees["leaves"], np.float32).reshape(-1, len(vectors)),
@@ -132,56 +181,6 @@ def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.
         "first_leaves": np.arange(len(trees["inputs"]), dtype=np.int64) << depth,
         "root": np.zeros((len(trees["inputs"]), 1), np.int64),
         "behind": np.arange(1, SEEN + 1, dtype=np.int64),
-        "zero": np.float32(0),
-        "half": np.float32(0.5),
-        "none": np.int64(0),
-        "two": np.int64(2),
-        "flat": np.array([-1]),
-        "column": np.array([SEEN, 1]),
-        "nests": np.int64(NESTS),
-        "accesses": np.array([ACCESSES]),
-        "temporal": np.array([TEMPORAL]),
-        "spatial": np.array([SPATIAL]),
-        "columns": np.array([1]),
-        "rows": np.array([0]),
+        **{f"level_{level}": np.int64((1 << level) - 1) for level in range(1, depth)},
     }
-    nodes: list[onnx.NodeProto] = []
-
-    def add(kind: str, *taken: str, **more: Any) -> str:
-        name = f"value_{len(nodes)}"
-        nodes.append(helper.make_node(kind, list(taken), [name], **more))
-        return name
-
-    exist = add("Greater", add("Gather", "loops", "nests", axis=1), "zero")
-    count = add("ReduceSum", add("Cast", exist, to=INT64), "rows", keepdims=1)
-    at = add("Sub", count, "behind")
-    there = add("Cast", add("Not", add("Less", at, "none")), to=FLOAT)
-    its = add("Gather", "loops", add("Max", at, "none"), axis=0)
-    its = add("Mul", its, add("Reshape", there, "column"))
-    every, temporal, spatial = (
-        add("Gather", its, name, axis=1) for name in ("accesses", "temporal", "spatial")
-    )
-    strided = add("Sub", add("Sub", every, temporal), spatial)
-    shares = add(
-        "Div", add("Concat", temporal, spatial, strided, axis=1), add("Add", every, "half")
-    )
-    seen = add("Reshape", add("Concat", its, strided, shares, axis=1), "flat")
-    x = add("Concat", seen, add("Cast", count, to=FLOAT), axis=0)
-    greater = add("Greater", add("Gather", x, "inputs", axis=0), "limits")
-    bits = add("Cast", greater, to=INT64)
-    leaf = add("GatherElements", bits, "root", axis=1)
-    for level in range(1, depth):
-        constants[f"level_{level}"] = np.int64((1 << level) - 1)
-        bit = add("GatherElements", bits, add("Add", leaf, f"level_{level}"), axis=1)
-        leaf = add("Add", add("Mul", leaf, "two"), bit)
-    where = add("Add", add("Reshape", leaf, "flat"), "first_leaves")
-    total = add("ReduceSum", add("Gather", "leaves", where, axis=0), "rows", keepdims=0)
-    best = add("ArgMin", add("Add", total, "margins"), axis=0, keepdims=0)
-    nodes.append(helper.make_node("Gather", ["vectors", best], ["sizes"], axis=0))
-    return networks.model(
-        "polly-tiling",
-        nodes,
-        {"loops": (FLOAT, [LOOPS, COLUMNS])},
-        {"sizes": (INT64, [LOOPS])},
-        constants,
-    )
+    return network_of(graph, constants)
