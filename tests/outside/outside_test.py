@@ -21,6 +21,9 @@ import unchanged
 from reduce import reduce
 from ways import Way
 
+from programs.build import Compiled
+from programs.fetch import Ran
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = """
 #include <stdio.h>
@@ -195,3 +198,31 @@ def test_blocks_that_no_run_entered(tmp_path: Path) -> None:
     # The same text, of another copy of the function, may have run.
     once = {**function, "regions": [[*place, 1, 0, 0, 0]]}
     assert not emi.unexecuted({"data": [*never, {"functions": [once]}]}, tmp_path)
+
+
+@pytest.mark.parametrize(("given", "wrong"), [([b"1"], 1), ([b"1", b"2"], 0)])
+def test_a_variant_is_wrong_if_it_is_so_again(
+    given: list[bytes], wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that took too long on a busy machine is no fault of a compiler."""
+    monkeypatch.setattr(tally, "FINDINGS", tmp_path / "findings")
+    for name in ("stock", "made"):
+        (tmp_path / name).write_text(name)
+    answers = {"stock-bin": [b"2"], "made-bin": list(given), "mixed": [b"1"]}
+
+    def answer(_: object, __: object, ___: object, ____: object, name: str) -> bytes:
+        left = answers[name]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def compiled(_: object, place: Path, *__: object, **___: object) -> list[Compiled]:
+        return [Compiled("a.c", tmp_path / place.name, Ran(0, b"", b""))]
+
+    monkeypatch.setattr(emi, "answer", answer)
+    monkeypatch.setattr(emi, "compile_program", compiled)
+    monkeypatch.setattr(emi, "source_tree", lambda *_: tmp_path)
+    subject = object.__new__(emi.Subject)
+    subject.program, subject.output = emi.select(emi.load(), ["bzip2"])[0], b"2"
+    counts = tally.Tally("emi", "inliner")
+    emi.check(subject, 1, Way("inliner", "shipped", ("Oz",), ()), counts, tmp_path)
+    assert (counts.programs, counts.changed, counts.wrong) == (1, 1, wrong)
+    assert not wrong or counts.found[0].endswith("in a.c: b'1' instead of b'2'")
